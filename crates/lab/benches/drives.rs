@@ -16,7 +16,7 @@ const HARD_DISKS: [&str; 5] =
 fn hard_disk(name: &str) -> anyhow::Result<HardDiskParameters> {
     match load(name)? {
         DriveParameters::HardDisk(disk) => Ok(disk),
-        DriveParameters::Flash(_) => anyhow::bail!("{name} is no hard disk"),
+        DriveParameters::Flash(_) => anyhow::bail!("{name} is not a hard disk"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! How fast the array of `verify sanboot` runs in the model world: eight servers on 28 drives, half an hour of virtual time on each of the two
-//! layouts; then shorter, what other patterns cost.
+//! How fast the array of `verify sanboot` runs in the model world: eight servers on 28 drives, half an hour
+//! of virtual time on each of the two layouts; then shorter, what other patterns cost.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A disk while it is a file of this machine: an image, or a LU behind an `iscsi://` URL, and the file system that shows it.
+//! Attaches a disk as a local file: an image, or a LU behind an `iscsi://` URL, optionally with its file
+//! system.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use world::World;
 
 use crate::lu::Lu;
 
-/// Errors that are printed; the kernel hears of each.
+/// Errors that are printed; the kernel gets all of them.
 const ERRORS_PRINTED_MAX: u32 = 20;
 
 /// What can be attached.
@@ -20,12 +21,12 @@ const ERRORS_PRINTED_MAX: u32 = 20;
 pub enum Disk {
     /// An image in a file.
     Image(Image),
-    /// A LU of somebody's.
+    /// A LU of another array.
     Lu(Rc<Lu>),
 }
 
 impl Disk {
-    /// Whether it may be read only.
+    /// Whether it is read-only.
     pub fn is_read_only(&self) -> bool {
         match self {
             Disk::Image(image) => !image.is_writable(),
@@ -33,7 +34,7 @@ impl Disk {
         }
     }
 
-    /// Makes everything durable, and leaves it as one that nobody uses.
+    /// Makes everything durable and closes the disk.
     pub async fn close(&self) -> Result<()> {
         match self {
             Disk::Image(image) => Ok(image.close().await?),
@@ -79,7 +80,7 @@ impl Device for Disk {
     }
 }
 
-/// A disk that is attached: requests of the kernel are served in the world that attached it, while that runs.
+/// An attached disk. Its world serves the kernel's requests while it runs.
 pub struct Attached {
     mounted: Mounted,
     ended: Rc<Cell<bool>>,
@@ -112,17 +113,17 @@ impl Attached {
         self.mounted.file()
     }
 
-    /// Whether nobody asks for anything any more.
+    /// Whether the kernel sends no more requests.
     pub fn has_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// Takes the file away; who has it open keeps it.
+    /// Detaches the file; processes that have it open keep it.
     pub fn detach(&mut self) -> Result<Detached> {
         Ok(self.mounted.detach()?)
     }
 
-    /// After its end: whether it was a good one.
+    /// After its end: whether it ended without an error.
     pub fn join(self) -> Result<()> {
         Ok(self.mounted.join()?)
     }

@@ -1,4 +1,4 @@
-//! `masu load`: a load alone, for a look at an array and as the client of the benchmarks.
+//! `masu load`: a single load, for a look at an array and as the client of the benchmarks.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use clap::{Args, ValueEnum};
 use crate::load::{self, Access, Arrivals, Job, Mix, Pace, Plan, Written};
 use lab_core::quantity::parse_size;
 
-/// Reads and writes against a LU, a file or a device, measured
+/// Run a load of reads and writes against a LU, a file or a device, and measure it
 ///
-/// What is done is a pattern (--pattern, --size), one or more access specifications as Iometer has them (--access), or what a
-/// file written for Iometer or fio says (--icf, --fio).
+/// The load is a pattern (--pattern, --size), one or more Iometer access specifications (--access), or a
+/// configuration file of Iometer or fio (--icf, --fio).
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,65 +34,65 @@ target that stalls is charged for all who waited.
 
 MB/s is 10^6 bytes per second; KiB is 1024 bytes.")]
 pub struct Load {
-    /// The LU as iscsi://host:port/target/lun, or the path of a file or a device that is there
+    /// LU as iscsi://host:port/target/lun, or path of an existing file or device
     target: String,
-    /// What to do
+    /// Pattern of the load
     #[arg(long, value_enum, default_value_t = Pattern::Randread, conflicts_with_all = ["access", "icf", "fio"])]
     pattern: Pattern,
-    /// Bytes of one read or write of a pattern
+    /// Size of one read or write of a pattern
     #[arg(long, default_value = "4KiB", value_parser = parse_size, conflicts_with_all = ["access", "icf", "fio"])]
     size: u64,
-    /// An access specification; several are mixed
+    /// Access specification; several are mixed
     #[arg(long, value_name = "KEY=VALUE,...")]
     access: Vec<Access>,
-    /// The access specifications of a configuration file of Iometer
+    /// Iometer configuration file with access specifications
     #[arg(long, value_name = "FILE", conflicts_with_all = ["access", "fio"])]
     icf: Option<PathBuf>,
-    /// The jobs of a job file of fio
+    /// fio job file
     #[arg(long, value_name = "FILE", conflicts_with = "access")]
     fio: Option<PathBuf>,
-    /// Only this job, or access specification, of the file
+    /// Run only this job or access specification of the file
     #[arg(long)]
     job: Option<String>,
-    /// I/Os in flight, per connection (32, or as the file says)
+    /// I/Os in flight per connection [default: 32, or from the file]
     #[arg(long)]
     depth: Option<u16>,
-    /// Open loop: so many I/Os per second, of all connections
+    /// Open loop: I/Os per second of all connections together
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// How the times of an open loop are spread
+    /// Distribution of the times of an open loop
     #[arg(long, value_enum, default_value_t = ArrivalsName::Even)]
     arrivals: ArrivalsName,
-    /// How long (5, or as the file says)
+    /// Duration in seconds [default: 5, or from the file]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Before that, without measuring (1, or as the file says)
+    /// Warm-up in seconds, not measured [default: 1, or from the file]
     #[arg(long)]
     warm_up_seconds: Option<f64>,
-    /// Sessions, each on a thread of its own (1, or as the file says)
+    /// Connections, each with its own thread [default: 1, or from the file]
     #[arg(long)]
     connections: Option<usize>,
-    /// Run connection N on processor CPU + N
+    /// Pin connection N to processor CPU + N
     #[arg(long)]
     cpu: Option<usize>,
     /// Use only the first part of the target
     #[arg(long, value_parser = parse_size)]
     span: Option<u64>,
-    /// Write content that tells its place, and compare what is read with what a writing load with the same seed wrote
+    /// Write verifiable content, and compare reads with what a writing load with the same seed wrote
     #[arg(long)]
     verify: bool,
-    /// Agree that the target is overwritten: a load that writes needs it
+    /// Confirm that the load may overwrite the target; required for writes
     #[arg(long)]
     destroy_data: bool,
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Answer in JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A load in one word.
+/// The pattern of a simple load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Pattern {
     /// Random reads
@@ -107,9 +107,9 @@ enum Pattern {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ArrivalsName {
-    /// At the same distance
+    /// Equally spaced
     Even,
-    /// As independent users come
+    /// Poisson process, as of independent users
     Poisson,
 }
 
@@ -125,7 +125,7 @@ impl Pattern {
     }
 }
 
-/// In flight when nobody says how many.
+/// The default number of I/Os in flight.
 const DEPTH_DEFAULT: u16 = 32;
 
 impl Load {
@@ -148,13 +148,14 @@ impl Load {
         }
         if let Some(name) = &self.job {
             written.jobs.retain(|job| job.name.trim() == name.trim());
-            ensure!(!written.jobs.is_empty(), "{path}: has no job {name:?}");
+            ensure!(!written.jobs.is_empty(), "{path}: no job {name:?}");
         }
-        // fio runs sections side by side; Iometer's specifications follow one another, and one is chosen here.
+        // fio runs sections concurrently; Iometer's specifications run one after the other, and one is
+        // selected here.
         if self.icf.is_some() && written.jobs.len() > 1 {
             let lines = written.jobs.iter().map(|job| format!("\n  {:?}: {}", job.name, job.words()));
             bail!(
-                "{path}: has {} access specifications; say --job NAME for one of:{}",
+                "{path}: {} access specifications; select one with --job NAME:{}",
                 written.jobs.len(),
                 lines.collect::<String>()
             );
@@ -162,9 +163,9 @@ impl Load {
         Ok(written)
     }
 
-    /// What the options alone say.
+    /// The load of the options alone.
     fn own(&self) -> Result<Written> {
-        ensure!(self.job.is_none(), "--job: there is no file with jobs: say --icf or --fio");
+        ensure!(self.job.is_none(), "--job requires --icf or --fio");
         let kinds = match &self.access[..] {
             [] => vec![self.pattern.access(self.size)],
             some => some.to_vec(),
@@ -183,7 +184,7 @@ impl Load {
         Ok(Written { jobs: vec![job], ..Written::default() })
     }
 
-    /// What is run: the file's words, and over them those of the command line.
+    /// The load to run: that of the file, overridden by the command line.
     fn plan(&self) -> Result<Plan> {
         let mut written = self.written()?;
         let arrivals = match self.arrivals {
@@ -210,12 +211,12 @@ impl Load {
     }
 }
 
-/// Runs a load and prints what it did.
+/// Runs a load and prints the result.
 pub fn run_load(load: &Load) -> Result<()> {
     let plan = load.plan()?;
     let target = &plan.target;
     if plan.writes() && !load.destroy_data {
-        bail!("{target}: this load overwrites it; say --destroy-data to agree");
+        bail!("refusing to overwrite {target}; pass --destroy-data to confirm");
     }
     let outcome = load::run(&plan, !load.json && std::io::stderr().is_terminal())?;
     if load.json {
@@ -224,7 +225,11 @@ pub fn run_load(load: &Load) -> Result<()> {
         println!("{outcome}")
     }
     let total = &outcome.total;
-    ensure!(total.mismatches == 0, "{target}: {} blocks of 4 KiB are not what was written", total.mismatches);
+    ensure!(
+        total.mismatches == 0,
+        "{target}: {} blocks of 4 KiB differ from what was written",
+        total.mismatches
+    );
     ensure!(total.failed == 0, "{target}: {} I/Os failed", total.failed);
     Ok(())
 }

@@ -8,8 +8,8 @@
 //!   cli ──> load: one load alone
 //! ```
 //!
-//! It drives real arrays with real sessions and knows nothing of how they store: what it judges by is what a host sees, what
-//! the kernel counts, and the counters that the array itself reports.
+//! It drives real arrays with real sessions and knows nothing of their implementation: it judges by what a
+//! host sees, what the kernel counts, and the counters that the array reports.
 
 #![forbid(unsafe_code)]
 // A command of an array in the model world is one future through all of its layers.

@@ -8,7 +8,7 @@ use world::{BUF_LEN_MAX, Buf, World};
 
 use crate::hosts::{Capabilities, Disk, DiskError, OUT_OF_SPACE, login_of};
 
-/// Commands in flight at most: those of an attached file, and some.
+/// Most commands in flight: those of an attached file, with some headroom.
 const DEPTH_MAX: u16 = 64;
 
 /// It: one session of its own.
@@ -45,7 +45,7 @@ impl Lu {
         self.read_only
     }
 
-    /// What the LU calls itself.
+    /// The name of the LU, from INQUIRY.
     pub async fn product(&self) -> Result<String> {
         Ok(self.disk.product().await?)
     }
@@ -57,7 +57,7 @@ impl Lu {
         Ok(())
     }
 
-    /// The parts of a range that one command takes each: `most` bytes as the LU says it, zero where it says nothing.
+    /// Splits a range for commands of at most `most` bytes each; zero means no limit.
     fn parts(
         &self,
         at: u64,

@@ -1,4 +1,5 @@
-//! The table of verifications: from it the command line, `verify all`, the index and the tests of the whole are made.
+//! The table of verifications. The command line, `verify all`, the index and the overall tests derive from
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,26 +18,26 @@ use crate::sanboot::results::Layout;
 use crate::vaai::Vaai;
 use crate::{diskstress, fileserver, qos, sanboot, vaai};
 
-/// What the command line can ask of single verifications; each takes what is its own.
+/// The options of the command line for single verifications; each takes its own.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Asked {
     /// The quick form.
     pub quick: bool,
-    /// Where.
     pub world: World,
-    /// Of sanboot: the orderings for other choices of what is not published, besides.
+    /// For sanboot: also --sweep.
     pub sweep: bool,
-    /// Of sanboot: only these layouts; none: all.
+    /// For sanboot: only these layouts; empty: all.
     pub layouts: Vec<Layout>,
-    /// Of a real fileserver: the formats of disks; none: VHD.
+    /// For a real fileserver: the formats of disks; empty: VHD.
     pub formats: Vec<Format>,
-    /// Of a real fileserver: how many rounds; none: as the scenario says.
+    /// For a real fileserver: the number of rounds; `None`: as in the scenario.
     pub repeats: Option<usize>,
-    /// Of a real fileserver: only the load, against this directory.
+    /// For a real fileserver: only the load, in this directory.
     pub directory: Option<PathBuf>,
-    /// Of a real diskstress: where its image is; none: the output folder.
+    /// For a real diskstress: the directory of its image; `None`: the output folder.
     pub dir: Option<PathBuf>,
-    /// Of a real diskstress: where the guest's kernel and initramfs are.
+    /// For a real diskstress: the directory of the guest's kernel and initramfs.
     pub guest: Option<PathBuf>,
 }
 
@@ -86,15 +87,15 @@ impl From<&Asked> for () {
     fn from(_: &Asked) -> Self {}
 }
 
-/// A verification as the table has it.
+/// An entry of the table.
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Row {
-    /// As the command line calls it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// The question.
     pub question: &'static str,
     /// Runs it, writes its folder and prints the answer.
     pub run: fn(&Request, &Asked) -> Result<RunRecord>,
-    /// The claims of its scenario: the built-in one, or the file that replaces it.
+    /// The claims of its scenario: the built-in one, or a file that replaces it.
     pub claims: fn(Option<&Path>) -> Result<Claims>,
     /// What of a request for all of them is not for this one.
     in_all: fn(&mut Request, &mut Asked),
@@ -119,7 +120,7 @@ impl Row {
         }
     }
 
-    /// A request for all of them, as it is for this one.
+    /// A request for all verifications, adapted to this one.
     pub fn in_all(&self, request: &Request, asked: &Asked) -> (Request, Asked) {
         let (mut request, mut asked) = (request.clone(), asked.clone());
         (self.in_all)(&mut request, &mut asked);
@@ -218,7 +219,8 @@ mod tests {
         bound.lower.or(bound.upper).expect("a bound has an end")
     }
 
-    /// The same "no difference shown" once made a run fail in one verification, doubtful in two and pass in another.
+    /// The same "no difference shown" once made a run fail in one verification, doubtful in two and pass in
+    /// another.
     #[test]
     fn undecided_not_measured_and_at_the_bound_are_the_same_in_every_verification() {
         let across = |b: &Bound| {

@@ -9,8 +9,8 @@ use crate::words::plain;
 
 /// Where the values that keep to a bound end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct End {
-    /// The value.
     pub value: f64,
     /// Whether the value itself is beyond it.
     pub strict: bool,
@@ -47,7 +47,8 @@ impl Bound {
         Bound { lower: None, upper: Some(End { value, strict: false }) }
     }
 
-    /// How an estimate lies. A value without an interval decides by itself; one that is no number lies nowhere.
+    /// How an estimate lies. A value without an interval decides by itself; a value that is not a number lies
+    /// nowhere.
     pub fn lies(&self, estimate: &Estimate) -> Option<Lies> {
         let has_interval = estimate.low.is_finite() && estimate.high.is_finite();
         let (low, high) =
@@ -55,7 +56,8 @@ impl Bound {
         if low.is_nan() || high.is_nan() {
             return None;
         }
-        // Ordered from the bound's side: an interval is below the upper end when its high is, and beyond it when its low is.
+        // Ordered from the bound's side: an interval is below the upper end when its high is, and beyond it
+        // when its low is.
         let keeps_lower =
             |v: f64| self.lower.is_none_or(|end| if end.strict { v > end.value } else { v >= end.value });
         let keeps_upper =

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::quantity::Size;
 
-/// Checks of values; the first that fails is told.
+/// Checks of values; the first failure is reported.
 #[derive(Default)]
 pub struct Checks {
     fault: Option<String>,

@@ -13,7 +13,8 @@ use crate::verdict::{Verdict, verdict};
 pub enum About {
     /// What masu promises: these decide the exit status.
     Promise,
-    /// What somebody published and the run tries to reproduce. That it does not come out is a result, and no failure.
+    /// A published statement that the run tries to reproduce. If it does not hold, that is a result and not a
+    /// failure.
     Published,
 }
 
@@ -85,7 +86,8 @@ pub struct ClaimSpec {
     pub not_judged: Option<String>,
     /// Only in this world.
     pub world: Option<World>,
-    /// Whether it counts things, which others' use of the machine does not change; what is not counted is timed.
+    /// Whether it counts things, which others' use of the machine does not change; what is not counted is
+    /// timed.
     #[serde(default)]
     pub counted: bool,
     /// The figure that shows it.
@@ -113,13 +115,14 @@ impl ClaimSpec {
             _ => false,
         });
         match () {
-            () if decides.iter().filter(|d| **d).count() != 1 => {
-                Some("needs one of: a bound (at_least, at_most, above, below), measured_bound, not_judged")
-            }
+            () if decides.iter().filter(|d| **d).count() != 1 => Some(
+                "must have one of: a bound (at_least, at_most, above, below), measured_bound, \
+                    not_judged",
+            ),
             () if self.at_least.is_some() && self.above.is_some() => Some("has both at_least and above"),
             () if self.at_most.is_some() && self.below.is_some() => Some("has both at_most and below"),
             () if crossed => Some("has a lower bound that is more than the upper one"),
-            () if self.source.is_empty() => Some("has no source"),
+            () if self.source.is_empty() => Some("missing source"),
             () => None,
         }
     }
@@ -187,8 +190,8 @@ impl Claims {
         self.0.iter().filter(move |claim| claim.world.is_none_or(|own| own == world))
     }
 
-    /// Judges the claims of a world by what was measured, in the order of the scenario: one without a measure is not judged. A measure without a
-    /// claim is none that the scenario makes.
+    /// Judges the claims of a world by what was measured, in the order of the scenario: one without a measure
+    /// is not judged. A measure without a claim is none that the scenario makes.
     pub fn judge(&self, world: World, measures: &[Measure], disturbed: bool) -> Vec<JudgedClaim> {
         self.of(world)
             .flat_map(|claim| {
@@ -201,14 +204,15 @@ impl Claims {
             .collect()
     }
 
-    /// What is wrong with the first that is: each has what decides it and stands there once, and its id is one of `known`.
+    /// What is wrong with the first that is: each has what decides it and stands there once, and its id is
+    /// one of `known`.
     pub fn fault(&self, known: &[&str]) -> Option<String> {
         self.0.iter().enumerate().find_map(|(i, claim)| {
             if let Some(fault) = claim.fault() {
                 return Some(format!("claim {:?} {fault}", claim.id));
             }
             if !known.contains(&claim.id.as_str()) {
-                return Some(format!("claim {:?} is not measured; known are {}", claim.id, known.join(", ")));
+                return Some(format!("unknown claim {:?}: known are {}", claim.id, known.join(", ")));
             }
             let twice = self.0[..i].iter().any(|other| other.id == claim.id && other.world == claim.world);
             twice.then(|| format!("claim {:?} stands here twice", claim.id))

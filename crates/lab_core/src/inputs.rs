@@ -1,4 +1,5 @@
-//! The inputs of a run: every value of its scenario, with where it comes from, as the scenario's own comments say it.
+//! The inputs of a run: every value of its scenario, with where it comes from, as the scenario's own comments
+//! say it.
 //!
 //! ```text
 //!   [controller]
@@ -42,8 +43,8 @@ const KINDS: [(&str, InputKind); 4] = [
     ("chosen", InputKind::Chosen),
 ];
 
-/// The values of a scenario: lines `key = value # where from`. Values of a table `[published]` are published, others chosen, unless their comment begins
-/// with another kind. Claims are no inputs.
+/// The values of a scenario: lines `key = value # where from`. Values of a table `[published]` are published,
+/// others chosen, unless their comment begins with another kind. Claims are no inputs.
 pub fn inputs(scenario: &str) -> Vec<Input> {
     let (mut table, mut out) = (String::new(), Vec::new());
     for line in scenario.lines().map(str::trim) {

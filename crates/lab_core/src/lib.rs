@@ -1,4 +1,5 @@
-//! The words of judgement of the laboratory: what a claim is, which verdict it gets, what a run leaves behind, and what is made of that.
+//! The words of judgement of the laboratory: what a claim is, which verdict it gets, what a run leaves
+//! behind, and what is made of that.
 //!
 //! ```text
 //!   scenario (claims with their bounds) ──┐

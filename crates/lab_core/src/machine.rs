@@ -18,8 +18,8 @@ fn cpu_ticks(stat: &str) -> CpuTicks {
     let line = stat.lines().find(|l| l.starts_with("cpu ")).unwrap_or("");
     let numbers: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
     let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
-    // user nice system idle iowait irq softirq steal; guest times are in user already. Interrupts belong to nobody: on
-    // loopback most of them are the run's own packets.
+    // user nice system idle iowait irq softirq steal; guest times are in user already. Interrupts belong to
+    // nobody: on loopback most of them are the run's own packets.
     CpuTicks { total: numbers.iter().take(8).sum(), steal: at(7), idle: at(3) + at(4) + at(5) + at(6) }
 }
 
@@ -27,7 +27,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Of this process, and of programs that it started: the guest of a run is no stranger.
+/// Of this process, and of programs that it started: the guest of a run is not foreign work.
 fn own() -> u64 {
     ticks_with_children(&read("/proc/self/stat")).unwrap_or(0)
 }
@@ -40,8 +40,8 @@ pub struct Watch {
     swapped: u64,
 }
 
-/// Above these shares of CPU time a window is contaminated: the hypervisor below gave the processors to others, or other
-/// processes here took them.
+/// Above these shares of CPU time a window is contaminated: the hypervisor below gave the processors to
+/// others, or other processes here took them.
 const STEAL_PERCENT_MAX: f64 = 2.0;
 const OTHERS_PERCENT_MAX: f64 = 10.0;
 

@@ -11,9 +11,11 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does so many pieces of work on so many threads, each of which takes the next that nobody has. The thread that waits hears what they say meanwhile.
+/// Does so many pieces of work on so many threads, each of which takes the next that nobody has. The thread
+/// that waits hears what they say meanwhile.
 ///
-/// Gives what was done with its number, in the order of these: when somebody asks to stop, nothing more is begun. The first error is one of all.
+/// Gives what was done with its number, in the order of these: when somebody asks to stop, nothing more is
+/// begun. The first error is one of all.
 pub fn run<T: Send, E: Send, M: Send>(
     (pieces, threads): (usize, usize),
     stop: &Stop,

@@ -16,17 +16,15 @@ use crate::words::{command, plain};
 
 /// What is shown of a run besides its record: nothing of the first screen but the figures.
 #[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Presentation {
     /// The question, as the scenario asks it.
     pub title: String,
     /// The answer in one sentence; the record keeps it.
     #[serde(skip)]
     pub answer: String,
-    /// Figures.
     pub figures: Vec<Figure>,
-    /// Findings.
     pub findings: Vec<Finding>,
-    /// Tables.
     pub tables: Vec<Table>,
     /// Sections in reading order.
     pub sections: Vec<Section>,
@@ -60,7 +58,8 @@ pub const PRESENTATION: &str = "presentation.json";
 ///
 /// # Errors
 ///
-/// [`WriteError::NoViewer`] when the program was built without the viewer; the two other files are there then.
+/// [`WriteError::NoViewer`] when the program was built without the viewer; the two other files are there
+/// then.
 pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Result<(), WriteError> {
     let presentation = serde_json::to_value(presentation)?;
     if cfg!(debug_assertions) {
@@ -72,7 +71,8 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
     write_page(out, &page(record, &presentation))
 }
 
-/// Makes the page of a run again, from its record; without `presentation.json` it has the first screen and the claims. Gives where it is.
+/// Makes the page of a run again, from its record; without `presentation.json` it has the first screen and
+/// the claims. Gives where it is.
 ///
 /// # Errors
 ///
@@ -89,7 +89,8 @@ pub fn write_again(out: &Path) -> Result<PathBuf> {
     Ok(out.join("report.html"))
 }
 
-/// The data of the page. The first screen is the record's alone; where there is no presentation the page has nothing more.
+/// The data of the page. The first screen is the record's alone; where there is no presentation the page has
+/// nothing more.
 pub fn page(record: &RunRecord, presentation: &Value) -> Value {
     let environment = &record.environment;
     let mut page = json!({

@@ -16,8 +16,8 @@ pub fn ticks_with_children(stat: &str) -> Option<u64> {
     ticks::<4>(stat)
 }
 
-/// Fields 14 to 17 of the line are user and system time, then the children's: so many of them together. They stand after the name in parentheses, which may
-/// hold anything.
+/// Fields 14 to 17 of the line are user and system time, then the children's: so many of them together. They
+/// stand after the name in parentheses, which may hold anything.
 fn ticks<const FIELDS: usize>(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);

@@ -1,4 +1,5 @@
-//! What a run leaves behind for machines: `results.json`, schema 1, the same of every verification. `schema/results.json` describes it.
+//! What a run leaves behind for machines: `results.json`, schema 1, the same of every verification.
+//! `schema/results.json` describes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,16 +41,14 @@ impl World {
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct RunRecord {
-    /// [`SCHEMA`].
     pub schema: u32,
-    /// Which verification.
     pub verification: String,
     /// Of masu.
     pub version: String,
     /// The commit that it was built from, where the build knows it.
     pub commit: Option<String>,
-    /// Where.
     pub world: World,
     /// The first seed.
     pub seed: u64,
@@ -70,6 +69,7 @@ pub struct RunRecord {
 /// How and on what a run was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Environment {
     /// When it ended, RFC 3339, UTC.
     pub generated: String,
@@ -77,11 +77,10 @@ pub struct Environment {
     pub command: String,
     /// Whether it was the quick form.
     pub quick: bool,
-    /// Whether somebody stopped it before its end.
+    /// Whether the run was stopped before its end.
     pub stopped: bool,
     /// How often it was repeated.
     pub repeats: usize,
-    /// The machine.
     pub machine: Machine,
     /// What makes the run doubtful.
     pub doubts: Vec<Doubt>,
@@ -90,10 +89,10 @@ pub struct Environment {
 /// A quantity that was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Metric {
     /// Its name.
     pub id: String,
-    /// Its unit.
     pub unit: String,
     /// What tells it apart from others of its name: `{"pattern": "R1"}`.
     pub dimensions: BTreeMap<String, String>,
@@ -155,7 +154,7 @@ impl RunVerdict {
     }
 }
 
-/// Why a record is not there.
+/// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// There is none.

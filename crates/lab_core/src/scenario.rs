@@ -19,7 +19,7 @@ pub enum ScenarioError {
         /// What the system said.
         cause: String,
     },
-    /// It is no such TOML, or a key is misspelt.
+    /// Invalid TOML, or a misspelt key.
     #[error("{path}:{line}: {cause}")]
     Syntax {
         /// The file.

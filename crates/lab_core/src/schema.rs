@@ -5,7 +5,8 @@ use serde_json::Value;
 /// JSON Schema of a record.
 pub const RESULTS: &str = include_str!("../schema/results.json");
 
-/// What of a record the schema does not allow; nothing when it keeps to it. Knows the words of JSON Schema that [`RESULTS`] uses.
+/// What of a record the schema does not allow; nothing when it keeps to it. Knows the words of JSON Schema
+/// that [`RESULTS`] uses.
 pub fn faults(record: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(RESULTS).expect("the schema is JSON");
     let mut out = Vec::new();
@@ -22,7 +23,7 @@ fn check(place: &str, schema: &Value, value: &Value, out: &mut Vec<String>) {
         fault(format!("{value} is none of {}", schema["enum"]));
     }
     if !schema["type"].is_null() && !types(&schema["type"]).any(|name| is(name, value)) {
-        fault(format!("{value} is no {}", schema["type"]));
+        fault(format!("{value} is not a valid {}", schema["type"]));
     }
     let least = schema["minimum"].as_f64().unwrap_or(f64::NEG_INFINITY);
     if value.as_f64().is_some_and(|number| number < least) {
@@ -40,7 +41,7 @@ fn check(place: &str, schema: &Value, value: &Value, out: &mut Vec<String>) {
             for (key, value) in map {
                 let place = format!("{place}.{key}");
                 match (&schema["properties"][key], &schema["additionalProperties"]) {
-                    (Value::Null, Value::Bool(false)) => out.push(format!("{place}: is not in the schema")),
+                    (Value::Null, Value::Bool(false)) => out.push(format!("{place}: not in the schema")),
                     (Value::Null, others) => check(&place, others, value, out),
                     (own, _) => check(&place, own, value, out),
                 }
@@ -81,7 +82,7 @@ mod tests {
             "results.schema: 2",
             "\"moon\" is none of",
             "-1 is less",
-            "results.more: is not",
+            "results.more: not",
             "claims[0]: no verdict",
         ] {
             has(text);

@@ -1,11 +1,12 @@
-//! Statistics of repeated runs: means and ratios with their intervals (science: batch means over repeats, Student's t).
+//! Statistics of repeated runs: means and ratios with their intervals (science: batch means over repeats,
+//! Student's t).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// An estimate with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Estimate {
-    /// The mean.
     pub mean: f64,
     /// Lower end of the interval.
     pub low: f64,
@@ -26,8 +27,8 @@ impl Estimate {
     }
 }
 
-/// Mean of independent repeats with its 95 % interval by Student's t. One sample has no interval: `low` and `high` are
-/// infinite. Panics on no samples: the caller's bug.
+/// Mean of independent repeats with its 95 % interval by Student's t. One sample has no interval: `low` and
+/// `high` are infinite. Panics on no samples: the caller's bug.
 pub fn mean(samples: &[f64]) -> Estimate {
     assert!(!samples.is_empty(), "a mean of nothing");
     let Spread { mean, error, freedom } = spread(samples);
@@ -38,9 +39,10 @@ pub fn mean(samples: &[f64]) -> Estimate {
     Estimate { mean, low: mean - half, high: mean + half }
 }
 
-/// Mean of windows that follow one another, with its 95 % interval. Neighbours that are alike say less than as many repeats: with a correlation ρ > 0
-/// of each window with the next one, n windows count as n·(1 − ρ)/(1 + ρ), as in an autoregressive process of first order. Neighbours that alternate are
-/// not counted as more. Panics on no windows: the caller's bug.
+/// Mean of windows that follow one another, with its 95 % interval. Neighbours that are alike say less than
+/// as many repeats: with a correlation ρ > 0 of each window with the next one, n windows count as n·(1 −
+/// ρ)/(1 + ρ), as in an autoregressive process of first order. Neighbours that alternate are not counted as
+/// more. Panics on no windows: the caller's bug.
 pub fn mean_of_windows(windows: &[f64]) -> Estimate {
     let plain = mean(windows);
     let rho = correlation_of_neighbours(windows).clamp(0.0, 0.99);
@@ -81,16 +83,17 @@ fn t_975(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom").inverse_cdf(0.975)
 }
 
-/// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the other): the mean
-/// of the pairs' savings with its interval. Pairs with nothing to save from are left out.
+/// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the
+/// other): the mean of the pairs' savings with its interval. Pairs with nothing to save from are left out.
 pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
     let pairs: Vec<f64> =
         off.iter().zip(on).filter(|(off, _)| **off > 0.0).map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
     (!pairs.is_empty()).then(|| mean(&pairs))
 }
 
-/// How many times `a` is of `b`, from paired repeats: the geometric mean of the pairs' ratios, with the interval that Student's t gives for their
-/// logarithms. So that of `b` to `a` is its inverse, and neither reaches below zero. Pairs in which either is nothing are left out.
+/// How many times `a` is of `b`, from paired repeats: the geometric mean of the pairs' ratios, with the
+/// interval that Student's t gives for their logarithms. So that of `b` to `a` is its inverse, and neither
+/// reaches below zero. Pairs in which either is nothing are left out.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
     ratio_by(a, b, mean)
 }
@@ -109,8 +112,9 @@ fn ratio_by(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> Option<Estima
     Some(Estimate { mean: log.mean.exp(), low, high: log.high.exp() })
 }
 
-/// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each other, however many of each: geometric
-/// means, with the interval of Welch's t for logarithms. Fewer than two of either have no interval.
+/// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each
+/// other, however many of each: geometric means, with the interval of Welch's t for logarithms. Fewer than
+/// two of either have no interval.
 pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let logs =
         |samples: &[f64]| -> Vec<f64> { samples.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect() };
@@ -170,12 +174,14 @@ mod tests {
 
     #[test]
     fn windows_that_are_alike_count_less() {
-        // Correlations by hand: of 1, 2, 3, 4 around 2.5 it is (0.75 − 0.25 + 0.75) / 5 = 0.25; what alternates has a negative one.
+        // Correlations by hand: of 1, 2, 3, 4 around 2.5 it is (0.75 − 0.25 + 0.75) / 5 = 0.25; what
+        // alternates has a negative one.
         let (rising, alternating) = ([1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 1.0, 4.0]);
         assert!((correlation_of_neighbours(&rising) - 0.25).abs() < 1e-12);
         assert!((correlation_of_neighbours(&alternating) + 0.75).abs() < 1e-12);
         assert_eq!(correlation_of_neighbours(&[5.0; 4]), 0.0);
-        // 4 · 0.75 / 1.25 = 2.4 windows: t(0.975, 1.4) = 6.6 or so instead of 3.18, and an error larger by the square root of 5/3.
+        // 4 · 0.75 / 1.25 = 2.4 windows: t(0.975, 1.4) = 6.6 or so instead of 3.18, and an error larger by
+        // the square root of 5/3.
         let (plain, by_windows) = (mean(&rising), mean_of_windows(&rising));
         assert!(by_windows.high - by_windows.mean > 1.29 * (plain.high - plain.mean), "{by_windows:?}");
         assert_eq!(by_windows.mean, plain.mean);
@@ -187,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_quotient_has_the_interval_of_welch() {
-        // Logarithms 1, 2, 3 and 0, 1: means 2 and 0.5, squared errors 1/3 and 1/4, freedom (7/12)² / (1/18 + 1/16) = 2.8824, of which
-        // t(0.975) is 3.257208.
+        // Logarithms 1, 2, 3 and 0, 1: means 2 and 0.5, squared errors 1/3 and 1/4, freedom (7/12)² / (1/18 +
+        // 1/16) = 2.8824, of which t(0.975) is 3.257208.
         let e = quotient(&[1.0, 2.0, 3.0].map(f64::exp), &[0.0, 1.0].map(f64::exp)).expect("samples");
         let half = 3.257_208 * (7.0_f64 / 12.0).sqrt();
         assert!((e.mean.ln() - 1.5).abs() < 1e-12);

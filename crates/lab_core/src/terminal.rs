@@ -27,7 +27,8 @@ pub fn answer(record: &RunRecord, out: &Path) -> String {
     text
 }
 
-/// "held        Reads: virtual against physical: 98.1 ± 0.2 % (90 to 110 %; published: no material difference)".
+/// "held        Reads: virtual against physical: 98.1 ± 0.2 % (90 to 110 %; published: no material
+/// difference)".
 fn line(claim: &JudgedClaim) -> String {
     let measured = claim.interval().map_or("–".into(), |estimate| value(&estimate));
     let unit = if claim.unit.is_empty() { String::new() } else { format!(" {}", claim.unit) };

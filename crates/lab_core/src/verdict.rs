@@ -38,9 +38,11 @@ impl Verdict {
     }
 }
 
-/// Judges a claim. Gives why, where the number alone does not say it. `disturbed`: others used the machine, and what is measured depends on it.
+/// Judges a claim. Gives why, where the number alone does not say it. `disturbed`: others used the machine,
+/// and what is measured depends on it.
 ///
-/// What keeps to its bound on a disturbed machine is held, for disturbance adds to times; what misses it may be the disturbance's work.
+/// What keeps to its bound on a disturbed machine is held, for disturbance adds to times; what misses it may
+/// be the disturbance's work.
 pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Verdict, Option<String>) {
     let doubtful = || (Verdict::InDoubt, Some("others used this machine meanwhile".to_owned()));
     match (outcome, bound) {
@@ -97,16 +99,12 @@ impl Standing {
 
 /// How many claims there are of each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Counts {
-    /// Held.
     pub held: usize,
-    /// Not held.
     pub not_held: usize,
-    /// Undecided.
     pub undecided: usize,
-    /// In doubt.
     pub in_doubt: usize,
-    /// Not judged.
     pub not_judged: usize,
 }
 
@@ -140,8 +138,8 @@ impl Counts {
     }
 }
 
-/// The claims of a run, counted: promises and published statements apart, and of these what emerges; what was put in or follows is never counted as
-/// held.
+/// The claims of a run, counted: promises and published statements apart, and of these what emerges; what was
+/// put in or follows is never counted as held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Promises that emerge.
@@ -238,8 +236,9 @@ pub fn standing(claims: &[JudgedClaim], stopped: bool) -> Standing {
     }
 }
 
-/// The exit status of a run: 0 when every promise that was judged is held, 1 when one is not, 3 when none is refuted and some are undecided or in doubt,
-/// or the run was stopped. That the run could not be done at all is 2, and said elsewhere.
+/// The exit status of a run: 0 when every promise that was judged is held, 1 when one is not, 3 when none is
+/// refuted and some are undecided or in doubt, or the run was stopped. That the run could not be done at all
+/// is 2, and said elsewhere.
 pub fn exit_status(claims: &[JudgedClaim], stopped: bool) -> u8 {
     let of_promises =
         |verdict: Verdict| claims.iter().any(|c| c.about == About::Promise && c.verdict == verdict);

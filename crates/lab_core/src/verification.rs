@@ -49,7 +49,7 @@ pub enum RequestError {
     /// So is a directory.
     #[error("--directory requires --world real")]
     ModelledDirectory,
-    /// The scale is no share.
+    /// Invalid scale.
     #[error("invalid --scale {0}: must be in (0, 1] (0.02 is 2 GiB of the published 100)")]
     Scale(f64),
     /// Too few or too many.
@@ -62,7 +62,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// When it is no share.
+    /// If it is not in (0, 1].
     pub fn checked_scale(&self) -> Result<Option<f64>, RequestError> {
         match self.scale {
             Some(scale) if !(scale > 0.0 && scale <= 1.0) => Err(RequestError::Scale(scale)),
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-/// A verification with what it is to do.
+/// A verification with its request.
 pub struct Setup<'a, V: Verification + ?Sized> {
     /// What the command line asks of any verification.
     pub request: &'a Request,
@@ -106,7 +106,7 @@ pub struct Course {
     pub scale: Option<f64>,
     /// Repeats that ended.
     pub repeats: usize,
-    /// Whether somebody stopped it before its end.
+    /// Whether the run was stopped before its end.
     pub stopped: bool,
     /// What makes it doubtful, besides others' use of the machine.
     pub doubts: Vec<Doubt>,
@@ -132,7 +132,7 @@ pub trait Verification {
     /// When the scenario does not read, or asks for what cannot be.
     fn load(request: &Request, own: &Self::Options) -> Result<(Self::Scenario, String)>;
 
-    /// Does it. When somebody asks to stop, what was measured is kept.
+    /// Runs it. After a stop request, the measurements so far are kept.
     ///
     /// # Errors
     ///

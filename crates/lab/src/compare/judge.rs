@@ -1,4 +1,4 @@
-//! One metric of two runs: the ratio, its interval, what it shows.
+//! Compares one metric of two runs: ratio, interval, verdict.
 
 use std::cmp::Ordering;
 
@@ -9,13 +9,13 @@ use lab_core::stats::Estimate;
 /// What two runs show about a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The interval does not hold 1.
+    /// The interval excludes 1.
     Differs,
-    /// Single values that are not the same: nothing says how much of it is chance.
+    /// Different single values: their random variation is unknown.
     Single,
-    /// The interval holds 1.
+    /// The interval contains 1.
     NoDifference,
-    /// Every value is the same.
+    /// All values are equal.
     Same,
 }
 
@@ -33,8 +33,8 @@ impl Verdict {
 
 /// A metric in both runs.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Compared {
-    /// Its name.
     pub name: String,
     /// Mean in the first run.
     pub a: f64,
@@ -57,8 +57,9 @@ fn mean_and_variance(samples: &[f64]) -> (f64, f64) {
 
 /// Compares; neither may be empty.
 ///
-/// The runs are independent of each other, so the interval is that of a ratio of two means: the logarithms' difference, with each
-/// mean's relative variance, and degrees of freedom after Welch and Satterthwaite. It does not need the two to vary alike.
+/// The runs are independent of each other, so the interval is that of a ratio of two means: the logarithms'
+/// difference, with each mean's relative variance, and degrees of freedom after Welch and Satterthwaite. It
+/// does not need the two to vary alike.
 pub(super) fn compared(name: &str, a: &[f64], b: &[f64]) -> Compared {
     let ((mean_a, var_a), (mean_b, var_b)) = (mean_and_variance(a), mean_and_variance(b));
     let varies = var_a > 0.0 || var_b > 0.0;
@@ -94,7 +95,7 @@ fn interval(ratio: f64, (ra, na): (f64, usize), (rb, nb): (f64, usize)) -> Estim
     Estimate { mean: ratio, low: ratio / factor, high: ratio * factor }
 }
 
-/// What differs, the most first; then what does not.
+/// The differing metrics, the largest difference first; then the others.
 pub(super) fn most_first(x: &Compared, y: &Compared) -> Ordering {
     let far = |c: &Compared| c.ratio.map_or(0.0, |r| r.mean.ln().abs());
     x.verdict.cmp(&y.verdict).then(far(y).total_cmp(&far(x))).then(x.name.cmp(&y.name))

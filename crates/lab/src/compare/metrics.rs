@@ -1,7 +1,8 @@
-//! The metrics of a run, by name: of a verification those of its record, of a load what it printed as JSON.
+//! The metrics of a run, by name: from the record of a verification, or from the JSON output of a load.
 //!
-//! There a number's name is the way to it. The elements of a list are told apart by their texts and by how many servers or VMs they are
-//! about; those that these do not tell apart are repeats, and their numbers are samples of one metric. What a run calls `series` are samples already.
+//! In JSON, a number's name is its path. Elements of a list are distinguished by their texts and by their
+//! number of servers or VMs; elements that are equal in these are repeats, and their numbers are samples of
+//! one metric. A `series` contains samples already.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,11 +21,11 @@ pub enum CompareError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
     /// No results.
-    #[error("{path}: is no results.json: {cause}")]
+    #[error("{path}: not a results.json: {cause}")]
     Syntax {
         /// The file.
         path: String,
@@ -32,12 +33,12 @@ pub enum CompareError {
         cause: String,
     },
     /// No numbers.
-    #[error("{path}: has no metrics")]
+    #[error("{path}: no metrics")]
     Empty {
         /// The file.
         path: String,
     },
-    /// Other things were measured.
+    /// The runs have no metric in common.
     #[error("{a} and {b} have no metric in common")]
     NothingInCommon {
         /// The first.
@@ -50,22 +51,22 @@ pub enum CompareError {
 /// A run's results.
 pub(super) struct Run {
     path: PathBuf,
-    /// What it says of itself: scenario, world, seed, …
+    /// Its properties: scenario, world, seed, …
     facts: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Vec<f64>>,
 }
 
-/// The longest file that is read.
+/// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// The most metrics of a run: more have no reader.
+/// Most metrics of a run: nobody reads more.
 const METRICS_MAX: usize = 20_000;
-/// What a run says of itself.
+/// The properties of a run.
 const FACTS: [&str; 6] = ["version", "scenario", "world", "seed", "quick", "scale"];
-/// In what two runs of the same kind do not differ.
+/// The properties that are equal in runs of the same kind.
 const KINDS: [&str; 4] = ["scenario", "world", "quick", "scale"];
-/// What is no metric: how a run is numbered, and its checks, which are made from the metrics.
+/// Not metrics: how a run is numbered, and its checks, which derive from the metrics.
 const NONE: [&str; 7] = ["seed", "repeat", "checks", "conditions", "stopped", "settled", "version"];
-/// Numbers that tell elements of a list apart.
+/// Numbers that distinguish elements of a list.
 const KEYS: [&str; 5] = ["servers", "vm", "files", "file_bytes", "connections"];
 
 #[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
@@ -80,7 +81,8 @@ fn text(path: &Path) -> Result<String, CompareError> {
     }
 }
 
-/// Reads a run: a folder with `results.json`, or the file itself; a file may also hold a line of JSON for each outcome.
+/// Reads a run: a folder with `results.json`, or the file itself; a file may also hold a line of JSON for
+/// each outcome.
 pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let text = text(&path)?;
@@ -125,7 +127,7 @@ impl Run {
         shown.display().to_string()
     }
 
-    /// Whether both come from the same verification, as far as they say.
+    /// Whether both runs are of the same verification, as far as known.
     pub(super) fn is_like(&self, other: &Run) -> bool {
         match (self.facts.get("scenario"), other.facts.get("scenario")) {
             (Some(a), Some(b)) => a == b,
@@ -133,7 +135,7 @@ impl Run {
         }
     }
 
-    /// In what they say of themselves they differ, so that they are not of the same kind. Seeds and versions may differ.
+    /// The properties in which the runs differ in kind. Seeds and versions may differ.
     pub(super) fn apart(&self, other: &Run) -> Vec<String> {
         let named = |name: &&&str| self.facts.get(**name) != other.facts.get(**name);
         let words = |name: &&str| {
@@ -143,7 +145,7 @@ impl Run {
         KINDS.iter().filter(named).map(words).collect()
     }
 
-    /// What it says of itself.
+    /// The properties of the run.
     pub(super) fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name).map(String::as_str)
     }
@@ -192,7 +194,7 @@ fn walk(path: &str, value: &Value, out: &mut BTreeMap<String, Vec<f64>>) {
                     _ => String::new(),
                 };
                 let path = match own.is_empty() {
-                    // Elements that say nothing of themselves are told apart by their places, from 1.
+                    // Elements without properties are distinguished by their position, from 1.
                     true => joined(path, &(number + 1).to_string()),
                     // The list's own name adds nothing to what its elements say.
                     false => joined(list_free(path), &own),
@@ -272,9 +274,9 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             read(&path).err().expect("refused").to_string()
         };
-        assert!(said("{").contains("is no results.json"));
+        assert!(said("{").contains("not a results.json"));
         for empty in ["", "{}", "[]", "null", "\"x\"", "{\"seed\":1}"] {
-            assert!(said(empty).ends_with("has no metrics"), "{empty}");
+            assert!(said(empty).ends_with("no metrics"), "{empty}");
         }
         assert!(read(&dir.path().join("nowhere")).is_err());
     }

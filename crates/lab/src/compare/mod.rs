@@ -1,4 +1,4 @@
-//! Two runs side by side: for every metric that both have, how many times it is in the second of what it is in the first.
+//! Compares two runs: for every common metric, the ratio of the second to the first.
 //!
 //! ```text
 //!   results.json of A ──> metrics ──┐
@@ -21,20 +21,20 @@ use metrics::Run;
 
 /// Two runs, compared.
 pub struct Comparison {
-    /// What both have, what differs most first.
+    /// The common metrics, the largest difference first.
     pub both: Vec<Compared>,
     /// Metrics that only the first has.
     pub only_a: Vec<String>,
     /// Metrics that only the second has.
     pub only_b: Vec<String>,
-    /// In what the runs themselves differ: scenario, world, form, scale.
+    /// The properties in which the runs differ: scenario, world, form, scale.
     pub apart: Vec<String>,
     a: Run,
     b: Run,
 }
 
 impl Comparison {
-    /// Of two runs: folders with results.json, or such files.
+    /// Compares two runs: folders with results.json, or such files.
     pub fn of(a: &Path, b: &Path) -> Result<Comparison, CompareError> {
         let (a, b) = (metrics::read(a)?, metrics::read(b)?);
         let empty = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Comparison {
         Ok(Comparison { both, only_a, only_b, apart, a, b })
     }
 
-    /// How many have this verdict.
+    /// The number of metrics with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.both.iter().filter(|one| one.verdict == verdict).count()
     }
@@ -65,7 +65,7 @@ impl Comparison {
         report::answer(self)
     }
 
-    /// Beside the answer: what makes it doubtful.
+    /// What makes the answer doubtful.
     pub fn doubts(&self) -> Vec<String> {
         report::doubts(self).into_iter().map(|doubt| doubt.text).collect()
     }

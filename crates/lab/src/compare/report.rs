@@ -61,7 +61,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
         });
     }
     if single > 0 {
-        parts.push(format!("{single} have one value each, which shows nothing about chance"));
+        parts.push(format!("{single} have one value each, so their random variation is unknown"));
     }
     let mut text = parts.join("; ") + ".";
     if let Some(first) = text.get(..1).map(str::to_uppercase) {
@@ -76,7 +76,7 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
         .apart
         .iter()
         .map(|text| Doubt {
-            text: format!("The runs are not of the same kind: {text}."),
+            text: format!("The runs have different conditions: {text}."),
             effect: Some("What differs may come from that.".into()),
         })
         .collect();
@@ -88,7 +88,7 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
                 "Of {judged} intervals of 95 % about {} leave 1 out by chance alone.",
                 (judged as f64 / 20.0).round()
             ),
-            effect: Some("A single metric that differs by little is no finding.".into()),
+            effect: Some("A small difference in a single metric is not a finding.".into()),
         });
     }
     out
@@ -200,7 +200,7 @@ fn whole(comparison: &Comparison, typed: &str, rows: usize) -> Report {
             command: command(typed),
             versions: vec![Version::of_masu()],
             machine,
-            real: vec!["nothing was run: the results of two runs were read".into()],
+            real: vec!["nothing was run; masu read the results of two runs".into()],
             ..Method::default()
         },
         files: vec![
@@ -231,7 +231,8 @@ fn claim(c: &Compared) -> Claim {
     }
 }
 
-/// How much more or less B has, in percent, with the intervals: those that differ most. A ratio near 1 would be drawn as long a bar as another.
+/// How much more or less B has, in percent, with the intervals: those that differ most. A ratio near 1 would
+/// be drawn as long a bar as another.
 fn figure(comparison: &Comparison) -> Option<Figure> {
     let shown: Vec<(&Compared, Estimate)> =
         comparison.both.iter().filter_map(|c| Some((c, c.ratio?))).take(BARS_MAX).collect();

@@ -9,25 +9,26 @@ const MAGIC: [u8; 8] = *b"cluster1";
 /// A cluster's block in memory. Whoever changes it holds its lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// How often it was changed: read and written back by whoever holds the lock, so that two owners at once lose a count.
+    /// The number of changes. The holder of the lock reads it and writes it back, so that two owners at once
+    /// lose a count.
     pub(crate) changes: u64,
     bits: Vec<u8>,
     extents: u64,
 }
 
-/// The block is no cluster.
+/// The block is not a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an allocation cluster is damaged")]
 pub(crate) struct Damaged;
 
 impl Cluster {
-    /// A cluster with nothing taken.
+    /// A cluster without allocated extents.
     pub(crate) fn empty(extents: u64) -> Cluster {
         assert!(extents <= super::layout::CLUSTER_EXTENTS_MAX);
         Cluster { changes: 0, bits: vec![0; META_BYTES as usize - HEADER_LEN], extents }
     }
 
-    /// From its block.
+    /// Decodes a block.
     pub(crate) fn decode(block: &[u8], extents: u64) -> Result<Cluster, Damaged> {
         if block.len() != META_BYTES as usize || block[..8] != MAGIC {
             return Err(Damaged);
@@ -36,7 +37,7 @@ impl Cluster {
         Ok(Cluster { changes, bits: block[HEADER_LEN..].to_vec(), extents })
     }
 
-    /// As a block.
+    /// Encodes the block.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(self.changes.to_le_bytes());
@@ -48,7 +49,7 @@ impl Cluster {
         self.bits[(index / 8) as usize] & 1 << (index % 8) != 0
     }
 
-    /// Takes up to `count` extents, lowest first; gives their indexes.
+    /// Allocates up to `count` extents, lowest first; returns their indexes.
     pub(crate) fn take(&mut self, count: u64) -> Vec<u64> {
         let free: Vec<u64> = (0..self.extents).filter(|i| !self.is_taken(*i)).take(count as usize).collect();
         for index in &free {
@@ -58,7 +59,7 @@ impl Cluster {
         free
     }
 
-    /// Gives extents back. `false` when one of them was not taken.
+    /// Frees extents. Returns `false` if one of them was not allocated.
     pub(crate) fn give_back(&mut self, indexes: &[u64]) -> bool {
         let taken = indexes.iter().all(|i| *i < self.extents && self.is_taken(*i));
         for index in indexes.iter().filter(|i| **i < self.extents) {
@@ -69,7 +70,7 @@ impl Cluster {
     }
 }
 
-/// Neighbouring extents joined to ranges of bytes.
+/// Joins adjacent extents to ranges of bytes.
 pub(crate) fn ranges(places: &[u64], extent_bytes: u64) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = Vec::new();
     for at in places {

@@ -1,4 +1,4 @@
-//! What blocks must hold: a pattern that differs in every block, or zeros; written, read back and compared.
+//! Verifiable content: a pattern that differs in every block, or zeros; written, read back and compared.
 
 use block::Pieces;
 use world::{Buf, Rng};
@@ -14,7 +14,7 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) enum Content {
     /// Zeros everywhere.
     Zeros,
-    /// A pattern up to a byte of the file, zeros from there.
+    /// A pattern up to an offset, then zeros.
     Pattern {
         /// Makes this file's pattern differ from another's.
         key: u64,
@@ -34,7 +34,7 @@ impl Content {
         }
     }
 
-    /// Whether `data`, read at `offset` of the file, is as it must be: the number of blocks that are not.
+    /// The number of blocks of `data`, read at `offset` of the file, that differ from the expected content.
     pub(crate) fn differences(self, offset: u64, data: &[u8]) -> u64 {
         let mut expected = [0; BLOCK as usize];
         let blocks = data.chunks_exact(BLOCK as usize).enumerate();

@@ -13,7 +13,6 @@ pub(crate) const RANGES_MAX: usize = (META_BYTES as usize - HEADER_LEN) / RANGE_
 /// A file: a virtual disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Its name.
     pub(crate) name: String,
     /// Bytes promised to the VM.
     pub(crate) len_bytes: u64,
@@ -21,18 +20,17 @@ pub(crate) struct File {
     pub(crate) ranges: Vec<(u64, u64)>,
 }
 
-/// The block is no descriptor.
+/// The block is not a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a file descriptor is damaged")]
 pub(crate) struct Damaged;
 
 impl File {
-    /// Bytes that are taken.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.ranges.iter().map(|(_, len)| len).sum()
     }
 
-    /// The place of byte `offset` of the file, and how many follow it there.
+    /// The location of byte `offset` of the file, and the length of the contiguous rest.
     pub(crate) fn place(&self, offset: u64) -> Option<(u64, u64)> {
         let mut skip = offset;
         for (at, len) in &self.ranges {
@@ -44,7 +42,7 @@ impl File {
         None
     }
 
-    /// As a block. Panics when a name or list is longer than its limit: whoever makes a file keeps to it.
+    /// Encodes a block. Panics if a name or list exceeds its limit, which the creator of a file observes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.name.len() <= NAME_LEN_MAX && self.ranges.len() <= RANGES_MAX);
         let mut out = MAGIC.to_vec();

@@ -1,4 +1,4 @@
-//! Where things lie on a datastore: one superblock, then regions at fixed places, then data in extents.
+//! The layout of a datastore: one superblock, then regions at fixed offsets, then data in extents.
 //!
 //! ```text
 //!  0        superblock, 4 KiB
@@ -9,8 +9,8 @@
 //! 112 MiB   data: extents of 1 MiB
 //! ```
 //!
-//! All numbers are little-endian. Places are whole 4 KiB from the start, so that LUs with blocks of 4 KiB can hold it, too;
-//! lock records stay one *logical block* each, which is the unit of COMPARE AND WRITE.
+//! All numbers are little-endian. Places are whole 4 KiB from the start, so that LUs with blocks of 4 KiB can
+//! hold it, too; lock records stay one *logical block* each, which is the unit of COMPARE AND WRITE.
 
 /// The unit of allocation.
 pub(crate) const EXTENT_BYTES: u64 = 1 << 20;
@@ -20,7 +20,6 @@ pub(crate) const META_BYTES: u64 = 4096;
 pub(crate) const CLUSTERS: u32 = 16;
 /// Hosts that can be mounted.
 pub(crate) const HOSTS_MAX: u32 = 64;
-/// Files.
 pub(crate) const FILES_MAX: u32 = 2048;
 /// Extents that one cluster's bitmap holds: what is left of its block after the header.
 pub(crate) const CLUSTER_EXTENTS_MAX: u64 = (META_BYTES - super::cluster::HEADER_LEN as u64) * 8;
@@ -38,7 +37,7 @@ const MAGIC: [u8; 8] = *b"masu-ds1";
 const _: () = assert!(CLUSTERS_AT + CLUSTERS as u64 * META_BYTES <= FILES_AT);
 const _: () = assert!(FILES_AT + FILES_MAX as u64 * META_BYTES <= DATA_AT);
 
-/// The facts of a datastore.
+/// The size and block length of a datastore's LU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes of the LU.
@@ -47,14 +46,14 @@ pub(crate) struct Layout {
     pub(crate) block_bytes: u32,
 }
 
-/// Why a superblock is none, or a LU cannot hold a datastore.
+/// Why a superblock is invalid, or a LU cannot hold a datastore.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LayoutError {
-    #[error("a datastore needs {needed} bytes, the LU has {len}")]
+    #[error("LU too small for a datastore: it has {len} bytes, {needed} are required")]
     TooSmall { needed: u64, len: u64 },
-    #[error("a datastore needs blocks of 512 or 4096 bytes, the LU has {0}")]
+    #[error("unsupported block size of {0} bytes: a datastore requires 512 or 4096")]
     Block(u32),
-    #[error("there is no datastore on the LU")]
+    #[error("no datastore on the LU")]
     NoDatastore,
     #[error("the datastore was made for another LU ({made} bytes, not {len})")]
     OtherLen { made: u64, len: u64 },
@@ -73,7 +72,6 @@ impl Layout {
         Ok(Layout { len_bytes, block_bytes })
     }
 
-    /// Extents of one cluster.
     pub(crate) fn cluster_extents(&self) -> u64 {
         ((self.len_bytes - DATA_AT) / EXTENT_BYTES / u64::from(CLUSTERS)).min(CLUSTER_EXTENTS_MAX)
     }

@@ -1,8 +1,9 @@
-//! On-disk locks: one record of one logical block each, and the decisions that follow from what is read there.
+//! On-disk locks: one record of one logical block each, and the decisions based on its content.
 //!
-//! A record is changed in one of two ways: by COMPARE AND WRITE against the record that was read (the array says who was
-//! first), or under a reservation of the whole LU (nobody else can write meanwhile). Each change counts the generation up, so
-//! that no record ever looks like an older one and every change can be counted afterwards.
+//! A record is changed in one of two ways: by COMPARE AND WRITE against the record that was read (the array
+//! says who was first), or under a reservation of the whole LU (nobody else can write meanwhile). Each change
+//! counts the generation up, so that no record ever looks like an older one and every change can be counted
+//! afterwards.
 
 /// A host as locks know it: its heartbeat slot plus one; 0 is nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,11 +14,9 @@ pub(crate) struct HostId(pub(crate) u32);
 pub(crate) enum Owner {
     /// Nobody.
     Free,
-    /// A host.
     Host(HostId),
 }
 
-/// A lock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockRecord {
     /// Who has it.
@@ -26,7 +25,7 @@ pub(crate) struct LockRecord {
     pub(crate) generation: u64,
 }
 
-/// A record that is neither empty nor whole.
+/// A record that is neither empty nor valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a lock record is damaged")]
 pub(crate) struct Damaged;
@@ -35,20 +34,20 @@ const MAGIC: [u8; 4] = *b"lock";
 /// Magic, owner, generation, checksum.
 const RECORD_LEN: usize = 20;
 
-/// What to do about a lock that was read.
+/// What to do after reading a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Write this over what was read.
     Write(LockRecord),
-    /// Another host has it: wait and look again.
+    /// Another host has it: wait and read again.
     Wait(HostId),
 }
 
 impl LockRecord {
-    /// A lock that nobody ever had.
+    /// A lock that was never held.
     pub(crate) const FRESH: LockRecord = LockRecord { owner: Owner::Free, generation: 0 };
 
-    /// What a host that wants the lock does.
+    /// The action of a host that wants the lock.
     pub(crate) fn acquire(&self, me: HostId) -> Decision {
         match self.owner {
             Owner::Host(other) if other != me => Decision::Wait(other),
@@ -57,7 +56,7 @@ impl LockRecord {
         }
     }
 
-    /// The record after the owner gave the lock back.
+    /// The record after the owner released the lock.
     pub(crate) fn released(&self) -> LockRecord {
         self.next(Owner::Free)
     }
@@ -105,7 +104,8 @@ fn crc(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// The longest wait before the next try, after `conflicts` in a row: the first wait, doubled with each, bounded.
+/// The longest wait before the next try, after `conflicts` in a row: the first wait, doubled with each,
+/// bounded.
 pub(crate) fn backoff(
     first: std::time::Duration,
     max: std::time::Duration,

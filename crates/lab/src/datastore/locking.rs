@@ -1,4 +1,4 @@
-//! Taking and giving back on-disk locks: by COMPARE AND WRITE, or by reserving the whole LU.
+//! Acquires and releases on-disk locks: by COMPARE AND WRITE, or by reserving the whole LU.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use super::lock::{Decision, HostId, LockRecord, backoff};
 use super::store::StoreError;
 use crate::hosts::{Disk, DiskError};
 
-/// How a host makes sure that it alone changes a lock record.
+/// How a host ensures that it alone changes a lock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locking {
     /// COMPARE AND WRITE of the record.
@@ -31,23 +31,23 @@ pub(crate) struct Patience {
     pub(crate) max: Duration,
 }
 
-/// What locking cost a host.
+/// The cost of locking for a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LockCounts {
     /// Locks taken.
     pub(crate) acquired: u64,
-    /// Locks given back.
+    /// Locks released.
     pub(crate) released: u64,
     /// COMPARE AND WRITE that found another record than was read.
     pub(crate) misses: u64,
-    /// Times another host had the lock.
+    /// How often another host had the lock.
     pub(crate) waits: u64,
-    /// RESERVATION CONFLICTs, of whatever command.
+    /// RESERVATION CONFLICTs of any command.
     pub(crate) conflicts: u64,
 }
 
-/// A lock that never becomes free is a failure of the run: conflicts in a row before a host gives up. With the longest waits of
-/// tens of milliseconds this is minutes.
+/// A lock that never becomes free is a failure of the run: conflicts in a row before a host gives up. With
+/// the longest waits of tens of milliseconds this is minutes.
 const CONFLICTS_MAX: u32 = 10_000;
 
 /// One host's way to the locks of one datastore.
@@ -59,7 +59,8 @@ pub(crate) struct Locks {
     patience: Patience,
     /// A reservation belongs to the host: its own VMs take turns.
     reserving: Permits,
-    /// Locks that this host holds or takes: on the disk a lock belongs to a host, so its own VMs take turns here.
+    /// Locks that this host holds or takes: on the disk a lock belongs to a host, so its own VMs take turns
+    /// here.
     ours: RefCell<BTreeSet<u32>>,
     given_back: Signal,
     rng: RefCell<Rng>,
@@ -90,7 +91,7 @@ impl Locks {
         }
     }
 
-    /// What it cost so far.
+    /// The cost so far.
     pub(crate) fn counts(&self) -> LockCounts {
         self.counts.get()
     }
@@ -111,7 +112,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Takes a lock, waiting for whoever has it. Gives the record as it stands now.
+    /// Takes a lock, and waits while another host has it. Returns the current record.
     pub(crate) async fn acquire(&self, lock: u32) -> Result<LockRecord, StoreError> {
         self.given_back.wait_for(|| self.ours.borrow_mut().insert(lock).then_some(())).await;
         let mut waits = 0;
@@ -152,7 +153,7 @@ impl Locks {
         self.given_back.wake_all();
     }
 
-    /// Gives a lock back that is held with this record.
+    /// Releases a lock that is held with this record.
     pub(crate) async fn release(&self, lock: u32, held: LockRecord) -> Result<(), StoreError> {
         let (old, new) = (self.encode(held), self.encode(held.released()));
         match self.method {
@@ -231,7 +232,7 @@ impl Locks {
             if self.disk.compare_and_write(at, &self.encode(seen), &self.encode(mine)).await? {
                 return Ok(Some(mine));
             }
-            // Somebody was faster: look again at once.
+            // Another host was faster: read again at once.
             self.count(|c| c.misses += 1);
         }
         Err(StoreError::LockedOut { tries: CONFLICTS_MAX })

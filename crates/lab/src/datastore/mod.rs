@@ -8,8 +8,9 @@
 //!                 └──── hosts::Disk: SCSI commands over iSCSI
 //! ```
 //!
-//! With offload a lock is taken by COMPARE AND WRITE of its record, zeros come from WRITE SAME, copies from EXTENDED COPY. Without, the
-//! host reserves the whole LU (RESERVE(6)) to change a record, writes the zeros, and reads and writes the data itself.
+//! With offload a lock is taken by COMPARE AND WRITE of its record, zeros come from WRITE SAME, copies from
+//! EXTENDED COPY. Without, the host reserves the whole LU (RESERVE(6)) to change a record, writes the zeros,
+//! and reads and writes the data itself.
 
 mod cluster;
 mod content;

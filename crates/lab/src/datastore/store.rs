@@ -1,4 +1,4 @@
-//! Disks on a datastore: made, filled with zeros, cloned, deleted; by the host or by the array.
+//! Disks on a datastore: create, zero, clone, delete; by the host or by the array.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +14,7 @@ use super::locking::Locks;
 use crate::hosts::{Capabilities, Disk, DiskError, Steps, segments, steps};
 use lab_core::interrupt::Stop;
 
-/// Why something on a datastore failed.
+/// Why an operation on a datastore failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error(transparent)]
@@ -27,9 +27,9 @@ pub(crate) enum StoreError {
     Cluster(#[from] cluster::Damaged),
     #[error(transparent)]
     File(#[from] file::Damaged),
-    #[error("the datastore has no room for {wanted} bytes")]
+    #[error("datastore full: no room for {wanted} bytes")]
     Full { wanted: u64 },
-    #[error("a file of {0} separate ranges is too scattered")]
+    #[error("file too fragmented: {0} separate ranges")]
     Scattered(usize),
     #[error("lock {lock} was changed while it was held")]
     LockStolen { lock: u32 },
@@ -37,13 +37,13 @@ pub(crate) enum StoreError {
     HeartbeatTaken,
     #[error("gave up after {tries} conflicts in a row")]
     LockedOut { tries: u32 },
-    #[error("extents were given back that were not taken")]
+    #[error("extents were freed that were not allocated")]
     NotTaken,
     #[error("stopped")]
     Stopped,
 }
 
-/// Who does the work.
+/// Who moves the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The host reads and writes.
@@ -74,7 +74,7 @@ pub(crate) struct Datastore {
 /// Bytes of the writes that format.
 const FORMAT_STEP_BYTES: usize = 1 << 20;
 
-/// Makes a datastore on a LU: everything that was there is lost.
+/// Creates a datastore on a LU and erases its content.
 pub(crate) async fn format(disk: &Disk, layout: &Layout) -> Result<(), StoreError> {
     let zeros = Buf::zeroed(FORMAT_STEP_BYTES).freeze();
     for (at, len) in steps(&[(0, super::layout::DATA_AT)], FORMAT_STEP_BYTES as u64) {
@@ -87,8 +87,8 @@ pub(crate) async fn format(disk: &Disk, layout: &Layout) -> Result<(), StoreErro
     Ok(disk.write(0, Pieces::copy_of(&layout.encode())).await?)
 }
 
-/// What the array can do, with COMPARE AND WRITE tried on an unused heartbeat of a formatted datastore: there are arrays that state
-/// a length for it and refuse the command.
+/// What the array can do, with COMPARE AND WRITE tried on an unused heartbeat of a formatted datastore: there
+/// are arrays that state a length for it and refuse the command.
 pub(crate) async fn capabilities(disk: &Disk, layout: &Layout) -> Result<Capabilities, StoreError> {
     let mut caps = disk.capabilities().await?;
     if caps.compare_and_write_blocks_max > 0 {
@@ -116,12 +116,11 @@ impl Datastore {
         Ok(Datastore { disk, layout, caps, locks, ways, stop })
     }
 
-    /// What the array says it can do.
+    /// The offloads that the array reports.
     pub(crate) fn caps(&self) -> &Capabilities {
         &self.caps
     }
 
-    /// The locks.
     pub(crate) fn locks(&self) -> &Locks {
         &self.locks
     }
@@ -151,8 +150,8 @@ impl Datastore {
         futures::future::try_join_all((0..self.ways.outstanding).map(|_| worker())).await.map(drop)
     }
 
-    /// Takes space, cluster by cluster from `first` on, each under its lock: first the clusters that nobody works on, then
-    /// the others in turn. Gives the places of the extents.
+    /// Takes space, cluster by cluster from `first` on, each under its lock: first the clusters that nobody
+    /// works on, then the others in turn. Gives the places of the extents.
     pub(crate) async fn allocate(&self, first: u32, extents: u64) -> Result<Vec<u64>, StoreError> {
         let mut places = Vec::new();
         let mut busy = Vec::new();
@@ -189,7 +188,7 @@ impl Datastore {
         Ok(())
     }
 
-    /// Gives extents back.
+    /// Frees extents.
     async fn give_back(&self, places: &[u64]) -> Result<(), StoreError> {
         for cluster in 0..CLUSTERS {
             let indexes: Vec<u64> = places
@@ -215,7 +214,7 @@ impl Datastore {
         self.change_held(cluster, held, change).await
     }
 
-    /// Reads a cluster's block, changes it, writes it back, and gives its lock back.
+    /// Reads a cluster's block, changes it, writes it back, and releases its lock.
     async fn change_held<T>(
         &self,
         cluster: u32,

@@ -103,9 +103,8 @@ fn processors(run: &Run, is_model: bool) -> Figure {
         y: Axis { label: "processors".into(), unit: "%".into(), log: false },
         categories: all_patterns().iter().map(shape).collect(),
         series: bars(run, processor),
-        note: (!is_model).then(|| {
-            "The guest's processor is emulated, without help of the hardware: its load is that of the emulator.".into()
-        }),
+        note: (!is_model)
+            .then(|| "The guest's CPU is emulated in software: its load is that of the emulator.".into()),
         ..Figure::default()
     }
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// The emulator.
 const EMULATOR: &str = "qemu-system-x86_64";
 /// A boot takes 5 s of one core without hardware virtualization.
 const BOOT_TIME_MAX: Duration = Duration::from_secs(180);
@@ -39,7 +38,7 @@ impl Parts {
     pub(super) fn of(dir: &Path) -> Result<Parts> {
         let parts = Parts { kernel: dir.join("vmlinuz"), initramfs: dir.join("initramfs") };
         for part in [&parts.kernel, &parts.initramfs] {
-            ensure!(part.is_file(), "{}: there is none: `make diskstress` makes the guest", part.display());
+            ensure!(part.is_file(), "{}: not found; build the guest with `make diskstress`", part.display());
         }
         Ok(parts)
     }
@@ -102,7 +101,7 @@ impl Guest {
             bail!("{EMULATOR}: no pipes to it");
         };
         let mut guest = Guest { child, orders, lines: lines_of(console) };
-        guest.until("DISKSTRESS_READY", BOOT_TIME_MAX).context("the guest does not come up")?;
+        guest.until("DISKSTRESS_READY", BOOT_TIME_MAX).context("the guest does not boot")?;
         Ok(guest)
     }
 
@@ -125,9 +124,9 @@ impl Guest {
                     bail!("the guest says {line}: {}", before.last().map_or("", String::as_str))
                 }
                 Ok(line) => before.push(line),
-                Err(RecvTimeoutError::Timeout) => bail!("the guest said nothing for {} s", time.as_secs()),
+                Err(RecvTimeoutError::Timeout) => bail!("no output from the guest for {} s", time.as_secs()),
                 Err(RecvTimeoutError::Disconnected) => {
-                    bail!("the guest ended: {}", before.last().map_or("it said nothing", String::as_str))
+                    bail!("the guest ended: {}", before.last().map_or("no output", String::as_str))
                 }
             }
         }

@@ -1,11 +1,12 @@
-//! A server in the model world: its processors, a controller that mirrors two drives, reads ahead and gathers writes.
+//! A server in the model world: its processors, a controller that mirrors two drives, reads ahead and gathers
+//! writes.
 //!
 //! ```text
 //!   thread (a file each) ──> processors ──> controller: one chunk after the other on each drive ──> two modelled drives
 //! ```
 //!
-//! What the load sees is decided by how long a drive stays with one file: it moves to another file for every chunk. A read-ahead
-//! memory that all files share makes chunks short where files are many; a chunk of its own for each file does not.
+//! The result depends on how long a drive stays with one file, because it moves to another file for every
+//! chunk. A shared read-ahead memory makes chunks short if there are many files; a chunk per file does not.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The verification `diskstress`: what virtualization costs a disk.
+//! The verification `diskstress`: the cost of virtualization for a disk.
 //!
 //! ```text
 //!   scenario ──> model: machine (modelled drives, mirror, read-ahead, processors), physical and virtual ──┐
@@ -24,10 +24,10 @@ pub struct Diskstress;
 
 /// What the command line says of it besides.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Options {
     /// The quick form.
     pub quick: bool,
-    /// Where.
     pub world: World,
     /// Where a real run has its image; none: the output folder.
     pub dir: Option<PathBuf>,

@@ -156,7 +156,7 @@ impl Both<'_> {
                 );
                 let said = self.guest.run(&options)?;
                 let one = said.into_iter().find(|said| said.pattern == name);
-                let one = one.with_context(|| format!("the guest said nothing of {name}"))?;
+                let one = one.with_context(|| format!("no result for {name} from the guest"))?;
                 ensure!(one.mb_per_s > 0.0, "the guest's clock stood still in {name}");
                 self.wrong += one.wrong;
                 self.direct &= one.direct;

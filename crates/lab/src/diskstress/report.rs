@@ -137,10 +137,10 @@ fn own_doubts(run: &Run, direct: bool) -> Vec<Doubt> {
         doubt("The run was stopped before its end.", "Only the repeats before are shown.");
     }
     if run.repeats < 3 {
-        doubt("Fewer than three repeats.", "Intervals mean little, or there are none.");
+        doubt("Fewer than three repeats.", "Intervals are wide or missing.");
     }
     if !direct {
-        doubt("The file system has no direct I/O.", "Speeds are those of the page cache, too.");
+        doubt("The file system does not support direct I/O.", "Speeds are those of the page cache, too.");
     }
     out
 }

@@ -46,7 +46,7 @@ pub(super) struct Run {
     /// The drive that is judged; of this machine "".
     pub(super) drive: String,
     pub(super) repeats: u32,
-    /// Whether somebody stopped it before its end.
+    /// Whether the run was stopped before its end.
     pub(super) stopped: bool,
     /// Blocks that were not what was written.
     pub(super) wrong: u64,

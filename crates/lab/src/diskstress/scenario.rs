@@ -1,4 +1,5 @@
-//! `diskstress.toml`: what is run, on which machine. A file that does not fit is refused with one line that names the place.
+//! `diskstress.toml`: the patterns and the machine. An invalid file is refused with one line that names the
+//! place.
 
 use serde::Deserialize;
 
@@ -10,8 +11,8 @@ use lab_core::scenario::ScenarioFile;
 /// `diskstress.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Scenario {
-    /// Its name.
     pub name: String,
     /// The question that the report answers.
     pub question: String,

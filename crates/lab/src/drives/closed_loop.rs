@@ -1,4 +1,5 @@
-//! A closed loop on one modelled drive, without a world around it: as many requests under way as asked for, each followed by the next.
+//! A closed loop on one modelled drive, without a world around it: as many requests under way as asked for,
+//! each followed by the next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

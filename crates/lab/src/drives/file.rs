@@ -1,4 +1,4 @@
-//! Drive files: what they say, turned into the plain parameters of the model.
+//! Reads drive files and converts them to the parameters of the model.
 
 use serde::Deserialize;
 use world_model::drives::{
@@ -8,18 +8,19 @@ use world_model::drives::{
 
 use lab_core::toml_text::{self, Misread};
 
-/// What is wrong with a drive file.
+/// Errors in a drive file.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum DriveFileError {
     /// It cannot be read.
     #[error("{path}: {cause}")]
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
-    /// It is no such TOML, or a key is misspelt or missing.
+    /// Invalid TOML, or a misspelt or missing key.
     #[error("{path}:{line}: {cause}")]
     Syntax {
         /// The file.
@@ -29,26 +30,25 @@ pub enum DriveFileError {
         /// What is wrong.
         cause: String,
     },
-    /// There is no drive in it, or two.
+    /// The file has no drive, or more than one.
     #[error("{path}: a drive file has one table, [hard_disk] or [flash]")]
     Kind {
         /// The file.
         path: String,
     },
-    /// Of two keys that say the same there must be one.
+    /// Exactly one of two equivalent keys is required.
     #[error("{path}: either bus_mb_per_s or bus_us_per_block is needed, and not both")]
     Bus {
         /// The file.
         path: String,
     },
-    /// A number that no time or rate can have.
-    #[error("{path}:{line}: {key} is {value}: it must be a number from {min} to {max}")]
+    /// A number outside of the possible range.
+    #[error("{path}:{line}: invalid {key} {value}: must be a number from {min} to {max}")]
     Number {
         /// The file.
         path: String,
         /// From 1.
         line: usize,
-        /// The key.
         key: &'static str,
         /// What it says.
         value: f64,
@@ -57,12 +57,11 @@ pub enum DriveFileError {
         /// The most that it may be.
         max: f64,
     },
-    /// No drive can be like this.
+    /// Invalid parameters of a drive.
     #[error("{path}: {source}")]
     Parameters {
         /// The file.
         path: String,
-        /// Why.
         source: ParameterError,
     },
 }

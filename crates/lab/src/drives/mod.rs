@@ -1,7 +1,8 @@
-//! Drives of the model world, as files describe them; and what shows that a modelled drive is like its original.
+//! Drives of the model world from files, and the evidence that a modelled drive behaves like its original.
 //!
-//! A drive is a TOML file with a table `hard_disk` or `flash`; those of the catalogue (`crates/world_model/catalogue/`) are built in, and a
-//! file of one's own is named by its path. `docs/model.md` has the keys and how far off each check is.
+//! A drive is a TOML file with a table `hard_disk` or `flash`; the catalogue
+//! (`crates/world_model/catalogue/`) is built in, and other files are named by their path. `docs/model.md`
+//! has the keys and the error of each check.
 
 mod catalogue;
 mod closed_loop;

@@ -22,11 +22,12 @@ pub struct TraceRequest {
 pub struct Replay {
     /// The modelled response times, in the order of the trace.
     pub response_ns: Vec<u64>,
-    /// The mean of the measured ones.
+    /// Mean response time of the trace.
     pub measured_mean_ns: f64,
     /// The mean of the modelled ones.
     pub mean_ns: f64,
-    /// The root mean square of the horizontal distance between the two distributions (Ruemmler and Wilkes, 1994).
+    /// The root mean square of the horizontal distance between the two distributions (Ruemmler and Wilkes,
+    /// 1994).
     pub demerit_ns: f64,
 }
 
@@ -45,7 +46,8 @@ pub fn traces() -> [(&'static str, &'static str); 2] {
     ]
 }
 
-/// Reads a trace: on each line R or W, block, blocks, response time and pause in µs. The error is the number of a line that is not so.
+/// Reads a trace: on each line R or W, block, blocks, response time and pause in µs. The error is the number
+/// of a line that is not so.
 pub fn parse_trace(text: &str) -> Result<Vec<TraceRequest>, usize> {
     let request = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -62,8 +64,8 @@ pub fn parse_trace(text: &str) -> Result<Vec<TraceRequest>, usize> {
     text.lines().enumerate().map(|(i, line)| request(line).ok_or(i + 1)).collect()
 }
 
-/// Replays a trace, one request at a time: each arrives as long after the completion of the one before as it did when it was measured.
-/// The requests must lie on the drive.
+/// Replays a trace, one request at a time: each arrives as long after the completion of the one before as it
+/// did when it was measured. The requests must lie on the drive.
 pub fn replay(drive: &DriveParameters, trace: &[TraceRequest]) -> Result<Replay, ParameterError> {
     let mut model = DriveModel::new(drive)?;
     let mut done: Vec<Completion> = Vec::new();
@@ -102,7 +104,8 @@ fn wake_until(model: &mut DriveModel, now_ns: u64, done: &mut Vec<Completion>) {
     }
 }
 
-/// The root mean square distance of equal ranks: of two distributions of as many samples, the horizontal distance.
+/// The root mean square distance of equal ranks: of two distributions of as many samples, the horizontal
+/// distance.
 pub(super) fn demerit(a: &[u64], b: &[u64]) -> f64 {
     let sorted = |times: &[u64]| {
         let mut times = times.to_vec();

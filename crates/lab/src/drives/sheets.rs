@@ -1,8 +1,10 @@
-//! The two drives of the measured traces as their data sheets have them: how near the model comes with what one knows of any drive.
+//! The two drives of the measured traces as their data sheets have them: how near the model comes with what
+//! one knows of any drive.
 //!
-//! Capacity, surfaces, tracks, speed and zones' rates are in the manuals; the seeks are from memory. The command overhead is the upper end of
-//! what is usual (0.1 to 0.2 ms), the cache is cut into segments of about a track, and writes are acknowledged from it, as both drives came.
-//! Only the bus is not the drive's: the machine that measured took a block in about 0.1 ms, and that is in every response time.
+//! Capacity, surfaces, tracks, speed and zones' rates are in the manuals; the seeks are from memory. The
+//! command overhead is the upper end of what is usual (0.1 to 0.2 ms), the cache is cut into segments of
+//! about a track, and writes are acknowledged from it, as both drives came. Only the bus is not the drive's:
+//! the machine that measured took a block in about 0.1 ms, and that is in every response time.
 
 use std::borrow::Cow;
 

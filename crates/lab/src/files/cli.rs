@@ -129,8 +129,9 @@ fn table(path: &Path) -> Result<Sizes> {
         !line.trim().is_empty() && !is_header
     });
     let steps = steps.map(|(number, line)| {
-        let Line(bytes, share) = serde_json::from_str(&format!("[{line}]"))
-            .with_context(|| format!("{}:{}: is no `bytes,share`", path.display(), number + 1))?;
+        let Line(bytes, share) = serde_json::from_str(&format!("[{line}]")).with_context(|| {
+            format!("{}:{}: invalid line: must be `bytes,share`", path.display(), number + 1)
+        })?;
         Ok(Step { bytes, share })
     });
     let sizes = Sizes::Table { steps: steps.collect::<Result<_>>()? };
@@ -226,7 +227,7 @@ pub fn run(files: &Files) -> Result<()> {
                 );
             }
             found.examples.iter().for_each(|path| eprintln!("{path}"));
-            ensure!(found.is_whole(), "{}: is not whole", dir.display());
+            ensure!(found.is_whole(), "{}: incomplete", dir.display());
             Ok(())
         }
     }

@@ -1,4 +1,5 @@
-//! Creating a set in a folder, and checking what lies there: tree by tree, on several threads, each file written or read once.
+//! Creating a set in a folder, and checking what lies there: tree by tree, on several threads, each file
+//! written or read once.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -28,7 +29,7 @@ pub(crate) struct Created {
     pub(crate) files: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Whether somebody asked to stop before the end.
+    /// Whether the creation was stopped before its end.
     pub(crate) stopped: bool,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Checked {
     pub(crate) unfinished: u64,
     /// The first few that are damaged or missing.
     pub(crate) examples: Vec<String>,
-    /// Whether somebody asked to stop before the end.
+    /// Whether the creation was stopped before its end.
     pub(crate) stopped: bool,
 }
 
@@ -150,7 +151,8 @@ enum Found {
     Missing,
 }
 
-/// Reads every file once and compares its checksum with that of its creation; where that differs, with that of what a client writes.
+/// Reads every file once and compares its checksum with that of its creation; where that differs, with that
+/// of what a client writes.
 pub(crate) fn check(
     dir: &Path,
     plan: &Plan,

@@ -4,8 +4,9 @@ use world::Rng;
 
 /// Levels of a tree: at most as many as a path of 4096 bytes has room for with names of five.
 pub(super) const LEVELS_MAX: u32 = 128;
-/// How deep files lie: a Poisson distribution of this mean, as studies of many thousand file systems fit it (2007); with 25 levels it is cut where one in
-/// ten million lies deeper. What the published file servers measured is not known: chosen.
+/// How deep files lie: a Poisson distribution of this mean, as studies of many thousand file systems fit it
+/// (2007); with 25 levels it is cut where one in ten million lies deeper. What the published file servers
+/// measured is not known: chosen.
 const DEPTH_MEAN: f64 = 6.5;
 
 /// The folders of one tree. Folder 0 is its top, on level 1.

@@ -1,8 +1,9 @@
 //! What is in a set: for each tree a few integers, from which the sizes of all files follow to the byte.
 //!
-//! Target files are what a load uses: those of `target_bytes_min` or more. Their sizes are drawn, and what is above the minimum is scaled by one
-//! rational number so that the targets of the used trees have exactly the bytes that are asked for: a file gets the difference of two whole quotients,
-//! prefix · total / sum, as lines are drawn in pixels, and all differences together are the total.
+//! Target files are what a load uses: those of `target_bytes_min` or more. Their sizes are drawn, and what is
+//! above the minimum is scaled by one rational number so that the targets of the used trees have exactly the
+//! bytes that are asked for: a file gets the difference of two whole quotients, prefix · total / sum, as
+//! lines are drawn in pixels, and all differences together are the total.
 
 use serde::{Deserialize, Serialize};
 use world::Rng;
@@ -37,16 +38,17 @@ pub struct SetSpec {
     pub sizes: Sizes,
 }
 
-/// Trees of a set, and files of a tree: together within what a directory tree of a file system holds without trouble.
+/// Trees of a set, and files of a tree: together within what a directory tree of a file system holds without
+/// trouble.
 const TREES_MAX: u32 = 100_000;
 const FILES_MAX: u32 = 100_000;
 /// 2^53: sums are exact as doubles, too.
 const BYTES_MAX: u64 = 1 << 53;
 
-/// Why there is no such set.
+/// Why the parameters of a set are invalid.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum SetError {
-    /// A number.
     #[error("{0}")]
     Number(&'static str),
     /// The distribution.
@@ -88,16 +90,16 @@ impl SetSpec {
         let wrong = |cause| Err(SetError::Number(cause));
         self.sizes.check()?;
         if self.trees == 0 || self.trees > TREES_MAX || self.dummy_trees > TREES_MAX {
-            return wrong("there are 1 to 100,000 trees, and as many dummies");
+            return wrong("invalid number of trees or dummies: must be 1 to 100,000 each");
         }
         if self.files > FILES_MAX || self.targets == 0 || self.targets > self.files {
             return wrong("a tree has up to 100,000 files, of which one or more are targets");
         }
         if !(2..=LEVELS_MAX).contains(&self.levels) || !(self.levels..=999).contains(&self.folders) {
-            return wrong("a tree has 2 to 128 levels, and as many folders at least, 999 at most");
+            return wrong("invalid tree: must have 2 to 128 levels, and at least as many folders, up to 999");
         }
         if self.target_bytes > BYTES_MAX {
-            return wrong("the targets have at most 2^53 bytes");
+            return wrong("targets too large: the limit is 2^53 bytes in total");
         }
         let files = u64::from(self.trees) * u64::from(self.targets);
         if files.checked_mul(self.target_bytes_min).is_none_or(|least| least > self.target_bytes) {
@@ -142,7 +144,8 @@ impl Plan {
         &self.spec
     }
 
-    /// By which factor drawn sizes above the minimum were scaled: near 1 when the distribution gives the total.
+    /// By which factor drawn sizes above the minimum were scaled: near 1 when the distribution gives the
+    /// total.
     pub fn scale(&self) -> f64 {
         self.above_all() as f64 / self.whole() as f64
     }
@@ -213,10 +216,9 @@ pub struct File {
 
 /// One tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Tree {
-    /// Which.
     pub number: u32,
-    /// Its folders.
     pub folders: Folders,
     /// Its files, the targets first.
     pub files: Vec<File>,

@@ -1,4 +1,5 @@
-//! How long files are: distributions that are drawn from by their quantiles, so that a part of one (all files above a size) is drawn exactly.
+//! How long files are: distributions that are drawn from by their quantiles, so that a part of one (all files
+//! above a size) is drawn exactly.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -39,25 +40,25 @@ pub struct Step {
     pub share: f64,
 }
 
-/// The published file servers (2010): the moments of their set, by which a quarter of the files has 50,000 bytes or more.
+/// The published file servers (2010): the moments of their set, by which a quarter of the files has 50,000
+/// bytes or more.
 pub(super) const PUBLISHED: Sizes = Sizes::Lognormal { mu: 9.0624, sigma: 2.6055 };
 
-/// No file is longer: 16 TiB less one cluster is what NTFS takes with clusters of 4 KiB; a distribution without a mean is cut here.
+/// No file is longer: 16 TiB less one cluster is what NTFS takes with clusters of 4 KiB; a distribution
+/// without a mean is cut here.
 pub(crate) const SIZE_BYTES_MAX: f64 = 17_592_186_040_320.0;
 /// Lines of a measured distribution.
 const STEPS_MAX: usize = 10_000;
 
 /// Why a distribution is none.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum SizeError {
-    /// A parameter.
-    #[error("{0} is no positive number of a size that files have")]
+    #[error("invalid file size {0}: must be a positive number within the supported range")]
     Parameter(&'static str),
-    /// The table.
     #[error("a table has 1 to {STEPS_MAX} steps, sizes and shares grow, and the last share is 1")]
     Table,
-    /// The text.
-    #[error("{0:?} is no distribution: write it as in lognormal:9.0624,2.6055 or pareto:4096,1.2")]
+    #[error("invalid distribution {0:?}: expected e.g. lognormal:9.0624,2.6055 or pareto:4096,1.2")]
     Text(String),
 }
 

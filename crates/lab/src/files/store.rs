@@ -1,6 +1,8 @@
-//! What lies beside the trees of a set: `set.json`, what was asked for, and `sums/`, a file for each tree that is complete.
+//! What lies beside the trees of a set: `set.json`, what was asked for, and `sums/`, a file for each tree
+//! that is complete.
 //!
-//! A tree's sums are written when all of its files are, and put in their place by a rename: a tree with sums is complete, all others are made again.
+//! A tree's sums are written when all of its files are, and put in their place by a rename: a tree with sums
+//! is complete, all others are made again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,16 +13,16 @@ use super::plan::{SetSpec, Tree};
 /// Its name.
 const SET: &str = "set.json";
 const SUMS: &str = "sums";
-/// The longest file that is read: a tree of 100,000 files with 32 bytes a line, and a distribution of 10,000 steps are less.
+/// The longest file that is read: a tree of 100,000 files with 32 bytes a line, and a distribution of 10,000
+/// steps are less.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// Why a folder is no set, or not this one.
+/// Why a folder is not a set, or not this one.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum StoreError {
-    /// A file.
     #[error("{path}: {cause}")]
     File {
-        /// Which.
         path: String,
         /// What the system said.
         cause: String,
@@ -31,7 +33,6 @@ pub enum StoreError {
     /// Not what a set has there.
     #[error("{path}: {cause}")]
     Content {
-        /// Which.
         path: String,
         /// What is wrong.
         cause: String,

@@ -1,7 +1,8 @@
 //! The figures: one for each question, small multiples in it; each title is what was found.
 //!
-//! Panels stand for the published figures: throughput; of both comparisons array reads and writes in MB/s and IOPS, seconds per read and write, queue,
-//! processors, memory, network; and the host's processors and memory: 23.
+//! Panels stand for the published figures: throughput; of both comparisons array reads and writes in MB/s and
+//! IOPS, seconds per read and write, queue, processors, memory, network; and the host's processors and
+//! memory: 23.
 
 use super::claims::{Runs, controller, headroom, level, more, of_groups, tool};
 use super::model::Ran;
@@ -210,7 +211,7 @@ fn of_servers(course: &Course, value: fn(&ServerWindow) -> f64) -> Vec<Vec<f64>>
 fn servers(id: &str, courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     let of: [PanelOf<'_, ServerWindow>; 3] = [
         ("cpu", "Processors of a server", ("processor time", "%"), |w| w.cpu_percent),
-        ("memory", "Memory that nobody uses", ("available", "MB"), |w| w.available_mb),
+        ("memory", "Unused memory", ("available", "MB"), |w| w.available_mb),
         ("network", "Network, both directions", ("network", "MB/s"), |w| {
             w.received_mb_per_s + w.sent_mb_per_s
         }),

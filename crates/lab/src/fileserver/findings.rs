@@ -55,7 +55,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
             queue > max.queue_per_spindle,
             format!("{queue:.2} I/Os for each spindle of its group"),
             format!("queue ≤ 1.5 to {} × spindles", max.queue_per_spindle),
-            "one request is worked on and one is prepared; the others only wait",
+            "one request is in service and one is being prepared; the others only wait",
         ),
         (
             name,
@@ -69,7 +69,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
         let consequence = if is_over {
             "It limits what the servers get.".into()
         } else {
-            format!("The {resource} is no bottleneck; the clients' own work decides what they get.")
+            format!("The {resource} is not the bottleneck; the clients' own work limits their throughput.")
         };
         let attempt = is_over.then(|| format!("Relieve the {resource} first."));
         Finding {

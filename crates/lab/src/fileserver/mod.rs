@@ -1,4 +1,5 @@
-//! File servers: the load that clients put on them (`masu load fileserver`), and the verification of virtual disks that grow under it.
+//! File servers: the load that clients put on them (`masu load fileserver`), and the verification of virtual
+//! disks that grow under it.
 //!
 //! ```text
 //!   run ──> model (clients, servers, disks, the array) ──> courses ──> claims (measures), figures, findings ──> report
@@ -29,10 +30,10 @@ pub struct Fileserver;
 
 /// What the command line says of it besides.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Options {
     /// The quick form.
     pub quick: bool,
-    /// Where.
     pub world: World,
     /// Of a real one, the formats of disks; none: VHD.
     pub formats: Vec<Format>,

@@ -52,9 +52,10 @@ fn answer(run: &Finished<'_>) -> String {
     };
     let Some(cost) = below(&tool(dynamic), &tool(fixed)) else { return "Nothing was copied.".into() };
     let (percent, half) = (cost.mean, (cost.high - cost.low) / 2.0);
-    let yes = if percent < run.scenario.bottleneck.cost_percent { "Yes" } else { "Not without care" };
+    let yes = if percent < run.scenario.bottleneck.cost_percent { "Yes" } else { "With precautions" };
     let full = run.ran.growths.iter().find(|g| g.name == "full").and_then(|g| g.refused_s).map_or("", |_| {
-        " A pool that promises more than it has must be expanded in time: when it is full, writes that need a page fail, and only those."
+        " An over-committed pool must be expanded in time: when it is full, writes that need a new page \
+         fail, and only those."
     });
     format!(
         "{yes}: file servers on virtual disks that grow copy {percent:.1} % ± {half:.1} % less than on fixed ones ({} and {} MB/s per server; published: about 6 %, 54.8 and 58.3).{full}",
@@ -124,7 +125,8 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
         section(
             "growth",
             "And when disks grow fast on a pool that promises more than it has?",
-            "Not in the published experiment, whose disks hardly grew and whose pool had room for all of them. One server; half of the files are written, all where nothing has been yet.",
+            "Not in the published experiment, whose disks hardly grew and whose pool had room for all of \
+             them. One server; half of the files are written, all to unallocated space.",
             &["growth_in_time", "growth_full"],
         ),
     ]

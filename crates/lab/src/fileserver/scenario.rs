@@ -1,4 +1,5 @@
-//! `fileserver.toml`: what is run, on which hardware. A file that does not fit is refused with one line that names the place.
+//! `fileserver.toml`: what is run, on which hardware. A file that does not fit is refused with one line that
+//! names the place.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -62,7 +63,6 @@ pub(super) struct Run {
     pub(super) array_every: Time,
 }
 
-/// The array.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Array {
@@ -74,14 +74,13 @@ pub(super) struct Array {
     pub(super) page: Size,
 }
 
-/// Its port.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Port {
     pub(super) fibre_channel_gbit: u32,
 }
 
-/// What commands cost a controller.
+/// Controller time per command.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Controller {
@@ -120,7 +119,6 @@ pub(super) struct Server {
     pub(super) again_percent: u32,
 }
 
-/// A client.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Client {

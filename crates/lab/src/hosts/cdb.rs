@@ -28,7 +28,7 @@ pub(crate) fn write_same(lba: u64, blocks: u32) -> Cdb {
     with_lba_and_count(0x93, lba, blocks)
 }
 
-/// WRITE SAME(16), UNMAP = 1: the same, and space is given back where the LU can.
+/// WRITE SAME(16), UNMAP = 1: the same, and the LU releases space if it can.
 pub(crate) fn write_same_unmap(lba: u64, blocks: u32) -> Cdb {
     let mut cdb = write_same(lba, blocks);
     cdb[1] = 1 << 3;
@@ -88,7 +88,6 @@ pub(crate) fn release() -> Cdb {
     cdb
 }
 
-/// TEST UNIT READY.
 pub(crate) fn test_unit_ready() -> Cdb {
     [0; 16]
 }
@@ -132,7 +131,8 @@ pub(crate) fn report_supported_operation(opcode: u8, len: u32) -> Cdb {
     cdb
 }
 
-/// EXTENDED COPY(LID1) with its parameter list: two targets named by their NAA designators, then block-to-block segments.
+/// EXTENDED COPY(LID1) with its parameter list: two targets named by their NAA designators, then
+/// block-to-block segments.
 pub(crate) fn extended_copy(naa: [&[u8]; 2], block_bytes: u32, segments: &[Segment]) -> (Cdb, Vec<u8>) {
     let block = u64::from(block_bytes);
     let mut list = vec![0; 16];

@@ -1,4 +1,5 @@
-//! A LU as a host uses it: commands with their outcomes, unit attentions noticed and the command repeated, as disk drivers do.
+//! A LU as a host uses it: commands with their outcomes, unit attentions noticed and the command repeated, as
+//! disk drivers do.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -201,7 +202,6 @@ impl Disk {
         self.command("TEST UNIT READY", cdb::test_unit_ready(), Pieces::new(), 0).await.map(drop)
     }
 
-    /// Reads.
     pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Pieces, DiskError> {
         let what = "READ(16)";
         let outcome =
@@ -214,7 +214,6 @@ impl Disk {
         }
     }
 
-    /// Writes.
     pub(crate) async fn write(&self, at: u64, data: Pieces) -> Result<(), DiskError> {
         let cdb = cdb::write(self.lba(at), self.blocks(data.len() as u64));
         self.command("WRITE(16)", cdb, data, 0).await.map(drop)

@@ -1,4 +1,5 @@
-//! What an array says of a LU, parsed: READ CAPACITY(16), VPD pages, operating parameters. Nothing that it answers panics here.
+//! What an array says of a LU, parsed: READ CAPACITY(16), VPD pages, operating parameters. Nothing that it
+//! answers panics here.
 
 use super::plan::{Capabilities, CopyLimits};
 
@@ -13,8 +14,8 @@ pub(crate) fn capacity(data: &[u8]) -> Option<(u64, u32)> {
     (data.len() >= 12 && block > 0).then(|| blocks.checked_mul(block).map(|bytes| (bytes, block as u32)))?
 }
 
-/// The answers of a LU to the questions that a host asks before it leaves work to the array. An empty answer is a page that
-/// the LU does not have.
+/// The answers of a LU to the questions that a host asks before it leaves work to the array. An empty answer
+/// is a page that the LU does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     /// READ CAPACITY(16).
@@ -38,7 +39,8 @@ impl Answers {
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block_bytes));
         let limits = &self.limits;
         let provisioning = number(&self.provisioning, 5, 1);
-        // SUPPORT 011b: as the standard says; an array without the command that reports it is taken at its block limits.
+        // SUPPORT 011b: as the standard says; an array without the command that reports it is taken at its
+        // block limits.
         let write_same_reported = number(&self.write_same, 1, 1) & 0b111 == 0b011;
         let write_same_bytes_max = bytes(number(limits, 36, 8));
         Some(Capabilities {

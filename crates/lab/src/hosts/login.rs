@@ -10,7 +10,7 @@ pub(crate) const INITIATOR: &str = "iqn.2026-11.net.masu.lab:host";
 pub(crate) fn login_of(url: &Url) -> Result<Options> {
     use std::net::ToSocketAddrs;
     let found = url.address().or_else(|| (url.host.as_str(), url.port).to_socket_addrs().ok()?.next());
-    let Some(address) = found else { bail!("{url}: the host is not known") };
+    let Some(address) = found else { bail!("{url}: unknown host") };
     let mut login = Options::new(address, INITIATOR, &url.target, 0);
     login.chap = url.chap.clone();
     login.target_chap = url.target_chap.clone();

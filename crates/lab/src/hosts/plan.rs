@@ -1,6 +1,8 @@
-//! What a host may leave to the array, and in which steps: decided from what the array says of itself, as hosts do.
+//! What a host may leave to the array, and in which steps: decided from what the array says of itself, as
+//! hosts do.
 
-/// What an array says that it can do, read from VPD pages B0h, B1h, B2h and 8Fh and from RECEIVE COPY RESULTS (operating parameters).
+/// What an array says that it can do, read from VPD pages B0h, B1h, B2h and 8Fh and from RECEIVE COPY RESULTS
+/// (operating parameters).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Logical block length.
@@ -38,14 +40,12 @@ pub(crate) struct CopyLimits {
     pub(crate) segments_max: usize,
     /// Bytes of all descriptors.
     pub(crate) descriptors_len_max: usize,
-    /// Bytes of one segment.
     pub(crate) segment_bytes_max: u64,
 }
 
 /// In which steps a host leaves work to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// Bytes of one WRITE SAME.
     pub(crate) write_same_bytes: u64,
     /// Bytes of one segment of a copy.
     pub(crate) segment_bytes: u64,

@@ -57,8 +57,9 @@ const KINDS_MAX: usize = 100;
 /// The longest pause between bursts.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-/// Why there is no such load.
+/// Why the parameters of a load are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum AccessError {
     /// Nothing is done.
     #[error("a load has 1 to {KINDS_MAX} access specifications")]
@@ -67,16 +68,15 @@ pub enum AccessError {
     #[error("the shares of the access specifications make {0} %, not 100 %")]
     Shares(u32),
     /// A part of a hundred.
-    #[error("{0}: {1} is over 100 %")]
+    #[error("invalid {0} {1} %: must be at most 100 %")]
     Percent(&'static str, u32),
     /// The size of an I/O.
-    #[error("size {0}: whole 512 bytes, at most 8 MiB")]
+    #[error("invalid size {0}: must be a multiple of 512 bytes, at most 8 MiB")]
     Size(u64),
     /// The alignment.
-    #[error("align {0}: a multiple of 512 bytes, at most 1 GiB")]
+    #[error("invalid align {0}: must be a multiple of 512 bytes, at most 1 GiB")]
     Align(u64),
-    /// A burst.
-    #[error("a burst has 1 to 1000000 I/Os, its delay is at most an hour")]
+    #[error("invalid burst: must have 1 to 1000000 I/Os and a delay of at most an hour")]
     Burst,
     /// The words of a specification.
     #[error("{0:?}: is size=, read=, random=, align=, burst=, delay= or share= with a value")]
@@ -204,7 +204,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Over `len` bytes from `from` on, which the largest I/O has room in; of several workers each begins at its own part.
+    /// Over `len` bytes from `from` on, which the largest I/O has room in; of several workers each begins at
+    /// its own part.
     pub fn new(mix: Mix, from: u64, len: u64, (index, workers): (usize, usize), rng: Rng) -> Walk {
         let next = (u128::from(len) * index as u128 / workers.max(1) as u128) as u64;
         Walk { mix, from, len, next, in_burst: 0, rng }

@@ -1,6 +1,7 @@
 //! Job files of fio: what of them maps.
 //!
-//! A file is sections `[name]` with `key=value` lines; `[global]` holds for the sections after it. Sections run side by side.
+//! A file is sections `[name]` with `key=value` lines; `[global]` holds for the sections after it. Sections
+//! run side by side.
 
 use std::time::Duration;
 
@@ -165,8 +166,11 @@ impl Section {
             "runtime" => self.seconds = Some(seconds(value)?),
             "ramp_time" => self.warm_up_seconds = Some(seconds(value)?),
             "rate_iops" => {
-                self.rate =
-                    Some(f64::from(value.parse::<u32>().map_err(|_| "is no number of I/Os per second")?))
+                self.rate = Some(f64::from(
+                    value
+                        .parse::<u32>()
+                        .map_err(|_| "not a valid rate (expected I/Os per second, e.g. 500)")?,
+                ))
             }
             "rate_process" if value == "poisson" => self.arrivals = Arrivals::Poisson,
             "rate_process" => self.arrivals = Arrivals::Even,
@@ -283,7 +287,7 @@ fn parts(value: &str) -> Option<(u64, String)> {
 
 /// `4k`, `1m`, `2g`: powers of 1024, as fio counts them unless told otherwise.
 fn size(value: &str) -> Result<u64, &'static str> {
-    const WRONG: &str = "is no size: 4k, 1m, 2g";
+    const WRONG: &str = "not a valid size (expected e.g. 4k, 1m, 2g)";
     let (number, unit) = parts(value).ok_or(WRONG)?;
     let shift = match unit.as_str() {
         "" | "b" => 0,
@@ -297,7 +301,7 @@ fn size(value: &str) -> Result<u64, &'static str> {
 }
 
 fn seconds(value: &str) -> Result<f64, &'static str> {
-    const WRONG: &str = "is no time: 30, 30s, 5m, 1h";
+    const WRONG: &str = "not a valid time (expected e.g. 30, 30s, 5m, 1h)";
     let (number, unit) = parts(value).ok_or(WRONG)?;
     let each = match unit.as_str() {
         "us" => 1e-6,
@@ -347,13 +351,13 @@ mod tests {
     #[test]
     fn what_is_no_such_file_is_refused_with_its_line() {
         for (text, expected) in [
-            ("", "has no job"),
+            ("", "missing job"),
             ("rw=read", "line 1: "),
             ("[a]\nrw=sideways", "line 2: rw=sideways"),
-            ("[a]\nbs=banana", "is no size"),
-            ("[a]\nbs=99999999999999999999", "is no size"),
-            ("[a]\nbs=16777216t", "is no size"),
-            ("[a]\nbs=1000", "line 1: [a]: size 1000"),
+            ("[a]\nbs=banana", "not a valid size"),
+            ("[a]\nbs=99999999999999999999", "not a valid size"),
+            ("[a]\nbs=16777216t", "not a valid size"),
+            ("[a]\nbs=1000", "line 1: [a]: invalid size 1000"),
             ("[a]\nbssplit=4k/60:8k/60", "120 %"),
             ("[a]\nrwmixwrite=101", "0 to 100"),
             ("[a]\nthinktime=18446744073709551615d", "pause"),

@@ -1,7 +1,7 @@
 //! Configuration files of Iometer (`.icf`): their access specifications, outstanding I/Os, workers and times.
 //!
-//! A file is sections between `'NAME ====` and `'END name`; within them a line that begins with an apostrophe says what the
-//! following lines are, and those are values, indented, separated by commas.
+//! A file is sections between `'NAME ====` and `'END name`; within them a line that begins with an apostrophe
+//! says what the following lines are, and those are values, indented, separated by commas.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Reader {
             Values::WorkerType => {
                 self.is_disk = text.eq_ignore_ascii_case("disk");
                 if !self.is_disk {
-                    self.left_out(number, text, "only workers that use disks are run");
+                    self.left_out(number, text, "only disk workers are supported");
                 } else if self.workers >= WORKERS_MAX {
                     return Err(WrittenError::TooMany { line: number, what: "workers", most: WORKERS_MAX });
                 } else {
@@ -103,7 +103,7 @@ impl Reader {
                     self.left_out(
                         number,
                         text,
-                        "nothing is cycled: each access specification is a job as it stands",
+                        "cycling is not supported: each access specification is a separate job",
                     );
                 }
             }
@@ -181,7 +181,7 @@ impl Reader {
             // Sector boundaries.
             Some(Some(0)) | None => super::access::ALIGN_MIN,
             Some(Some(align)) => *align,
-            Some(None) => return Err(WrittenError::line(number, "the alignment is no number")),
+            Some(None) => return Err(WrittenError::line(number, "the alignment is not a number")),
         };
         if let Some(Some(reply)) = rest.get(1)
             && *reply > 0
@@ -214,12 +214,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Outstanding I/Os, and what only network workers have. Workers may differ in it; the most of them holds for all.
+    /// Outstanding I/Os, and what only network workers have. Workers may differ in it; the most of them holds
+    /// for all.
     fn outstanding(&mut self, number: usize, text: &str) -> Result<(), WrittenError> {
         let first = text.split(',').next().unwrap_or("").trim();
         let depth = first
             .parse::<u16>()
-            .map_err(|_| WrittenError::line(number, "the number of outstanding I/Os is no number"))?;
+            .map_err(|_| WrittenError::line(number, "the number of outstanding I/Os is not a number"))?;
         if self.outstanding.is_some_and(|before| before != depth) {
             self.left_out(number, text, "workers differ in outstanding I/Os: the most of them holds for all");
         }
@@ -317,13 +318,13 @@ mod tests {
     #[test]
     fn what_is_no_such_file_is_refused_with_its_line() {
         for (text, expected) in [
-            ("", "has no access specification"),
+            ("", "missing access specification"),
             ("'size,\n 1,2,3", "line 2: "),
             ("'size,\n 4096,100,100,100,0,1,0,0", "without a name"),
             ("'Access specification name,\n x,NONE\n'size,\n 4096,50,100,100,0,1,0,0", "50 %"),
             ("'Access specification name,\n x,NONE\n'size,\n 1000,100,100,100,0,1,0,0", "size 1000"),
             ("'Run Time\n 1 2", "line 2: "),
-            ("'Run Time\n 18446744073709551615 18446744073709551615 1\n", "has no access"),
+            ("'Run Time\n 18446744073709551615 18446744073709551615 1\n", "missing access"),
         ] {
             let said = parse(text).expect_err(text).to_string();
             assert!(said.contains(expected), "{text:?}: {said}");

@@ -23,8 +23,8 @@ pub struct Plan {
 
 /// One kind of work, by one or more workers.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Job {
-    /// Its name.
     pub name: String,
     /// What is done.
     pub mix: Mix,
@@ -74,23 +74,22 @@ const RATE_MAX: f64 = 1e9;
 /// Slower, and a load of a week sees not one I/O.
 const RATE_MIN: f64 = 1e-6;
 
-/// Why there is no such load.
+/// Why the parameters of a load are invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum JobError {
     /// Outstanding I/Os.
     #[error("{0}: outstanding I/Os are 1 to {OUTSTANDING_MAX} per worker")]
     Outstanding(String),
-    /// Workers.
     #[error("a load has 1 to {WORKERS_MAX} workers")]
     Workers,
     /// The length of the run.
-    #[error("a load is measured for more than 0 s and warmed up for 0 s or more, a week at most each")]
+    #[error("invalid duration: must be more than 0 s, with a warm-up of 0 s or more, at most a week each")]
     Seconds,
-    /// The rate.
     #[error("{0}: the rate of an open loop is 0.000001 to 1000000000 I/Os per second")]
     Rate(String),
     /// Pauses belong to closed loops.
-    #[error("{0}: an open loop has no bursts: its rate says when the next I/O is sent")]
+    #[error("{0}: an open loop does not support bursts: its rate determines when the next I/O is sent")]
     BurstsInOpenLoop(String),
     /// Content is compared in units.
     #[error("{0}: to verify content, sizes, alignments and the first byte are whole 4 KiB")]

@@ -99,13 +99,13 @@ pub(crate) fn room(job: &Job, facts: &Facts) -> Result<u64> {
         );
         ensure!(
             size <= facts.transfer_bytes_max,
-            "{}: an I/O of {size} bytes: the target takes {} at most",
+            "{}: I/O of {size} bytes too large: the limit of the target is {}",
             job.name,
             facts.transfer_bytes_max
         );
     }
     ensure!(job.from.is_multiple_of(block), "{}: begins within a block of {block} bytes", job.name);
     let len = job.span.unwrap_or(u64::MAX).min(facts.len_bytes.saturating_sub(job.from));
-    ensure!(len >= job.mix.size_max(), "{}: has no room on {len} bytes", job.name);
+    ensure!(len >= job.mix.size_max(), "{}: does not fit on {len} bytes", job.name);
     Ok(len)
 }

@@ -1,4 +1,5 @@
-//! Loads: access specifications against a LU, a file or a device, as cheap as an initiator can be, so that the figures are the target's.
+//! Loads: access specifications against a LU, a file or a device, as cheap as an initiator can be, so that
+//! the figures are the target's.
 //!
 //! ```text
 //!   cli ── Plan: target, jobs ──> run ──> lanes (a thread, a world, a session or drive each) ──> Outcome

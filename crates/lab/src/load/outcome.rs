@@ -11,21 +11,20 @@ use super::lane::LaneOutcome;
 
 /// What a load did within its window. Its jobs follow one by one when there are several.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Outcome {
-    /// The target.
     pub target: String,
     /// Everything together.
     #[serde(flatten)]
     pub total: JobOutcome,
-    /// Job by job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobOutcome>,
 }
 
 /// What a job did.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct JobOutcome {
-    /// Its name.
     pub name: String,
     /// What was done, in words.
     pub load: String,
@@ -49,14 +48,13 @@ pub struct JobOutcome {
     pub mb_per_s: f64,
     /// CPU time of the client per I/O, µs.
     pub client_cpu_us_per_io: f64,
-    /// Latency.
     pub latency_ns: Latency,
 }
 
 /// Percentiles of the latency in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Latency {
-    /// Mean.
     pub mean: f64,
     /// Median.
     pub p50: u64,
@@ -140,7 +138,7 @@ impl JobOutcome {
         }
         if self.unsent > 0 {
             out.push(format!(
-                "the target does not keep up: {} I/Os were due and not sent ({:.1} per second)",
+                "the target cannot sustain the rate: {} I/Os were due and not sent ({:.1} per second)",
                 self.unsent,
                 self.unsent as f64 / self.seconds
             ));

@@ -36,7 +36,8 @@ pub(super) async fn run(
             Read { lun, lba: op.at / block, blocks: (op.len / block) as u32, block_bytes }
         })
     };
-    // The first command of a session is answered by the unit attention of a new nexus (29h/00h); it read nothing.
+    // The first command of a session is answered by the unit attention of a new nexus (29h/00h); it read
+    // nothing.
     let mut greeted = false;
     let done = |c: iscsi::initiator::load::Completed| {
         if !greeted && c.status == scsi::Status::CheckCondition as u8 {

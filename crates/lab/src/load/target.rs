@@ -26,7 +26,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// What somebody wrote: `iscsi://host:port/target/lun`, or the path of a file or a device that is there.
+    /// A target as given by the user: `iscsi://host:port/target/lun`, or the path of an existing file or
+    /// device.
     pub(crate) fn find(text: &str) -> Result<Place> {
         if text.starts_with("iscsi:") {
             let url = Url::parse(text)?;
@@ -52,9 +53,9 @@ impl Place {
 
 fn is_device(path: &Path) -> Result<bool> {
     let facts = std::fs::metadata(path)
-        .with_context(|| format!("{}: is no iscsi:// URL and no file or device", path.display()))?;
+        .with_context(|| format!("{}: not an iscsi:// URL, file or device", path.display()))?;
     let kind = facts.file_type();
-    ensure!(kind.is_file() || kind.is_block_device(), "{}: is no file and no device", path.display());
+    ensure!(kind.is_file() || kind.is_block_device(), "{}: not a file or device", path.display());
     Ok(kind.is_block_device())
 }
 
@@ -75,7 +76,8 @@ pub(crate) struct LocalLu {
     next_tag: Cell<u64>,
 }
 
-/// A command that ends with a unit attention is sent again, as disk drivers do; an array has no more to say at once.
+/// A command that ends with a unit attention is sent again, as disk drivers do; an array has no more to say
+/// at once.
 const TRIES_MAX: usize = 8;
 
 impl LocalLu {

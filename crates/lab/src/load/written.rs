@@ -56,12 +56,10 @@ pub enum WrittenError {
     TooMany {
         /// From 1.
         line: usize,
-        /// Of what.
         what: &'static str,
         /// The limit.
         most: usize,
     },
-    /// A line.
     #[error("line {line}: {cause}")]
     Line {
         /// From 1.
@@ -70,7 +68,7 @@ pub enum WrittenError {
         cause: String,
     },
     /// Nothing in it can be run.
-    #[error("has no {0}")]
+    #[error("missing {0}")]
     Nothing(&'static str),
 }
 

@@ -1,4 +1,5 @@
-//! Several chains of customers that share stations: each chain has stations of its own, too, and visits no other chain's.
+//! Several chains of customers that share stations: each chain has stations of its own, too, and visits no
+//! other chain's.
 //!
 //! ```text
 //!   chain 1: think Z₁ ──> its group ──┐
@@ -6,9 +7,11 @@
 //!   chain 3: …                        ┘
 //! ```
 //!
-//! Servers on RAID groups of one array are like this. With `f_g(i)` the normalisation constant of chain g's own part with i customers and `G(J)` that of the
-//! shared part with J, the whole has `Σ_J J!·G(J)·Σ_{j₁+…=J} Π f_g(N_g−j_g)/j_g!` (product form), and chain g's throughput is that of one customer less
-//! in it over that of all. The factorials are turned into Poisson weights around the expected J, so that nothing that matters underflows.
+//! Servers on RAID groups of one array are like this. With `f_g(i)` the normalisation constant of chain g's
+//! own part with i customers and `G(J)` that of the shared part with J, the whole has `Σ_J J!·G(J)·Σ_{j₁+…=J}
+//! Π f_g(N_g−j_g)/j_g!` (product form), and chain g's throughput is that of one customer less in it over that
+//! of all. The factorials are turned into Poisson weights around the expected J, so that nothing that matters
+//! underflows.
 
 use super::network::{CUSTOMERS_MAX, Network, NetworkError, Rate, Station};
 use super::schweitzer::approximated;
@@ -39,7 +42,8 @@ struct Guess {
 /// More customers than even the approximation is for: a mistake of the caller.
 const APPROXIMATED_MAX: usize = 1 << 20;
 
-/// The throughput of one chain of each kind, in rounds per second: exactly, and nearly (see `schweitzer`) where there are too many customers for that.
+/// The throughput of one chain of each kind, in rounds per second: exactly, and nearly (see `schweitzer`)
+/// where there are too many customers for that.
 pub fn solve_chains(shared: &[Station], chains: &[Chain]) -> Result<Vec<f64>, NetworkError> {
     let total: usize = chains.iter().map(|chain| chain.count * chain.customers).sum();
     let all = Network { think_s: 0.0, stations: shared.to_vec() };
@@ -123,7 +127,8 @@ fn round(shared: &[Station], chains: &[Chain], total: usize, guess: &Guess) -> G
     next
 }
 
-/// The own part of a chain by how many of it are at the shared stations; then the same with one customer less. Both have one scale.
+/// The own part of a chain by how many of it are at the shared stations; then the same with one customer
+/// less. Both have one scale.
 fn part(chain: &Chain, per_s: f64, mean: f64) -> [Vec<f64>; 2] {
     let n = chain.customers;
     let mut own = factors(n, |i| per_s * chain.own.think_s / i as f64);
@@ -169,7 +174,8 @@ fn shared_weights(shared: &[Station], total: usize, per_s: f64, mean: f64) -> Ve
     logs.into_iter().map(|log| (log - near).clamp(-600.0, 600.0).exp() * f64::from(log.is_finite())).collect()
 }
 
-/// The convolution with a station of one server: its factors are a geometric series, so each value follows from the one before.
+/// The convolution with a station of one server: its factors are a geometric series, so each value follows
+/// from the one before.
 fn with_single(mut all: Vec<f64>, load: f64) -> Vec<f64> {
     let mut most = all[0];
     for j in 1..all.len() {
@@ -244,8 +250,8 @@ mod tests {
 
     #[test]
     fn two_customers_in_two_chains_agree_with_the_chain_of_markov() {
-        // Each thinks at rate 10 or is at the one station, rate 30 shared between those present. States: 0, 1, 2 there.
-        // By balance: p1 = p0·20/30, p2 = p1·10/30; the throughput is 30·(p1 + p2).
+        // Each thinks at rate 10 or is at the one station, rate 30 shared between those present. States: 0,
+        // 1, 2 there. By balance: p1 = p0·20/30, p2 = p1·10/30; the throughput is 30·(p1 + p2).
         let (p1, p2) = (20.0 / 30.0, 20.0 / 30.0 * 10.0 / 30.0);
         let should = 30.0 * (p1 + p2) / (1.0 + p1 + p2) / 2.0;
         let chains = [Chain { count: 2, customers: 1, own: own(0.1, &[]) }];

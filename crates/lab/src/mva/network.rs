@@ -16,8 +16,8 @@ pub struct Network {
 
 /// Where customers queue.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Station {
-    /// Its name.
     pub name: String,
     /// How long one customer, alone, is served in all visits of a round.
     pub demand_s: f64,
@@ -32,7 +32,8 @@ pub enum Rate {
     Single,
     /// Several alike.
     Servers(u32),
-    /// Relative to one customer's: with 1, 2, … customers. The last one holds beyond. A drive that sorts its queue is like this.
+    /// Relative to one customer's: with 1, 2, … customers. The last one holds beyond. A drive that sorts its
+    /// queue is like this.
     Dependent(Vec<f64>),
 }
 
@@ -57,30 +58,32 @@ impl Station {
 pub struct Bounds {
     /// Rounds per second at most.
     pub most_per_s: f64,
-    /// How many customers saturate the busiest station if nobody ever waits before: where the two upper bounds meet.
+    /// How many customers saturate the busiest station if nobody ever waits before: where the two upper
+    /// bounds meet.
     pub knee: f64,
 }
 
 /// A network that cannot be solved.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum NetworkError {
     /// A time that is none.
-    #[error("{what} is {value_s} s: it must be a number from 0 up")]
+    #[error("invalid value {value_s} s of {what}: must be a number from 0 up")]
     Time {
-        /// Which.
         what: String,
         /// What it is.
         value_s: f64,
     },
     /// A rate that is none.
-    #[error("station {name}: rates must be numbers above 0, and the first one 1")]
+    #[error("station {name}: invalid rates: must be numbers above 0, and the first one 1")]
     Rate {
         /// The station.
         name: String,
     },
     /// Nothing takes any time, or there are too many stations.
     #[error(
-        "{count} stations with {total_s} s in all: there must be time to spend, and {STATIONS_MAX} stations at most"
+        "invalid network of {count} stations with {total_s} s in total: must have a service time above 0, \
+         and at most {STATIONS_MAX} stations"
     )]
     Empty {
         /// Stations.
@@ -129,7 +132,8 @@ impl Network {
         self.think_s + self.stations.iter().map(|station| station.demand_s).sum::<f64>()
     }
 
-    /// With so many customers: no station works faster than it ever can, and nobody's round is shorter than its own service at the highest rates.
+    /// With so many customers: no station works faster than it ever can, and nobody's round is shorter than
+    /// its own service at the highest rates.
     pub fn bounds(&self, customers: usize) -> Bounds {
         let fastest = |station: &Station| (1..=customers).map(|n| station.rate(n)).fold(1.0, f64::max);
         let least_s = |station: &Station| station.demand_s / fastest(station);

@@ -1,10 +1,12 @@
 //! The solution: throughput, response and queues for every number of customers.
 //!
-//! With `F_k(j)` the product of `D_k/α_k(i)` for i = 1..j (for thinking `Z^j/j!`), and G the convolution of all `F_k`, the throughput with n customers
-//! is `G(n−1)/G(n)`, and station k has j of them with probability `F_k(j)·G₋ₖ(n−j)/G(n)`, where `G₋ₖ` leaves it out.
+//! With `F_k(j)` the product of `D_k/α_k(i)` for i = 1..j (for thinking `Z^j/j!`), and G the convolution of
+//! all `F_k`, the throughput with n customers is `G(n−1)/G(n)`, and station k has j of them with probability
+//! `F_k(j)·G₋ₖ(n−j)/G(n)`, where `G₋ₖ` leaves it out.
 //!
-//! Only ratios matter, so each `F_k(j)` is multiplied by `x^j` and scaled to a maximum of 1. With x near the throughput sought nothing that
-//! matters underflows; that is done anew for each doubling of the number of customers.
+//! Only ratios matter, so each `F_k(j)` is multiplied by `x^j` and scaled to a maximum of 1. With x near the
+//! throughput sought nothing that matters underflows; that is done anew for each doubling of the number of
+//! customers.
 
 use super::network::{Network, NetworkError};
 

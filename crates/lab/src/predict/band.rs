@@ -73,8 +73,8 @@ fn resampled<'a>(samples: &'a [Sample], rng: &mut Rng) -> Vec<&'a Sample> {
     out
 }
 
-/// As many values of Student's t as there are samples, one for each of as many equal shares of its distribution, in any order: the errors
-/// widen the band and move no median.
+/// As many values of Student's t as there are samples, one for each of as many equal shares of its
+/// distribution, in any order: the errors widen the band and move no median.
 fn students(rng: &mut Rng, freedom: usize) -> Vec<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom");
     let share = |i: usize| (i as f64 + 0.5) / SAMPLES as f64;

@@ -1,4 +1,5 @@
-//! The prediction: what the plan gives for each number of servers, what ends it, the validation, and the refusals.
+//! The prediction: what the plan gives for each number of servers, what ends it, the validation, and the
+//! refusals.
 
 use super::band::{band, drawn, root_mean_square};
 use super::groups::Law;
@@ -8,11 +9,13 @@ use super::plan::{HARMLESS, IDLE, Plan, Rejected, States};
 use super::what_if::{Change, Changed};
 use super::{Checked, Demand, End, Forecast, Place, Point, Ramp, Refusal, Validation, ramp};
 
-/// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its rate.
+/// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its
+/// rate.
 pub const FULL: f64 = 0.95;
 /// A hidden resource shows when the model is this much off between few servers and many.
 const UNEXPLAINED: f64 = 0.08;
-/// A model that is this much off what it was fitted on predicts nothing: the bar at twice the servers is 10 %.
+/// A model that is this much off what it was fitted on predicts nothing: the bar at twice the servers is 10
+/// %.
 const OFF_MAX: f64 = 0.08;
 /// A cache that holds this share of the writes that it may holds all that it may with a few servers more.
 const NEARLY: f64 = 0.98;
@@ -221,7 +224,11 @@ fn demands(ramp: &Ramp, plan: &Plan, states: &States, drawn: &[Vec<f64>]) -> Vec
 fn notes(plan: &Plan, ramp: &Ramp) -> Vec<String> {
     let mut out = Vec::new();
     if plan.from > 1 {
-        out.push(format!("fewer than {} servers say nothing of the demands: they cost otherwise", plan.from));
+        out.push(format!(
+            "fewer than {} servers are not used for the demands: their cost per I/O \
+            differs",
+            plan.from
+        ));
     }
     match (plan.bounding.is_empty(), plan.law) {
         (true, _) if ramp.groups > 0 => out.push("no group holds its servers up".to_owned()),
@@ -230,7 +237,8 @@ fn notes(plan: &Plan, ramp: &Ramp) -> Vec<String> {
                 .to_owned(),
         ),
         (false, Law::Memory) => out.push(
-            "the cache is full of writes: all servers get what the fullest groups destage of each, and that is less the more data there is"
+            "the cache is full of dirty data: all servers get the destage rate of the fullest groups, which \
+             falls with the amount of data"
                 .to_owned(),
         ),
         _ => {}

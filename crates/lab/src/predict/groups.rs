@@ -1,12 +1,15 @@
-//! What a group gives by how many servers share it, as it was measured: nothing is carried over from groups that fewer share.
+//! What a group gives by how many servers share it, as it was measured: nothing is carried over from groups
+//! that fewer share.
 //!
 //! Two laws, and the points say which:
 //!
-//! * **hits**: a group with k servers needs `a + b/n` for an I/O, for each server's share of the cache falls as 1/n and with it what the
-//!   cache has;
-//! * **memory**: the cache is full of writes. Every server waits for the same memory and the array destages of each in turn, so all get the same rate
-//!   x, that of the fullest groups, and of each as much waits: a share of the memory that falls as 1/n. The more of a server's data waits, the
-//!   longer the runs and the shorter the seeks: with k servers on the fullest groups, `x = e^a · n^−p`, more by a factor where not all are full.
+//! * **hits**: a group with k servers needs `a + b/n` for an I/O, for each server's share of the cache falls
+//!   as 1/n and with it what the cache has;
+//! * **memory**: the cache is full of writes. Every server waits for the same memory and the array destages
+//!   of each in turn, so all get the same rate x, that of the fullest groups, and of each as much waits: a
+//!   share of the memory that falls as 1/n. The more of a server's data waits, the longer the runs and the
+//!   shorter the seeks: with k servers on the fullest groups, `x = e^a · n^−p`, more by a factor where not
+//!   all are full.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +52,8 @@ impl Falling {
     }
 }
 
-/// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen before.
+/// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen
+/// before.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Nearing {
     line: Line,
@@ -67,8 +71,9 @@ impl Nearing {
     }
 }
 
-/// Where the groups differ, what the fullest and the others give over what they give among their like, as logarithms: the array's own work for all
-/// of them shares what it may have under way. What the fullest lose is in proportion to how many others there are.
+/// Where the groups differ, what the fullest and the others give over what they give among their like, as
+/// logarithms: the array's own work for all of them shares what it may have under way. What the fullest lose
+/// is in proportion to how many others there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mixed {
     fullest_log: f64,
@@ -133,7 +138,8 @@ impl Groups {
         }
     }
 
-    /// What one group of each share gives at most, in I/Os per second, when so many servers have their data there.
+    /// What one group of each share gives at most, in I/Os per second, when so many servers have their data
+    /// there.
     pub(super) fn most_per_s(&self, files_of: u32, shares: &[(u32, u32)]) -> Vec<f64> {
         match self {
             Groups::Hits { by_each, mixed } => {
@@ -266,7 +272,8 @@ fn nearness(servers: u32) -> f64 {
     f64::from(servers).powi(6)
 }
 
-/// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the states in which the groups differ.
+/// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the
+/// states in which the groups differ.
 fn beside_emptier(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Falling>) -> f64 {
     let more = |point: &Bounding| {
         let state = &states[point.state];

@@ -1,15 +1,18 @@
 //! Demands: the utilisation of a resource over the throughput, as a line (the utilisation law, U = X·D).
 //!
-//! Where a cache is shared, each server's part of it falls as 1/n, and so what an I/O costs behind it is `a + b/n`. That is the only other form: a
-//! demand that follows neither is rejected, because nobody knows where it goes.
+//! Where a cache is shared, each server's part of it falls as 1/n, and so what an I/O costs behind it is `a +
+//! b/n`. That is the only other form: a demand that follows neither is rejected, because nobody knows where
+//! it goes.
 
 /// Of resources that work less than this, the noise is more than the demand.
 const UTILISATION_NOISE: f64 = 0.02;
-/// Root mean square of the relative distance that a line may have: twice what window means of a short run scatter by.
+/// Root mean square of the relative distance that a line may have: twice what window means of a short run
+/// scatter by.
 const OFF_MAX: f64 = 0.06;
 /// A constant that is this near is taken as it is.
 const OFF_CONSTANT: f64 = 0.01;
-/// The second parameter has to pay: with that of noise alone, it takes away a fifth of the distance in the mean.
+/// The second parameter has to pay: with that of noise alone, it takes away a fifth of the distance in the
+/// mean.
 const OFF_GAIN: f64 = 0.6;
 /// Points that a line with two parameters needs, so that two are left to contradict it.
 const POINTS_SHARE: usize = 4;

@@ -1,4 +1,5 @@
-//! What happens with servers that are not there yet: measured with 1 to N, predicted for N + 1 and on, with the resource that ends it.
+//! Forecast for additional servers: measured with 1 to N, predicted for N + 1 and more, with the resource
+//! that limits them.
 //!
 //! ```text
 //!   ramp (X and every U, window by window, who uses what)

@@ -1,7 +1,8 @@
-//! The network that a ramp is taken for: servers with their outstanding I/Os, in chains by the group that they share.
+//! The network that a ramp is taken for: servers with their outstanding I/Os, in chains by the group that
+//! they share.
 //!
-//! What the servers share, and what each has, are stations. A group bounds its servers' rate (see `groups`): those wait outside until they keep to
-//! it, and meanwhile the others have more of what is shared.
+//! What the servers share, and what each has, are stations. A group bounds its servers' rate (see `groups`):
+//! those wait outside until they keep to it, and meanwhile the others have more of what is shared.
 
 use super::groups::Groups;
 use super::line::Line;
@@ -25,7 +26,8 @@ pub(super) struct Model<'a> {
     pub(super) groups: Option<Groups>,
     /// What an I/O takes besides.
     pub(super) think_s: f64,
-    /// How regular services are: 0 as the network presumes (exponential), 1 as if nobody ever met anybody before a station is full.
+    /// How regular services are: 0 as the network presumes (exponential), 1 as if nobody ever met anybody
+    /// before a station is full.
     pub(super) regular: f64,
 }
 

@@ -1,4 +1,5 @@
-//! What the whole of the measured points decides: the form of each demand, which groups bound their servers and by which law, the think time.
+//! What the whole of the measured points decides: the form of each demand, which groups bound their servers
+//! and by which law, the think time.
 
 use super::groups::{Bounding, Groups, Law};
 use super::line::{self, Chosen, Line, Seen};
@@ -10,9 +11,11 @@ use super::{Place, Ramp, Refusal, Sample, ramp};
 pub(super) const IDLE: f64 = 0.02;
 /// A rejected demand does not matter as long as its resource stays below.
 pub(super) const HARMLESS: f64 = 0.7;
-/// A group bounds its servers when they get less than this of what all the rest lets them have: several times what repeats scatter by.
+/// A group bounds its servers when they get less than this of what all the rest lets them have: several times
+/// what repeats scatter by.
 const BOUNDED: f64 = 0.93;
-/// Nothing waits for drives that work less: in a group, where an I/O needs several, that is far below what one drive can.
+/// Nothing waits for drives that work less: in a group, where an I/O needs several, that is far below what
+/// one drive can.
 const BUSY: f64 = 0.5;
 /// Writes wait when what they hold of the cache stands at its limit; percent are counted whole.
 const AT_LIMIT: f64 = 0.999;
@@ -185,7 +188,8 @@ impl Plan {
         Model { ramp, lines, groups, think_s: self.think_s, regular: self.regular }
     }
 
-    /// How far off each kind of group's last state is when it is left out, and every packed one as the model has it.
+    /// How far off each kind of group's last state is when it is left out, and every packed one as the model
+    /// has it.
     pub(super) fn errors(&self, ramp: &Ramp, states: &States) -> Result<Vec<f64>, Refusal> {
         let each = |point: &Bounding| states.all[point.state].groups[point.kind].each;
         let mut kinds: Vec<u32> = self.bounding.iter().map(each).collect();
@@ -218,7 +222,8 @@ impl Plan {
         Ok(errors)
     }
 
-    /// Whether the last state with so many servers on a group has the cache nearly full of writes, but none wait yet.
+    /// Whether the last state with so many servers on a group has the cache nearly full of writes, but none
+    /// wait yet.
     pub(super) fn nearly_full(&self, ramp: &Ramp, states: &States, each: u32, near: f64) -> Option<f64> {
         let limit = ramp.write_limit.filter(|_| self.law == Law::Hits)?;
         let of = self.bounding.iter().filter(|p| states.all[p.state].groups[p.kind].each == each);

@@ -12,22 +12,25 @@ const SERVERS_LEAST: usize = 3;
 pub struct Ramp {
     /// I/Os that each server keeps outstanding.
     pub outstanding: u32,
-    /// What the servers share, and what each has for itself: everything that serves beside the groups, and was measured.
+    /// What the servers share, and what each has for itself: everything that serves beside the groups, and
+    /// was measured.
     pub resources: Vec<Resource>,
     /// Groups to which the servers go in turn; 0 where all is shared.
     pub groups: u32,
-    /// The share of the cache that writes may hold before others wait for the drives, where there is such a limit.
+    /// The share of the cache that writes may hold before others wait for the drives, where there is such a
+    /// limit.
     pub write_limit: Option<f64>,
     /// One per window and repeat.
     pub samples: Vec<Sample>,
-    /// The same with servers that do not go to the groups in turn: as many on some as more servers would bring there.
+    /// The same with servers that do not go to the groups in turn: as many on some as more servers would
+    /// bring there.
     pub packed: Vec<Sample>,
 }
 
 /// Something that serves.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Resource {
-    /// Its name.
     pub name: String,
     /// How many serve in it: cores.
     pub units: u32,
@@ -46,10 +49,10 @@ pub enum Place {
 
 /// One window.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Sample {
     /// With so many servers.
     pub servers: u32,
-    /// In which repeat.
     pub repeat: u32,
     /// I/Os per second of all.
     pub iops: f64,

@@ -2,9 +2,10 @@
 
 /// Why a ramp allows no prediction, or none beyond some number of servers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Refusal {
     /// Too little was measured.
-    #[error("measured with {servers} numbers of servers: a prediction needs {least} and more")]
+    #[error("too few measurements: {servers} numbers of servers, a prediction requires at least {least}")]
     TooFew {
         /// Different numbers of servers.
         servers: usize,
@@ -12,7 +13,7 @@ pub enum Refusal {
         least: usize,
     },
     /// A number that is none.
-    #[error("the measurement with {servers} servers has {what}, which is no measured value")]
+    #[error("the measurement with {servers} servers has an invalid value: {what}")]
     NoValue {
         /// With how many servers.
         servers: u32,
@@ -21,11 +22,10 @@ pub enum Refusal {
     },
     /// A resource's utilisation does not follow the throughput.
     #[error(
-        "{resource}: its utilisation is no line over the throughput: {least_us:.1} to {most_us:.1} µs per I/O, {off_percent:.0} % off \
-         every line, at a utilisation of {utilisation_percent:.0} %"
+        "{resource}: its utilisation is not proportional to the throughput: {least_us:.1} to {most_us:.1} µs \
+         per I/O, {off_percent:.0} % off the best line, at a utilisation of {utilisation_percent:.0} %"
     )]
     NotALine {
-        /// Which.
         resource: String,
         /// The smallest demand measured.
         least_us: f64,
@@ -66,8 +66,9 @@ pub enum Refusal {
     },
     /// More servers would share a group than ever did.
     #[error(
-        "with {servers} servers {each} share a group; it was measured with {measured} at most, and what another one costs its drives is not \
-         known: put as many of the servers that there are on one group, and measure that"
+        "with {servers} servers {each} share a group; the measurements have {measured} at most, so the cost \
+         of another one on its drives is unknown: put as many of the existing servers on one group, and \
+         measure that"
     )]
     Deeper {
         /// From how many servers on.

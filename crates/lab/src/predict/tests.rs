@@ -71,7 +71,8 @@ impl Truth {
         solve_chains(&shared, &chains).expect("a network")
     }
 
-    /// Four windows in each of three repeats, with the groups in turn, and packed as sixteen would share them.
+    /// Four windows in each of three repeats, with the groups in turn, and packed as sixteen would share
+    /// them.
     fn measured(&self, upto: u32, seed: u64) -> Ramp {
         let mut rng = Rng::with_seed(seed);
         let mut ramp = self.ramp();
@@ -288,7 +289,7 @@ fn full_of_writes(upto: u32) -> Ramp {
 #[test]
 fn a_cache_full_of_writes_makes_all_servers_alike() {
     let (forecast, truth) = (predict(&full_of_writes(6), 16, 1).expect("a prediction"), full_of_writes(16));
-    assert!(forecast.notes.iter().any(|note| note.contains("full of writes")), "{:?}", forecast.notes);
+    assert!(forecast.notes.iter().any(|note| note.contains("full of dirty data")), "{:?}", forecast.notes);
     for sample in truth.samples.iter().filter(|sample| sample.servers > 6) {
         let point = &forecast.points[sample.servers as usize - 1];
         let off = point.iops.median / sample.iops - 1.0;

@@ -2,10 +2,10 @@
 
 /// A value with its band.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Band {
     /// The 5 % quantile.
     pub low: f64,
-    /// The median.
     pub median: f64,
     /// The 95 % quantile.
     pub high: f64,
@@ -24,7 +24,7 @@ pub struct Forecast {
     pub ends: Option<End>,
     /// What leaving the last points out gave; none with too few.
     pub validation: Option<Validation>,
-    /// From how many servers on nothing is said, and why.
+    /// The number of servers from which there is no forecast, and why.
     pub refused: Option<(u32, String)>,
     /// What else should be known.
     pub notes: Vec<String>,
@@ -45,8 +45,8 @@ pub struct Point {
 
 /// What an I/O costs a resource.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Demand {
-    /// Which.
     pub resource: String,
     /// Of the resource's time, with the most servers measured.
     pub us: Band,
@@ -60,8 +60,8 @@ pub struct Demand {
 
 /// What ends it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct End {
-    /// Which resource.
     pub resource: String,
     /// With how many servers it gives all it can, if each one asks for what it gets now.
     pub servers: u32,
@@ -82,8 +82,8 @@ pub struct Validation {
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Checked {
-    /// Servers.
     pub servers: u32,
     /// What was measured.
     pub measured: f64,

@@ -1,7 +1,7 @@
 //! What if: a ramp as it would have been with other hardware, as far as its measured demands say.
 //!
-//! The demand of what is exchanged is scaled; everything else stays as it was measured. Nothing is assumed of what nobody measured: another cache, other
-//! patterns, a controller that works differently.
+//! The demand of what is exchanged is scaled; everything else stays as it was measured. Nothing is assumed of
+//! what nobody measured: another cache, other patterns, a controller that works differently.
 
 use super::Ramp;
 
@@ -57,7 +57,8 @@ impl std::str::FromStr for WhatIf {
     type Err = BadChange;
 
     fn from_str(text: &str) -> Result<WhatIf, BadChange> {
-        // A factor begins with x and a digit or a point; no drive of the catalogue does, and a file that does has a folder before it.
+        // A factor begins with x and a digit or a point; no drive of the catalogue does, and a file that does
+        // has a folder before it.
         let is_factor =
             |how: &str| how.strip_prefix('x').is_some_and(|n| n.starts_with(|c: char| !c.is_alphabetic()));
         match text.strip_prefix("drives=") {

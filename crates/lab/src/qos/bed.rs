@@ -1,6 +1,7 @@
 //! The array in the model world: RAID 1+0 of modelled drives, one pool, one LU for each VM.
 //!
-//! It is made once on disks that cost no time, and its content is moved to modelled drives for every run: all runs begin with the same array.
+//! It is made once on disks that cost no time, and its content is moved to modelled drives for every run: all
+//! runs begin with the same array.
 
 use anyhow::Result;
 use array::config::{
@@ -12,7 +13,6 @@ use array::{Config, LocalSession, Lun};
 use super::scenario::Qos;
 use crate::testbed::{Started, Testbed, modelled_drive};
 
-/// Its target.
 pub(super) const TARGET: &str = "iqn.2026-11.model:qos";
 /// Group and pool.
 pub(super) const POOL: &str = "pool";
@@ -78,7 +78,6 @@ pub(super) fn lun(vm: usize) -> Lun {
 /// An array that was made.
 pub(super) type Bed = Testbed;
 
-/// Makes it.
 pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Testbed> {
     let config = declaration(qos, shape);
     Testbed::alike(grown(&config, 1), &qos.published.drive, seed, async |started| {

@@ -7,7 +7,6 @@ use lab_core::bound::Bound;
 use lab_core::claim::{Measure, Outcome, Published};
 use lab_core::stats::Estimate;
 
-/// Of a figure.
 pub(super) fn figure_id(view: &View<'_>) -> String {
     format!("{}_{}_{}", view.course.id, view.course.form.name(), view.course.world)
 }
@@ -124,7 +123,8 @@ fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
     let least = own().map(share).min_by(|a, b| a.2.total_cmp(&b.2));
     if let Some((figure, place, least)) = least {
         let note = format!(
-            "{place}; what it can do is measured without scheduler, with as many writes at once as the load offers and the minimums allow"
+            "{place}; its capacity is measured without scheduler, with as many concurrent writes as the load \
+             offers and the minimums allow"
         );
         out.push(Measure::new("sum", exact(least)).figure(figure).note(note));
     }
@@ -158,7 +158,7 @@ fn infeasible(views: &[View<'_>]) -> Vec<Measure> {
     out
 }
 
-/// Who misses a minimum is told of.
+/// An event reports every violated minimum.
 fn events(views: &[View<'_>], missed_percent: f64) -> Vec<Measure> {
     let mut out = Vec::new();
     for form in [Form::Uncoordinated, Form::Array] {

@@ -1,5 +1,5 @@
-//! What the published experiment does not have: other loads, other policies, a drive that dies, a thousand LUs. In the model world, with the
-//! array as the scheduler.
+//! What the published experiment does not have: other loads, other policies, a drive that dies, a thousand
+//! LUs. In the model world, with the array as the scheduler.
 
 use std::time::Duration;
 
@@ -127,7 +127,6 @@ impl Extra {
         }
     }
 
-    /// Runs it.
     pub(super) fn run(self, stand: &Stand<'_>) -> Result<Found> {
         match self {
             Extra::Neighbour => stand.neighbour(),
@@ -234,8 +233,8 @@ impl Stand<'_> {
         Ok(Found::Mixed(self.worst(&course), course))
     }
 
-    /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array can do; five VMs have minimums that the
-    /// rest can give.
+    /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array
+    /// can do; five VMs have minimums that the rest can give.
     fn rebuild(&self) -> Result<Found> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
         let mut bed = bed::make(self.qos, shape, self.seed)?;
@@ -282,7 +281,8 @@ impl Stand<'_> {
         Ok(Found::Changes(self.worst(&course), CHANGES, course))
     }
 
-    /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even part.
+    /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even
+    /// part.
     fn thousand(&self) -> Result<Found> {
         let shape = Shape { volumes: LUS, volume_bytes: 64 << 20, others_bytes: 0, has_spare: false };
         let bed = bed::make(self.qos, shape, self.seed)?;

@@ -7,7 +7,8 @@ use super::vm::Done;
 use lab_core::record::World;
 use lab_core::report::{Axis, Figure, Panel, Series, Span};
 
-/// Throughput is drawn over this time: a second has fifteen writes of a VM at 8 MB/s, which would be drawn as steps.
+/// Throughput is drawn over this time: a second has fifteen writes of a VM at 8 MB/s, which would be drawn as
+/// steps.
 const BIN_NS: u64 = 2_000_000_000;
 const SECOND_NS: f64 = 1e9;
 /// Lines of one panel, told apart.
@@ -111,11 +112,11 @@ fn title(view: &View<'_>, is_kept: impl Fn(f64) -> bool) -> String {
                 own.map(|vm| vm.mean / vm.rates.minimum).fold(f64::INFINITY, f64::min)
             });
             let least = got.fold(f64::INFINITY, f64::min);
-            format!("{who}: minimums are missed, a VM gets {:.0} % of what it was promised", 100.0 * least)
+            format!("{who}: minimums are violated, a VM gets {:.0} % of its minimum", 100.0 * least)
         }
         (None, Some(over)) if over <= 1.0 => format!("{who}: maximums are kept to the I/O"),
         (None, Some(over)) => format!("{who}: a maximum is exceeded by {over:.1} I/Os in 5 s"),
-        (None, None) => format!("{who}: nothing was promised"),
+        (None, None) => format!("{who}: no minimum"),
     }
 }
 

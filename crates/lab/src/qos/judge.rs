@@ -29,7 +29,8 @@ impl Capacity {
         self.0.last().copied().unwrap_or_default()
     }
 
-    /// So many at once leave each the largest minimum: C(k)/k ≥ r (science.md, queue depth), with minimums that do not fit scaled down.
+    /// So many at once leave each the largest minimum: C(k)/k ≥ r (science.md, queue depth), with minimums
+    /// that do not fit scaled down.
     pub(super) fn depth_for(&self, policies: &[Rates]) -> usize {
         let most = policies.iter().map(|p| p.minimum).fold(0.0, f64::max);
         let all: f64 = policies.iter().map(|p| p.minimum).sum();
@@ -42,8 +43,8 @@ impl Capacity {
         (1..=self.0.len()).rev().find(fits).unwrap_or(1)
     }
 
-    /// What the array can do for these: the VMs below their maximum keep one write in flight, those at it less; and no more are in flight than
-    /// leave the minimums.
+    /// What the array can do for these: the VMs below their maximum keep one write in flight, those at it
+    /// less; and no more are in flight than leave the minimums.
     pub(super) fn can_do(&self, policies: &[Rates]) -> f64 {
         let mut in_flight = policies.len() as f64;
         for _ in 0..100 {
@@ -89,7 +90,6 @@ pub(super) struct VmView {
     pub(super) expected: f64,
 }
 
-/// A phase.
 #[derive(Clone, Debug)]
 pub(super) struct PhaseView {
     pub(super) name: String,
@@ -122,7 +122,8 @@ impl PhaseView {
         with.map(|vm| vm.over_ios).max_by(f64::total_cmp)
     }
 
-    /// How far the farthest VM is from its rate by water-filling, as a share of it; what one I/O per window makes is left out.
+    /// How far the farthest VM is from its rate by water-filling, as a share of it; what one I/O per window
+    /// makes is left out.
     pub(super) fn off_expected(&self, io_bytes_per_s: f64) -> f64 {
         let off = |vm: &VmView| {
             let far = ((vm.mean - vm.expected).abs() - io_bytes_per_s).max(0.0);
@@ -212,7 +213,8 @@ fn told(course: &Course, phase: &Played) -> Option<(f64, f64)> {
     seconds.fold(None, |told, s| Some(told.map_or((s, s), |(a, b): (f64, f64)| (a.min(s), b.max(s)))))
 }
 
-/// Bytes per second that ended from here to there. What ends at the very moment of a change ends after it: a cache answers in no time.
+/// Bytes per second that ended from here to there. What ends at the very moment of a change ends after it: a
+/// cache answers in no time.
 fn mean(done: &[Done], from_ns: u64, to_ns: u64) -> f64 {
     bytes(done, from_ns, to_ns) as f64 * SECOND_NS / (to_ns - from_ns).max(1) as f64
 }

@@ -27,10 +27,10 @@ pub struct Qos;
 
 /// What the command line says of it besides.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Options {
     /// The quick form.
     pub quick: bool,
-    /// Where.
     pub world: World,
 }
 

@@ -24,7 +24,8 @@ use lab_core::parallel;
 
 /// How the policy store hears of claims, and nodes of their shares.
 const SHARES_EVERY: Duration = Duration::from_secs(1);
-/// The store gives out this much of what the array can do: given out whole, the queue in the array grows until minimums are lost in it.
+/// The store gives out this much of what the array can do: given out whole, the queue in the array grows
+/// until minimums are lost in it.
 const STORE_SHARE: f64 = 0.97;
 /// And for a minimum it leaves this part more, so that a node can catch up after a slow moment of the array.
 const CATCH_UP_PART: u64 = 25;
@@ -135,7 +136,6 @@ impl Script {
 }
 
 impl Load {
-    /// The published one.
     pub(super) fn published(qos: &Qos) -> Load {
         Load { access: Access::new(qos.published.transfer.0, 0, 100), outstanding: qos.published.outstanding }
     }
@@ -197,7 +197,8 @@ impl Nodes {
     }
 }
 
-/// Plays a script in the model world. `capacity` is what the policy store knows of the array, in units per second.
+/// Plays a script in the model world. `capacity` is what the policy store knows of the array, in units per
+/// second.
 pub(super) fn model(
     qos: &Qos,
     bed: &Bed,
@@ -333,7 +334,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array is left to itself.
+    /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array
+    /// is left to itself.
     fn share_of(&self, policies: &[Policy]) -> Option<u64> {
         let unit = self.qos.published.unit.0;
         let io_bytes = self.qos.published.transfer.0;
@@ -376,7 +378,8 @@ struct Seen {
     below: Vec<bool>,
 }
 
-/// What the array does with 1, 2, … VMs at once and no scheduler: everything else is judged by it, so nobody stops it half-way.
+/// What the array does with 1, 2, … VMs at once and no scheduler: everything else is judged by it, so nobody
+/// stops it half-way.
 pub(super) fn capacity(qos: &Qos, bed: &Bed, time: Duration, seed: u64) -> Result<Capacity> {
     let script = Script {
         id: "capacity".into(),

@@ -1,4 +1,5 @@
-//! The same in real time: ten initiators over iSCSI, the array's controller on a thread, modelled drives that take their time.
+//! The same in real time: ten initiators over iSCSI, the array's controller on a thread, modelled drives that
+//! take their time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -331,13 +331,18 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
         out.push(Finding {
             resource: "dispatch depth".into(),
             evidence: format!(
-                "in the phase \"{}\" {:.1} writes are below the scheduler and all VMs together get {:.1} MB/s, {lost:.0} % less than without minimums",
+                "in the phase \"{}\" the scheduler has {:.1} writes in flight and all VMs together get {:.1} \
+                 MB/s, {lost:.0} % less than without minimums",
                 phase.name,
                 phase.depth,
                 phase.sum / 1e6
             ),
             threshold: Some("C(k)/k ≥ minimum".into()),
-            source: Some("a VM with one outstanding write gets at most the k-th part of what k at once get".into()),
+            source: Some(
+                "a VM with one outstanding write gets at most 1/k of the throughput of k concurrent \
+                writes"
+                    .into(),
+            ),
             consequence: "High minimums of VMs with one outstanding I/O cost the array throughput.".into(),
             r#try: Some("More outstanding I/Os per VM, or lower minimums: then more is in flight.".into()),
         });

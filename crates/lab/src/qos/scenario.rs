@@ -1,4 +1,5 @@
-//! `qos.toml`: the published experiments, phase by phase. A file that does not fit is refused with one line that names the place.
+//! `qos.toml`: the published experiments, phase by phase. A file that does not fit is refused with one line
+//! that names the place.
 
 use std::time::Duration;
 
@@ -14,14 +15,13 @@ use lab_core::scenario::ScenarioFile;
 /// `qos.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Qos {
-    /// Its name.
     pub name: String,
     /// The question that the report answers.
     pub question: String,
     /// What the published experiment states.
     pub published: Published,
-    /// The array.
     pub array: ArrayShape,
     /// How it is run.
     pub run: Run,
@@ -76,8 +76,8 @@ pub struct ArrayShape {
 /// How it is run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Run {
-    /// Of a phase.
     pub phase: Time,
     /// From a change to when minimums hold.
     pub settle: Time,
@@ -92,16 +92,16 @@ pub struct Run {
 /// What the quick form has instead.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Quick {
-    /// Of a phase.
     pub phase: Time,
 }
 
 /// What real time has instead.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Real {
-    /// Of a phase.
     pub phase: Time,
     /// Before the first one.
     pub warm_up: Time,
@@ -132,7 +132,8 @@ pub enum Form {
     Uncoordinated,
     /// The array, where all hosts meet.
     Array,
-    /// Each node its own VMs, within a share of the array that a policy store computes from the claims of all.
+    /// Each node its own VMs, within a share of the array that a policy store computes from the claims of
+    /// all.
     Coordinated,
 }
 

@@ -8,7 +8,8 @@ use super::play::{self, Course, Script};
 use super::scenario::{Form, Qos};
 use lab_core::scenario::ScenarioFile;
 
-/// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 220 MB/s, with any number of writes at once.
+/// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 220
+/// MB/s, with any number of writes at once.
 fn short() -> (Qos, Bed, Script) {
     let (mut qos, _) = Qos::load(None).expect("built in");
     qos.run.phase.0 = Duration::from_secs(30);

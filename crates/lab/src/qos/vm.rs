@@ -52,14 +52,12 @@ impl Route {
 /// An I/O that ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Done {
-    /// When.
     pub(super) at_ns: u64,
     /// How long it took.
     pub(super) took_ns: u64,
     pub(super) bytes: u64,
 }
 
-/// One VM.
 pub(super) struct Vm {
     pub(super) world: World,
     pub(super) route: Route,

@@ -73,7 +73,7 @@ impl<'a> Places<'a> {
         let phase = match (one(&self.phases, "phase", phase)?, self.phase_plans) {
             (Some(phase), _) => phase,
             (None, [_]) => 0,
-            (None, _) => return Err(("phase", "needs phase: the scenario has several".into())),
+            (None, _) => return Err(("phase", "missing phase: the scenario has several".into())),
         };
         let plan = &self.phase_plans[phase];
         if let Some(load) = load.filter(|load| !plan.loads.contains(load)) {
@@ -104,7 +104,7 @@ pub(super) fn search(
         return Err(wrong("metric", "invalid metric: must be one of a load that is timed".into()));
     }
     if bound.lower.is_some() == bound.upper.is_some() {
-        return Err(wrong("metric", "needs one of: at_least, at_most".into()));
+        return Err(wrong("metric", "missing bound: at_least or at_most".into()));
     }
     Ok(Some(Search { load, quantity: table.metric, at: place, bound }))
 }
@@ -131,7 +131,7 @@ pub(super) fn claims(
         }
     }
     match specs.is_empty() {
-        true => Err(at.wrong(&[], "claim", "there is no [[claim]]: say what would be an answer")),
+        true => Err(at.wrong(&[], "claim", "missing [[claim]]: add at least one claim")),
         false => Ok((asked, specs.into_iter().collect())),
     }
 }
@@ -166,7 +166,7 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
         return Err(("compared_with", "compared_with is the same place".into()));
     }
     if compared_with.is_some_and(|other| other.array.is_some() && at.array.is_none()) {
-        return Err(("compared_with", "an array is compared with one: needs array".into()));
+        return Err(("compared_with", "missing array: the comparison requires one".into()));
     }
     Ok(Asked { id: table.id.clone(), quantity, at, compared_with })
 }

@@ -54,7 +54,7 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
         return rebuild(&ran.courses);
     }
     if recording.is_target() && asked.quantity == Quantity::ReadHits {
-        return none("nobody asks the array behind --target");
+        return none("masu cannot read the counters of the array behind --target");
     }
     let estimate = match asked.compared_with {
         None => level(ran, asked.quantity, asked.at),
@@ -104,7 +104,7 @@ pub(super) fn samples(ran: &Ran, quantity: Quantity, at: At) -> Vec<f64> {
     }
 }
 
-/// How many times a quantity is what it is at another place. A quotient of maxima or counts has no interval.
+/// The ratio of a quantity at two places. A ratio of maxima or counts has no interval.
 fn compared(here: &Ran, there: &Ran, quantity: Quantity, (at, other): (At, At)) -> Option<Estimate> {
     if matches!(quantity, Quantity::ResponseMax | Quantity::Failed) {
         let (a, b) = (level(here, quantity, at)?, level(there, quantity, other)?);

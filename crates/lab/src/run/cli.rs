@@ -12,8 +12,8 @@ use super::{Run as Verification, report, words};
 
 /// Run a scenario of your own: arrays, loads, phases and claims in one file
 ///
-/// Promises of the scenario decide the exit status: 0 all that were judged are held, 1 one is not held, 3 none is refuted but some are
-/// undecided or in doubt, 2 the run could not be done.
+/// Promises of the scenario decide the exit status: 0 all that were judged are held, 1 one is not held, 3
+/// none is refuted but some are undecided or in doubt, 2 the run could not be done.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,8 @@ pub struct Run {
     /// Where it runs
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
-    /// A LU of another array as iscsi://host:port/target/lun, a device or a file; one for each volume of the scenario
+    /// A LU of another array as iscsi://host:port/target/lun, a device or a file; one for each volume of the
+    /// scenario
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<String>,
     /// Agree that the LUs behind --target are overwritten

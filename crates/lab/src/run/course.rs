@@ -37,7 +37,8 @@ pub(super) struct Played {
     pub(super) loads: Vec<Vec<Window>>,
     /// All loads together.
     pub(super) all: Vec<Window>,
-    /// Of the bytes read, those that the cache had, in percent; not a number where nothing was read or there is no array to ask.
+    /// Of the bytes read, those that the cache had, in percent; not a number where nothing was read or there
+    /// is no array to ask.
     pub(super) read_hits: Vec<f64>,
 }
 
@@ -48,7 +49,6 @@ pub(super) struct Course {
     pub(super) array: String,
     /// How many volumes the searched load had.
     pub(super) count: Option<usize>,
-    /// Of a window.
     pub(super) window_s: f64,
     pub(super) warm_up: Played,
     pub(super) phases: Vec<Played>,

@@ -247,7 +247,9 @@ fn timeline_title(plan: &Plan, courses: &[Course], quantity: Quantity) -> String
         Some(s) if s.is_finite() => {
             format!("{} over time: the rebuild ends after {} s", capital(quantity.words()), plain(s))
         }
-        Some(_) => format!("{} over time: the rebuild does not end in the run", capital(quantity.words())),
+        Some(_) => {
+            format!("{} over time: the rebuild does not end within the run", capital(quantity.words()))
+        }
         None => format!("{} over time: {loads}", capital(quantity.words())),
     }
 }
@@ -285,7 +287,7 @@ fn search(plan: &Plan, recording: &Recording) -> Option<Figure> {
             search.bound.words(search.quantity.unit())
         ),
         subtitle: Some(format!(
-            "{} with so many volumes of {load}: those that a bisection tried",
+            "{} by number of volumes of {load}, as tried by the bisection",
             capital(search.quantity.words())
         )),
         kind: "lines",

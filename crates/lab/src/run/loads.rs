@@ -37,7 +37,13 @@ pub(super) fn loads(
         }
         let workers: usize = jobs.iter().map(|job| job.workers).sum();
         if volumes.is_empty() || !(1..=WORKERS_MAX).contains(&workers) {
-            return Err(wrong("volumes", format!("needs a volume or more, and 1 to {WORKERS_MAX} workers")));
+            return Err(wrong(
+                "volumes",
+                format!(
+                    "must have at least one volume, and 1 to {WORKERS_MAX} \
+                workers"
+                ),
+            ));
         }
         out.push(LoadPlan { name: table.name.clone(), volumes, jobs, left_out });
     }
@@ -52,7 +58,7 @@ fn jobs(table: &LoadTable, folder: &Path) -> Result<(Vec<Job>, Vec<String>), Wro
         ([], Some(path), None) => of_file("fio", table, &folder.join(path))?,
         ([], None, Some(path)) => of_file("icf", table, &folder.join(path))?,
         ([_, ..], None, None) => (vec![own(table)?], vec![]),
-        _ => return Err(("name", "needs one of: access, fio, icf".into())),
+        _ => return Err(("name", "must have one of: access, fio, icf".into())),
     };
     for job in &mut jobs {
         job.outstanding = table.outstanding.unwrap_or(job.outstanding);

@@ -1,4 +1,5 @@
-//! `masu run`: a scenario of a user's own. What is compared, what the hosts do, when what changes, and what is claimed are all said in one file.
+//! `masu run`: a scenario of a user's own. What is compared, what the hosts do, when what changes, and what
+//! is claimed are all said in one file.
 //!
 //! ```text
 //!   scenario (keys) ──> read (names, lines, loads, asked) ──> plan ──> runs: each array, each repeat, each count of a search

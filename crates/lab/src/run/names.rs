@@ -41,7 +41,7 @@ impl Names {
         for name in asked {
             let of = self.0.get(name).ok_or_else(|| {
                 let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-                format!("unknown {what} {name:?}: there are {}", known.join(", "))
+                format!("unknown {what} {name:?}: known are {}", known.join(", "))
             })?;
             out.extend(of);
         }

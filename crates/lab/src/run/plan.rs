@@ -1,4 +1,5 @@
-//! What is played: a scenario with its names resolved and its files of loads read, as `super::read` checked it.
+//! What is played: a scenario with its names resolved and its files of loads read, as `super::read` checked
+//! it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,15 +14,12 @@ use crate::load::Job;
 /// A scenario that was checked.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its name.
     pub(super) name: String,
-    /// The question.
     pub(super) question: String,
     /// How it is measured.
     pub(super) run: RunTable,
     /// What is compared.
     pub(super) arrays: Vec<ArrayPlan>,
-    /// One by one.
     pub(super) volumes: Vec<VolumePlan>,
     /// Every volume is on one of them.
     pub(super) hosts: Vec<HostPlan>,
@@ -31,13 +29,11 @@ pub struct Plan {
     pub(super) phases: Vec<PhasePlan>,
     /// What the claims ask for.
     pub(super) asked: Vec<Asked>,
-    /// The claims.
     pub(super) claims: Claims,
     /// The most volumes of a load.
     pub(super) search: Option<Search>,
 }
 
-/// An array.
 #[derive(Clone, Debug)]
 pub(super) struct ArrayPlan {
     pub(super) name: String,
@@ -49,7 +45,6 @@ pub(super) struct ArrayPlan {
     pub(super) spares: Vec<String>,
 }
 
-/// A drive.
 #[derive(Clone, Debug)]
 pub(super) struct DrivePlan {
     pub(super) name: String,
@@ -75,7 +70,6 @@ pub(super) enum DriveKind {
     Path(PathBuf, Option<u64>),
 }
 
-/// A group.
 #[derive(Clone, Debug)]
 pub(super) struct GroupPlan {
     pub(super) name: String,
@@ -84,7 +78,6 @@ pub(super) struct GroupPlan {
     pub(super) stripe_unit_bytes: u32,
 }
 
-/// A pool.
 #[derive(Clone, Debug)]
 pub(super) struct PoolPlan {
     pub(super) name: String,
@@ -92,7 +85,6 @@ pub(super) struct PoolPlan {
     pub(super) page_bytes: u64,
 }
 
-/// A volume.
 #[derive(Clone, Debug)]
 pub(super) struct VolumePlan {
     pub(super) name: String,
@@ -111,7 +103,6 @@ pub(super) struct HostPlan {
     pub(super) volumes: Vec<usize>,
 }
 
-/// A load.
 #[derive(Clone, Debug)]
 pub(super) struct LoadPlan {
     pub(super) name: String,
@@ -122,7 +113,6 @@ pub(super) struct LoadPlan {
     pub(super) left_out: Vec<String>,
 }
 
-/// A phase.
 #[derive(Clone, Debug)]
 pub(super) struct PhasePlan {
     pub(super) name: String,

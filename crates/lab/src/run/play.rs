@@ -56,7 +56,7 @@ pub(super) struct Opened {
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a Plan,
     pub(super) world: World,
-    /// None: the LUs of somebody else.
+    /// `None`: the LUs of another array.
     pub(super) array: Option<&'a RefCell<Array>>,
     pub(super) clients: Vec<Opened>,
     /// Pulls a drive.
@@ -104,7 +104,6 @@ struct Looked {
 }
 
 impl Stage<'_> {
-    /// Plays it.
     pub(super) async fn play(&self, array: &str, count: Option<usize>) -> Result<Course> {
         let plan = self.plan;
         let window = plan.run.window.0;
@@ -231,7 +230,8 @@ impl Stage<'_> {
         Ok(Played { from_s: since(from), to_s, first: 0, loads, all, read_hits })
     }
 
-    /// Looks at the array. Gives the share of the bytes read since the last look that its cache had, in percent.
+    /// Looks at the array. Gives the share of the bytes read since the last look that its cache had, in
+    /// percent.
     #[expect(clippy::await_holding_refcell_ref, reason = "one task plays, and nobody else holds the array")]
     async fn look(&self, looked: &mut Looked) -> Result<f64> {
         let Some(array) = self.array else { return Ok(f64::NAN) };

@@ -70,7 +70,7 @@ fn check_times(written: &Written, at: Text<'_>) -> Result<(), ScenarioError> {
         return wrong("repeats", "invalid repeats: must be in 1 to 1000");
     }
     if run.figures.iter().any(|quantity| !quantity.has_windows()) {
-        return wrong("figures", "invalid figures: rebuild_time and largest_count have no course in time");
+        return wrong("figures", "invalid figures: rebuild_time and largest_count cannot be drawn over time");
     }
     let mut windows = run.warm_up.0.as_nanos() / run.window.0.as_nanos();
     for (n, phase) in written.phases.iter().enumerate() {
@@ -187,7 +187,7 @@ fn drive_kind(drive: &DriveTable) -> Result<DriveKind, String> {
             Ok(DriveKind::Path(path.clone(), drive.size.map(|size| size.0)))
         }
         (None, Some(_)) => Err(format!("drive {:?} has path and count: a path is one drive", drive.name)),
-        _ => Err(format!("drive {:?} needs one of: model, path", drive.name)),
+        _ => Err(format!("drive {:?} must have one of: model, path", drive.name)),
     }
 }
 
@@ -233,7 +233,7 @@ fn check_pool(volume: &VolumeTable, arrays: &[ArrayPlan]) -> Result<(), String> 
             (None, 1) => {}
             (None, n) => {
                 return Err(format!(
-                    "volume {:?} needs pool: array {:?} has {n} pools",
+                    "volume {:?} must name its pool: array {:?} has {n} pools",
                     volume.name, array.name
                 ));
             }
@@ -294,7 +294,7 @@ fn phases(
         });
     }
     match out.is_empty() {
-        true => Err(at.wrong(&[], "phase", "there is no [[phase]]")),
+        true => Err(at.wrong(&[], "phase", "missing [[phase]]: add at least one phase")),
         false => Ok(out),
     }
 }

@@ -19,7 +19,7 @@ pub struct Recording {
     pub(super) ran: Vec<Ran>,
     /// The LUs that stood for the volumes.
     pub(super) targets: Vec<String>,
-    /// Whether somebody stopped it.
+    /// Whether the run was stopped.
     pub(super) stopped: bool,
 }
 

@@ -128,12 +128,13 @@ fn modelled(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
     Ok(out)
 }
 
-/// Plays with several counts, and gives what was recorded with the largest that holds; with one volume where none does.
+/// Plays with several counts, and gives what was recorded with the largest that holds; with one volume where
+/// none does.
 fn searched(
     plan: &Plan,
     once: impl Fn(usize, Option<usize>) -> Result<Course>,
 ) -> Result<(Vec<Course>, Found)> {
-    let search = plan.search.as_ref().context("the scenario has no [search]")?;
+    let search = plan.search.as_ref().context("missing [search] in the scenario")?;
     let tried = RefCell::new(std::collections::BTreeMap::new());
     let measure = |count: usize| -> Result<(Estimate, Verdict)> {
         let courses =
@@ -204,10 +205,10 @@ fn on_targets(plan: &Plan, targets: &[String], seed: u64, stop: &Stop) -> Result
     ran.context("the run was stopped before anything was measured")
 }
 
-/// What stands for the array's name where it is somebody else's.
+/// The name of an array that is not masu's.
 const TARGET_NAME: &str = "target";
 
-/// All repeats, or the search, until somebody stops it; none where nothing was done.
+/// All repeats, or the search, until it is stopped; `None` if nothing was done.
 fn repeated(
     plan: &Plan,
     array: &str,

@@ -1,4 +1,5 @@
-//! A scenario as a person writes it, key by key. `docs/verify_run.md` describes the keys; [`super::plan`] checks what they say together.
+//! A scenario as a person writes it, key by key. `docs/verify_run.md` describes the keys; [`super::plan`]
+//! checks what they say together.
 
 use std::path::PathBuf;
 
@@ -17,8 +18,8 @@ pub const EXAMPLE_PATH: &str = "scenarios/run.toml";
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Written {
-    /// Its name.
     pub name: String,
     /// The question that the report answers.
     pub question: String,
@@ -79,20 +80,18 @@ impl Default for RunTable {
 /// `[[array]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ArrayTable {
-    /// Its name.
     pub name: String,
     /// What is not said here is as on this array.
     pub like: Option<String>,
     /// Of its controller; 0: none.
     pub cache: Option<Size>,
-    /// Drives.
     #[serde(default, rename = "drive")]
     pub drives: Vec<DriveTable>,
     /// RAID groups.
     #[serde(default, rename = "group")]
     pub groups: Vec<GroupTable>,
-    /// Pools.
     #[serde(default, rename = "pool")]
     pub pools: Vec<PoolTable>,
     /// Drives in no group, of which one takes the place of a drive that fails.
@@ -102,8 +101,8 @@ pub struct ArrayTable {
 /// `[[array.drive]]`: several alike are called `d1`, `d2`, ….
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct DriveTable {
-    /// Its name.
     pub name: String,
     /// How many of them.
     pub count: Option<usize>,
@@ -118,22 +117,21 @@ pub struct DriveTable {
 /// `[[array.group]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct GroupTable {
-    /// Its name.
     pub name: String,
     /// RAID level.
     pub level: Level,
     /// Drives, or the name that several have together.
     pub drives: Vec<String>,
-    /// Stripe unit.
     pub stripe_unit: Option<Size>,
 }
 
 /// `[[array.pool]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct PoolTable {
-    /// Its name.
     pub name: String,
     /// Its groups when it begins.
     pub groups: Vec<String>,
@@ -158,8 +156,8 @@ pub struct PolicyTable {
 /// `[[volume]]`: several alike are called `vm1`, `vm2`, ….
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct VolumeTable {
-    /// Its name.
     pub name: String,
     /// How many of them.
     pub count: Option<usize>,
@@ -180,8 +178,8 @@ pub struct VolumeTable {
 /// `[[host]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct HostTable {
-    /// Its name.
     pub name: String,
     /// What it uses: volumes, or the name that several have together.
     pub volumes: Vec<String>,
@@ -190,8 +188,8 @@ pub struct HostTable {
 /// `[[load]]`: the same on each of its volumes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct LoadTable {
-    /// Its name.
     pub name: String,
     /// Volumes, or the name that several have together.
     pub volumes: Vec<String>,
@@ -218,8 +216,8 @@ pub struct LoadTable {
 /// `[[phase]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct PhaseTable {
-    /// Its name.
     pub name: String,
     /// How long.
     pub time: Time,
@@ -255,8 +253,8 @@ pub struct NewPolicy {
 /// `grow = [{ pool = "p", group = "g2" }]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Grow {
-    /// The pool.
     pub pool: String,
     /// A group of the array that is in no pool.
     pub group: String,
@@ -419,12 +417,10 @@ fn emerges() -> Kind {
 /// Another place: what is not said is the same.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Place {
-    /// Load.
     pub load: Option<String>,
-    /// Phase.
     pub phase: Option<String>,
-    /// Array.
     pub array: Option<String>,
 }
 

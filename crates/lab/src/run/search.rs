@@ -13,7 +13,8 @@ pub(super) struct Found {
     pub(super) tried: BTreeMap<usize, (Estimate, Verdict)>,
     /// The largest count with which it held; 0: with none.
     pub(super) largest: usize,
-    /// Of larger ones, the smallest with which it did not hold: between the two it is undecided. One more than there are volumes: it held with all.
+    /// Of larger ones, the smallest with which it did not hold: between the two it is undecided. One more
+    /// than there are volumes: it held with all.
     pub(super) refused: usize,
     /// How many volumes there are.
     pub(super) most: usize,

@@ -1,4 +1,5 @@
-//! What a scenario is played on: its array on modelled drives in virtual time, the same or real drives over iSCSI, or the LUs of `--target`.
+//! What a scenario is played on: its array on modelled drives in virtual time, the same or real drives over
+//! iSCSI, or the LUs of `--target`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! The report's words: the answer, the sections, the method; and what `--check` says before a run. Every number comes from the run or the scenario.
+//! The report's words: the answer, the sections, the method; and what `--check` says before a run. Every
+//! number comes from the run or the scenario.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ use super::recording::Recording;
 
 /// The first claim, wherever it was made.
 pub(super) fn answer(plan: &Plan, recording: &Recording, claims: &[JudgedClaim]) -> String {
-    let Some(first) = plan.asked.first() else { return "The scenario claims nothing.".into() };
+    let Some(first) = plan.asked.first() else { return "The scenario has no claims.".into() };
     let id = |claim: &&JudgedClaim| claim.id == first.id || claim.id.starts_with(&format!("{}.", first.id));
     let own: Vec<&JudgedClaim> = claims.iter().filter(id).collect();
     let verdicts: Vec<Verdict> = own.iter().map(|claim| claim.verdict).collect();

@@ -9,14 +9,13 @@ const MB: f64 = 1e6;
 
 /// Reads and writes of something, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Traffic {
     /// Operations.
     pub reads: u64,
     /// Operations.
     pub writes: u64,
-    /// Bytes.
     pub read_bytes: u64,
-    /// Bytes.
     pub write_bytes: u64,
 }
 

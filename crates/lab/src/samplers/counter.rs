@@ -13,8 +13,8 @@ pub struct Counter {
     pub measure: Measure,
 }
 
-/// How a sample is made of two readings. All counts only grow; where one is less than before (the device went away and came
-/// again, a counter of 32 bits went round) there is a gap.
+/// How a sample is made of two readings. All counts only grow; where one is less than before (the device went
+/// away and came again, a counter of 32 bits went round) there is a gap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     /// As it is at the end.

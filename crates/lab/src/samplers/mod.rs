@@ -5,8 +5,8 @@
 //!   array ─────────┴─> Counter ──> Samplers (threads, one clock) ──> Series ──> CSV, figures, means of a window
 //! ```
 //!
-//! A source says what it has counted and how a rate is made of it ([`Measure`]); two readings give one sample. So sources know
-//! nothing of time, and what is computed is the same for all of them.
+//! A source says what it has counted and how a rate is made of it ([`Measure`]); two readings give one
+//! sample. So sources know nothing of time, and what is computed is the same for all of them.
 
 pub mod array;
 mod counter;

@@ -1,5 +1,5 @@
-//! The texts of `/proc` (proc(5), Documentation/admin-guide/iostats.rst of Linux), read: pure, and a line that is not understood is no
-//! counter, never an error: kernels add fields and lines.
+//! The texts of `/proc` (proc(5), Documentation/admin-guide/iostats.rst of Linux), read: pure, and a line
+//! that is not understood is no counter, never an error: kernels add fields and lines.
 
 use lab_core::proc::{memory_kib, own_ticks};
 
@@ -15,8 +15,9 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split_whitespace().map_while(|word| word.parse().ok()).collect()
 }
 
-/// `/proc/stat`: the machine and each of its processors. `user nice system idle iowait irq softirq steal`; guests' time is in user
-/// already. Idle is idle and iowait: a processor that waits for a drive is free for others.
+/// `/proc/stat`: the machine and each of its processors. `user nice system idle iowait irq softirq steal`;
+/// guests' time is in user already. Idle is idle and iowait: a processor that waits for a drive is free for
+/// others.
 pub(super) fn processors(stat: &str) -> Vec<Counter> {
     let mut out = Vec::new();
     for line in stat.lines() {
@@ -62,7 +63,8 @@ pub(super) fn memory(meminfo: &str) -> Vec<Counter> {
     levels.into_iter().filter_map(level).collect()
 }
 
-/// `/proc/diskstats`: of these drives, or where none is named of all that ever did anything and are no memory or loop devices.
+/// `/proc/diskstats`: of these drives, or where none is named of all that ever did anything and are no memory
+/// or loop devices.
 ///
 /// Queue is the mean number of requests, waiting and in service; await what each took from arrival to end.
 pub(super) fn drives(diskstats: &str, only: &[String]) -> Vec<Counter> {

@@ -22,11 +22,11 @@ pub struct Plan {
 
 /// What samplers refuse.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum SamplerError {
     /// Faster than counters of the kernel change.
     #[error("samples of the {name} every {interval_ms} ms: 10 ms or more")]
     Interval {
-        /// Whose.
         name: String,
         /// What was asked for.
         interval_ms: u128,
@@ -78,7 +78,8 @@ impl Samplers {
         self.clock.elapsed().as_secs_f64()
     }
 
-    /// Ends them: the samples, one series for each source. What was counted since the last whole interval is a sample, too.
+    /// Ends them: the samples, one series for each source. What was counted since the last whole interval is
+    /// a sample, too.
     pub fn end(self) -> Vec<Series> {
         let ended = self.running.into_iter().map(|(stop, thread)| {
             drop(stop);
@@ -90,7 +91,8 @@ impl Samplers {
 
 /// Reads a source at every whole interval of the clock `now` until `wait`, which waits so long, says no.
 ///
-/// Readings are due at whole intervals from the first one on, not an interval after the last: a late one shortens the next sample.
+/// Readings are due at whole intervals from the first one on, not an interval after the last: a late one
+/// shortens the next sample.
 pub fn take(now: impl Fn() -> Duration, mut plan: Plan, mut wait: impl FnMut(Duration) -> bool) -> Series {
     let mut series = Series { name: plan.name.clone(), ..Series::default() };
     let mut last: Option<(f64, Vec<Counter>)> = None;

@@ -105,8 +105,8 @@ impl Series {
         report::write_csv(path, &header, rows)
     }
 
-    /// One metric over time, a line for each resource that has it and is wanted, each in a panel of its own where there are several;
-    /// what is outside of the window is grey. Nothing where nothing was sampled.
+    /// One metric over time, a line for each resource that has it and is wanted, each in a panel of its own
+    /// where there are several; what is outside of the window is grey. Nothing where nothing was sampled.
     pub fn figure(
         &self,
         (id, title): (&str, &str),

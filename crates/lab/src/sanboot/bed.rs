@@ -1,7 +1,7 @@
 //! The array of a layout in the model world: drives, groups, pools, LUs, hosts.
 //!
-//! It is made once for each layout: all points begin with the same array, its LUs allocated as when it was installed and
-//! its cache empty.
+//! It is made once for each layout: all points begin with the same array, its LUs allocated as when it was
+//! installed and its cache empty.
 
 use anyhow::{Context, Result};
 use array::Config;
@@ -53,8 +53,8 @@ impl Shape {
         server
     }
 
-    /// How few servers are put on groups to learn what as many on a group as there ever will be do there: as many on some groups and
-    /// nobody on the others, and one less on the others.
+    /// How few servers are put on groups to learn what as many on a group as there ever will be do there: as
+    /// many on some groups and nobody on the others, and one less on the others.
     pub(super) fn packings(&self, servers_max: u32) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         for each in 2..=SERVERS_MAX / self.groups {
@@ -82,8 +82,8 @@ impl Shape {
         (0..self.groups).flat_map(move |g| (0..self.drives_per_group).map(move |d| self.drive(g, d)))
     }
 
-    /// The servers in the order in which their LUs are made: from the outermost cylinders of a group inwards; apart, the first two of a group
-    /// are half a drive from each other, as when they alone shared it.
+    /// The servers in the order in which their LUs are made: from the outermost cylinders of a group inwards;
+    /// apart, the first two of a group are half a drive from each other, as when they alone shared it.
     fn order(&self, apart: bool) -> Vec<u32> {
         if !apart {
             return (0..SERVERS_MAX).collect();
@@ -112,7 +112,6 @@ enum Place {
 }
 
 impl Bed {
-    /// Makes it.
     pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
         let place = match Shape::of(layout) {
             Some(shape) => {

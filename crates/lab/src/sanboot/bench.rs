@@ -1,4 +1,5 @@
-//! The servers of one point before whatever they use, in either world: brought to where they are in the long run, then measured, window by window.
+//! The servers of one point before whatever they use, in either world: brought to where they are in the long
+//! run, then measured, window by window.
 
 use std::rc::Rc;
 
@@ -73,7 +74,8 @@ impl<P: Probe> Bench<'_, P> {
         })
     }
 
-    /// Fills the cache if there is one, starts the servers and lets them run until what they get is steady. Whether that came about.
+    /// Fills the cache if there is one, starts the servers and lets them run until what they get is steady.
+    /// Whether that came about.
     async fn settle(&self) -> Result<bool> {
         let run = &self.sanboot.run;
         if self.probe.has_array() {
@@ -84,7 +86,8 @@ impl<P: Probe> Bench<'_, P> {
         Ok(warm_up(&self.world, &self.ramp, run).await? && balanced)
     }
 
-    /// Lets as much pass as a measured window takes. Of a mix, what is pending is as even as it was judged by, and no more.
+    /// Lets as much pass as a measured window takes. Of a mix, what is pending is as even as it was judged
+    /// by, and no more.
     async fn window(&self) -> Result<()> {
         let run = &self.sanboot.run;
         let time = run.window_time.0;

@@ -1,6 +1,8 @@
-//! What was measured for the claims of the scenario: those of the published experiment, and those of the prediction.
+//! What was measured for the claims of the scenario: those of the published experiment, and those of the
+//! prediction.
 //!
-//! Drive model, outstanding I/Os and internal disk are not published, so absolute ratios prove nothing: what is judged is which is more.
+//! Drive model, outstanding I/Os and internal disk are not published, so absolute ratios prove nothing: what
+//! is judged is which is more.
 
 use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean};

@@ -12,7 +12,8 @@ use super::host::{Op, Ramp};
 use super::results::Pattern;
 use super::steady::pass;
 
-/// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a block.
+/// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a
+/// block.
 const FILL_BYTES: u64 = 128 << 10;
 /// So many at once.
 const FILL_DEPTH: usize = 32;
@@ -40,8 +41,8 @@ pub(super) async fn condition(
 }
 
 impl<P: Probe> Bench<'_, P> {
-    /// Brings the cache to where these servers bring it in the long run: random readers fill it with their files, random writers with what
-    /// waits for the drives.
+    /// Brings the cache to where these servers bring it in the long run: random readers fill it with their
+    /// files, random writers with what waits for the drives.
     pub(super) async fn fill(&self) -> Result<()> {
         let pattern = self.which.pattern;
         if !pattern.is_random() {
@@ -67,9 +68,10 @@ impl<P: Probe> Bench<'_, P> {
         Ok(())
     }
 
-    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them, until they do as much as is
-    /// written. That takes minutes to come about, so the fill comes near to it from below: what is missing is written at once, at most as much again
-    /// as is pending. Whether it came about.
+    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do
+    /// for them, until they do as much as is written. That takes minutes to come about, so the fill comes
+    /// near to it from below: what is missing is written at once, at most as much again as is pending.
+    /// Whether it came about.
     pub(super) async fn balance(&self) -> Result<bool> {
         if !is_mixed(self.which.pattern) {
             return Ok(true);
@@ -104,7 +106,8 @@ impl<P: Probe> Bench<'_, P> {
         })
     }
 
-    /// So many writes, of all servers in turn, at random places of their files: `place` makes them of even ones from 0 to 1.
+    /// So many writes, of all servers in turn, at random places of their files: `place` makes them of even
+    /// ones from 0 to 1.
     fn writes(&self, count: u64, rng: &mut Rng, place: fn(f64) -> f64) -> Vec<(usize, Op)> {
         let bytes = self.sanboot.published.transfer.0;
         let transfers = self.sanboot.published.file.0 / bytes;
@@ -114,9 +117,10 @@ impl<P: Probe> Bench<'_, P> {
         (0..count).map(op).collect()
     }
 
-    /// Writes until writes have to wait, or until the drives have kept up for as many as the cache has frames. They lie as they do when the
-    /// elevator has just come around: where it comes to next they have gathered for a whole turn, where it was last for no time. A turn takes
-    /// minutes: filled evenly, the cache would give the drives half as much in a row for all of the first one.
+    /// Writes until writes have to wait, or until the drives have kept up for as many as the cache has
+    /// frames. They lie as they do when the elevator has just come around: where it comes to next they have
+    /// gathered for a whole turn, where it was last for no time. A turn takes minutes: filled evenly, the
+    /// cache would give the drives half as much in a row for all of the first one.
     async fn fill_with_writes(&self, capacity: u64, rng: &mut Rng) -> Result<()> {
         let part = capacity / WRITE_PARTS;
         for _ in 0..WRITE_PARTS {
@@ -130,10 +134,12 @@ impl<P: Probe> Bench<'_, P> {
     }
 }
 
-/// In so many parts the cache is filled with writes: what of the last is too much waits for the drives, a hundredth of their turn at most.
+/// In so many parts the cache is filled with writes: what of the last is too much waits for the drives, a
+/// hundredth of their turn at most.
 const WRITE_PARTS: u64 = 128;
-/// It is in balance when over so many rounds together it changes by at most this share of what was written in them. Of a group's work up to half is
-/// destages: the servers get within 2.5 % of what they get in the long run.
+/// It is in balance when over so many rounds together it changes by at most this share of what was written in
+/// them. Of a group's work up to half is destages: the servers get within 2.5 % of what they get in the long
+/// run.
 const BALANCED_ROUNDS: usize = 4;
 const BALANCED: f64 = 0.05;
 /// While the drives leave this share, one round tells enough to go on by.
@@ -141,8 +147,9 @@ const FAR: f64 = 0.5;
 /// After so many it is measured all the same.
 const BALANCE_ROUNDS_MAX: u32 = 60;
 
-/// Where a write lies that was made since the elevator passed there last, from an even number from 0 to 1: the density falls in a straight line from
-/// the start of the file, where it passes next, to the end, where it was just now.
+/// Where a write lies that was made since the elevator passed there last, from an even number from 0 to 1:
+/// the density falls in a straight line from the start of the file, where it passes next, to the end, where
+/// it was just now.
 fn gathered(even: f64) -> f64 {
     1.0 - even.sqrt()
 }
@@ -169,8 +176,9 @@ impl Round {
         self.grown / self.written.max(1.0)
     }
 
-    /// Frames missing to where nothing grows. With nothing pending the drives leave everything: a straight line from there through what was seen ends
-    /// short of the balance, because what more pending writes gain grows less and less.
+    /// Frames missing to where nothing grows. With nothing pending the drives leave everything: a straight
+    /// line from there through what was seen ends short of the balance, because what more pending writes gain
+    /// grows less and less.
     fn missing(&self) -> f64 {
         let growth = self.growth().clamp(0.0, FAR);
         self.pending * growth / (1.0 - growth)

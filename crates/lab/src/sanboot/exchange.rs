@@ -1,4 +1,5 @@
-//! What if the drives were others: how many times as fast they do what a pattern asks of them, by their models.
+//! What if the drives were others: how many times as fast they do what a pattern asks of them, by their
+//! models.
 
 use anyhow::{Context, Result};
 use world_model::drives::{DriveModel, DriveParameters, Kind};
@@ -9,7 +10,8 @@ use crate::predict::{Change, WhatIf};
 
 /// Requests of a measurement: their mean scatters by less than a hundredth.
 const REQUESTS: u64 = 4000;
-/// What a drive has to sort: of reads what a server keeps outstanding, of writes what an array destages at once.
+/// What a drive has to sort: of reads what a server keeps outstanding, of writes what an array destages at
+/// once.
 const READS_AT_ONCE: u64 = 4;
 const WRITES_AT_ONCE: u64 = 32;
 
@@ -19,14 +21,15 @@ pub fn changes(results: &Results, pattern: Pattern, asked: &[WhatIf]) -> Result<
         WhatIf::Change(change) => Ok(change.clone()),
         WhatIf::Drive(name) => {
             let stated = results.conditions.iter().find(|condition| condition.name == "array.drive");
-            let stated = stated.context("the run does not say which drives it had: give a factor")?;
+            let stated = stated.context("the drives of the run are unknown; pass a factor")?;
             Ok(Change::Drives(times(pattern, &load(&stated.value)?, &load(name)?)?))
         }
     };
     asked.iter().map(change).collect()
 }
 
-/// How many times as fast `new` does what the pattern asks of drives as `old`, both on as much of them as the smaller one has.
+/// How many times as fast `new` does what the pattern asks of drives as `old`, both on as much of them as the
+/// smaller one has.
 fn times(pattern: Pattern, old: &DriveParameters, new: &DriveParameters) -> Result<f64> {
     let within = DriveModel::new(old)?.len_blocks().min(DriveModel::new(new)?.len_blocks());
     let reads = f64::from(pattern.read_percent()) / 100.0;

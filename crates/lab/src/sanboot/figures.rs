@@ -251,7 +251,7 @@ fn predicted_title(survey: &Survey<'_>, layout: Layout) -> String {
     let worst = held.iter().map(|h| 100.0 * h.error.abs()).fold(0.0, f64::max);
     let name = layout_words(layout);
     match held.len() {
-        0 => format!("{name}: nothing beyond {FITTED_TO} servers could be predicted"),
+        0 => format!("{name}: no prediction beyond {FITTED_TO} servers was possible"),
         all => format!(
             "{name}: of {all} points beyond {FITTED_TO} servers the band holds {within}; the worst median is {} % off",
             plain((worst * 10.0).round() / 10.0)

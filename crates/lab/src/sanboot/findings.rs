@@ -7,7 +7,8 @@ use lab_core::report::Finding;
 /// What the point does not say itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limits {
-    /// Share of the cache that may be pending before the array slows writes down; none where writes are not cached.
+    /// Share of the cache that may be pending before the array slows writes down; none where writes are not
+    /// cached.
     pub(super) high_watermark: Option<f64>,
     pub(super) bottleneck: Bottleneck,
 }
@@ -68,7 +69,7 @@ pub(super) fn busy(point: &Point, max: &Bottleneck) -> Vec<Finding> {
         ),
         (
             ResourceKind::Drive,
-            "I/Os that the cache does not have wait for their drive",
+            "cache misses wait for their drive",
             "more drives in the group, or fewer servers on it",
         ),
     ];
@@ -106,7 +107,7 @@ pub(super) fn slow_response(point: &Point, max: &Bottleneck) -> Option<Finding> 
         format!("waits {ms:.0} ms for an I/O on average"),
         &format!("response ≤ {max_ms} ms"),
         "capacity planning for system disks: above 50 ms users notice the storage",
-        "what runs on this server is slower than on a disk of its own",
+        "applications on this server are slower than on an internal disk",
         "see what works hardest; fewer servers on its group",
     ))
 }
@@ -122,7 +123,7 @@ pub(super) fn long_queue(point: &Point, max: &Bottleneck) -> Option<Finding> {
             "drives",
             format!("{queue:.1} requests at each drive in use on average"),
             &format!("queue ≤ {} × spindles", max.queue_per_spindle),
-            "one request is worked on and one is prepared; the others only wait",
+            "one request is in service and one is being prepared; the others only wait",
             "more outstanding I/Os make every response longer, and the throughput little more",
             "more spindles, or fewer outstanding I/Os per server",
         )
@@ -137,7 +138,7 @@ pub(super) fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
         finding(
             "cache",
             format!(
-                "{:.0} % of it is not on the drives yet; writes are slowed down at {:.0} %",
+                "write pending is {:.0} % of the cache; writes are throttled at {:.0} %",
                 pending * 100.0,
                 limit * 100.0
             ),
@@ -171,8 +172,8 @@ pub(super) fn idle_controller(point: &Point, max: &Bottleneck) -> Option<Finding
                     max.idle_percent, max.utilisation_percent
                 ),
                 "two active controllers share the work only as their volumes do",
-                "half of what was paid for does nothing",
-                &format!("give half of the system disks to {}", least.name),
+                "half of the hardware is idle",
+                &format!("move half of the system disks to {}", least.name),
             )
         })
 }

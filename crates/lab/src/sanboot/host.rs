@@ -1,4 +1,5 @@
-//! The servers: each keeps so many I/Os in flight on its file, through everything that stands between it and its disk.
+//! The servers: each keeps so many I/Os in flight on its file, through everything that stands between it and
+//! its disk.
 //!
 //! ```text
 //!   server ──> its own I/O path ──> port, in ──> controller ──> LU (the array's own code) ──> port, out ──> server
@@ -22,7 +23,8 @@ use super::scenario::Sanboot;
 use crate::hosts::Disk;
 use crate::testbed::{self, notice_attentions};
 
-/// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
+/// What a command takes of a port beside its data, and its response: the headers of the frames that they
+/// stand for.
 const COMMAND_BYTES: u64 = 48;
 /// Response times are kept from 1 µs to this long, to three digits.
 const RESPONSE_US_MAX: u64 = 1_000_000_000;
@@ -105,7 +107,6 @@ impl Tally {
     }
 }
 
-/// One server.
 struct Server {
     target: Target,
     walk: RefCell<Walk>,
@@ -202,7 +203,8 @@ impl Ramp {
         }
     }
 
-    /// With other content to write, at least as long as what is written at once: somebody's array may treat zeros as nothing.
+    /// With other content to write, at least as long as what is written at once: somebody's array may treat
+    /// zeros as nothing.
     pub(super) fn with_content(self, content: Data) -> Ramp {
         Ramp { content, ..self }
     }
@@ -329,7 +331,8 @@ impl Ramp {
         Ok(())
     }
 
-    /// One read or write of a server at once, past port and controller: the cache comes to the state that it has in the long run.
+    /// One read or write of a server at once, past port and controller: the cache comes to the state that it
+    /// has in the long run.
     pub(super) async fn condition(&self, server: usize, op: Op, bytes: u64) -> Result<()> {
         let server = &self.servers[server];
         match &server.target {

@@ -1,4 +1,5 @@
-//! The inputs that the published experiment does not state, with other values: those that its text leaves open, and some beyond them, which it contradicts.
+//! The inputs that the published experiment does not state, with other values: those that its text leaves
+//! open, and some beyond them, which it contradicts.
 
 use super::scenario::Sanboot;
 use lab_core::quantity::{Size, Time};
@@ -33,7 +34,7 @@ impl Variation {
         Variation { against: text, ..self }
     }
 
-    /// For somebody who watches.
+    /// Progress for an observer.
     pub(super) fn words(&self) -> String {
         format!("sweep: {}", self.input)
     }

@@ -48,6 +48,7 @@ pub struct Sanboot;
 
 /// What the command line says of it besides.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Options {
     /// The quick form.
     pub quick: bool,
@@ -55,7 +56,6 @@ pub struct Options {
     pub sweep: bool,
     /// Only these layouts; none: all.
     pub layouts: Vec<Layout>,
-    /// Where.
     pub world: World,
 }
 

@@ -18,7 +18,6 @@ use super::results::{Layout, Point};
 use super::scenario::Sanboot;
 use super::which::{Which, seed_of};
 
-/// Runs it.
 pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Result<Point> {
     let seed = seed_of(seed, &which);
     let sanboot = &which.with_files(sanboot);
@@ -134,7 +133,8 @@ mod tests {
         );
     }
 
-    /// With everything in the cache the rate is that of the station that is the bottleneck: the server's own path.
+    /// With everything in the cache the rate is that of the station that is the bottleneck: the server's own
+    /// path.
     #[test]
     fn what_the_cache_holds_goes_as_fast_as_the_server() {
         let small = small();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::results::{Layout, Pattern, Point, ResourceKind, Results, Window};
 use crate::predict::{self, Forecast, Place, Ramp, Refusal, Sample, Shared};
 
-/// What was measured of a pattern on a layout, with up to so many servers. None where the layout shares nothing or was not run.
+/// What was measured of a pattern on a layout, with up to so many servers. None where the layout shares
+/// nothing or was not run.
 pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, upto: u32) -> Option<Ramp> {
     let of = |points: &'_ [Point]| -> Vec<Point> {
         let is_of = |p: &&Point| {

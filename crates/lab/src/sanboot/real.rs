@@ -1,5 +1,5 @@
-//! The same in real time: every server is an initiator with a session of its own over iSCSI. Its disk is a LU of an array of the laboratory's own, on
-//! modelled drives that take their time, or a LU that somebody gives.
+//! The same in real time: every server is an initiator with a session of its own over iSCSI. Its disk is a LU
+//! of an array of the laboratory's own, on modelled drives that take their time, or a LU that somebody gives.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -80,7 +80,8 @@ pub(super) fn run(sanboot: &Sanboot, plan: &Plan, given: &[Url], stop: &Stop) ->
     Ok(Ran { results, pace })
 }
 
-/// The inputs that have a meaning here: nothing of servers, port and controller is modelled, and what is scaled is not what was published.
+/// The inputs that have a meaning here: nothing of servers, port and controller is modelled, and what is
+/// scaled is not what was published.
 fn conditions(sanboot: &Sanboot) -> Vec<Condition> {
     let is_modelled =
         |c: &Condition| ["controller.", "host.", "port."].iter().any(|of| c.name.starts_with(of));
@@ -196,14 +197,15 @@ async fn sessions(world: &World, logins: &[(Options, Lun)], file_bytes: u64) -> 
         let len = disk.capabilities().await.with_context(name)?.len_bytes;
         ensure!(
             len >= file_bytes,
-            "server {server}: its LU has {len} bytes, its file {file_bytes}: say a smaller --scale"
+            "server {server}: the LU of {len} bytes is smaller than the file of {file_bytes}; pass a smaller \
+             --scale"
         );
         targets.push(Target::Session(disk));
     }
     Ok(targets)
 }
 
-/// LUs that somebody gives are written once, or there would be nothing to read.
+/// LUs of --target are written once, so that there is something to read.
 async fn prepare(ramp: &Ramp, file_bytes: u64, servers: u32) -> Result<()> {
     let pieces = file_bytes / PREPARE_BYTES;
     let writes = (0..pieces).flat_map(|n| (0..servers as usize).map(move |server| (server, n)));
@@ -211,7 +213,8 @@ async fn prepare(ramp: &Ramp, file_bytes: u64, servers: u32) -> Result<()> {
     condition(ramp, ops, PREPARE_BYTES).await
 }
 
-/// What can be asked: an array of the laboratory's own, or the drive in a server. Of LUs that somebody gives nothing is known.
+/// What can be asked: an array of the laboratory's own, or the drive in a server. LUs of --target have no
+/// counters.
 struct Asked {
     layout: Layout,
     transfer_bytes: u64,

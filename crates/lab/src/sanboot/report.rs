@@ -23,7 +23,8 @@ use super::sweep::{self, Row};
 use super::{Options, Sanboot, claims, figures, real, tables, write};
 use crate::predict::SAMPLES;
 
-/// Share of the cache that may be pending before writes wait: what a cache is made with unless it is declared otherwise.
+/// Share of the cache that may be pending before writes wait: what a cache is made with unless it is declared
+/// otherwise.
 const HIGH_WATERMARK: f64 = 0.70;
 
 /// What was measured.
@@ -261,7 +262,7 @@ fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {
             &["controller", "port", "spread"],
             &[],
         ),
-        section("prediction", "The server that is not bought yet", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
+        section("prediction", "Forecast for additional servers", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
         section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], if is_swept { &["conditions", "sweep"] } else { &["conditions"] }),
     ]
 }
@@ -269,7 +270,7 @@ fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {
 fn prediction(survey: &Survey<'_>) -> String {
     let mut text = format!(
         "Fitted on 1 to {FITTED_TO} servers and held against the runs with more. The demand of each resource is the slope of its utilisation over the \
-         throughput; it is rejected where that is no line. Servers keep their groups: with 5 servers on 4 groups two share one. The network \
+         throughput; it is rejected where that is not linear. Servers keep their groups: with 5 servers on 4 groups two share one. The network \
          is solved exactly; the band is that of {SAMPLES} bootstrap samples over repeats and windows, widened by how far the model is off the points it was \
          fitted on.\n\nThe table says what ends each pattern, predicted from all points up to {PUBLISHED_SERVERS} servers: used now is what the resource \
          gives of all it can with {PUBLISHED_SERVERS} servers; headroom is how much more it could."

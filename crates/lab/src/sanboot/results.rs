@@ -1,4 +1,5 @@
-//! What the points of a run found: `points.json`. The same seed gives the same bytes; nothing here tells real time.
+//! What the points of a run found: `points.json`. The same seed gives the same bytes; nothing here tells real
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,9 @@ use serde::{Deserialize, Serialize};
 /// What a server does with its file, 4 KiB at a time. A mix is 75 % reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Pattern {
-    /// Random reads.
     RandomRead,
-    /// Random writes.
     RandomWrite,
     /// Random, 75 % reads.
     RandomMix,
@@ -39,10 +39,10 @@ pub enum Layout {
 
 /// One pattern on one layout with so many servers, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Point {
     /// What the servers do.
     pub pattern: Pattern,
-    /// Where.
     pub layout: Layout,
     /// How many of them.
     pub servers: u32,
@@ -119,12 +119,12 @@ pub struct Window {
 /// What a resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum ResourceKind {
     /// A controller: its cores.
     Controller,
     /// A direction of a port.
     Port,
-    /// A drive.
     Drive,
     /// A RAID group: its drives together.
     Group,
@@ -160,19 +160,21 @@ pub struct Results {
     pub seed: u64,
     /// Whether it was the quick form.
     pub quick: bool,
-    /// Whether somebody stopped it before all points were done.
+    /// Whether the run was stopped before all points were done.
     pub stopped: bool,
     /// Inputs that the published experiment does not state, or that were calibrated: name, value, why.
     pub conditions: Vec<Condition>,
     /// In a fixed order: pattern, layout, servers, repeat.
     pub points: Vec<Point>,
-    /// Few servers, but as many on a group as more servers would bring there: what a shared group does, for predictions.
+    /// Few servers, but as many on a group as more servers would bring there: what a shared group does, for
+    /// predictions.
     #[serde(default)]
     pub packed: Vec<Point>,
 }
 
 impl Results {
-    /// What servers got, for a machine: a point's samples are its repeats, or, where it was run once, its windows.
+    /// What servers got, for a machine: a point's samples are its repeats, or, where it was run once, its
+    /// windows.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let mut groups: BTreeMap<(&str, &str, u32), Vec<&Point>> = BTreeMap::new();
         for point in &self.points {

@@ -19,7 +19,6 @@ use lab_core::scenario::ScenarioFile;
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) quick: bool,
-    /// Which layouts.
     pub(crate) layouts: Vec<Layout>,
     /// Points that run side by side.
     pub(crate) threads: usize,
@@ -52,8 +51,9 @@ impl Pace {
     }
 }
 
-/// A disk alone is repeated so many times as often, where points are repeated at all: two sequential streams keep the rotation in which they happened to
-/// meet for a whole run, and it gives 650, 877 or 1,274 I/Os per second. That adds a thirtieth to the I/Os of a run.
+/// A disk alone is repeated so many times as often, where points are repeated at all: two sequential streams
+/// keep the rotation in which they happened to meet for a whole run, and it gives 650, 877 or 1,274 I/Os per
+/// second. That adds a thirtieth to the I/Os of a run.
 const OWN_TIMES: u32 = 4;
 
 /// The points, in the order of the results.
@@ -92,8 +92,9 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             for packing in shape.packings(sanboot.run.packed_to) {
                 let servers = packing.iter().sum();
                 let which = Which { packing, ..Which::in_turn(pattern, layout, servers) };
-                // Writes alone fill the cache: what waits of each server is less the more there are, and how much a group gains by each block of
-                // it changes. Files that are as long together show that with few servers.
+                // Writes alone fill the cache: what waits of each server is less the more there are, and how
+                // much a group gains by each block of it changes. Files that are as long together show that
+                // with few servers.
                 let is_filling = pattern.is_random() && pattern.read_percent() == 0;
                 let long = Which { files_of: SERVERS_MAX, ..which.clone() };
                 all.push(which);
@@ -112,8 +113,8 @@ pub(super) struct Job<'a> {
     pub(super) which: Which,
 }
 
-/// Runs the jobs on so many threads, and calls `began` for each that begins. Gives the points with their numbers, and how long each took; when
-/// somebody asks to stop, those that are done.
+/// Runs the jobs on so many threads, and calls `began` for each that begins. Gives the points with their
+/// numbers, and how long each took; when somebody asks to stop, those that are done.
 pub(super) fn run_jobs(
     jobs: &[Job<'_>],
     (seed, threads): (u64, usize),
@@ -129,7 +130,7 @@ pub(super) fn run_jobs(
     parallel::run((jobs.len(), threads), stop, work, began)
 }
 
-/// Runs all points. When somebody asks to stop, those that are done are kept.
+/// Runs all points. After a stop request, the completed ones are kept.
 pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     let mut all = points(sanboot, &plan.layouts);
     all.extend(packed(sanboot, &plan.layouts));

@@ -1,4 +1,5 @@
-//! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that names the place.
+//! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that
+//! names the place.
 
 use std::time::Duration;
 
@@ -11,14 +12,15 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::{ScenarioError, ScenarioFile};
 
-/// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held against.
+/// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held
+/// against.
 pub const SERVERS_MAX: u32 = 16;
 
 /// `sanboot.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Sanboot {
-    /// Its name.
     pub name: String,
     /// The question that the report answers.
     pub question: String,
@@ -30,9 +32,7 @@ pub struct Sanboot {
     pub quick: Quick,
     /// What is different in real time.
     pub real: Real,
-    /// The array.
     pub array: Array,
-    /// Its ports.
     pub port: Port,
     /// What commands cost its controllers.
     pub controller: Controller,
@@ -67,7 +67,8 @@ pub struct Run {
     pub servers: Vec<u32>,
     /// More of them, once each.
     pub servers_beyond: Vec<u32>,
-    /// Besides, up to so many servers together on as few groups as they ever have to: what predictions learn a shared group from.
+    /// Besides, up to so many servers together on as few groups as they ever have to: what predictions learn
+    /// a shared group from.
     pub packed_to: u32,
     /// How often each point is run.
     pub repeats: u32,
@@ -87,7 +88,8 @@ pub struct Run {
     pub round_time: Time,
     /// After so many, it is measured whether it has settled or not.
     pub rounds_max: u32,
-    /// With random writes beside reads: how often it is looked at whether the cache is in balance, and the shortest window.
+    /// With random writes beside reads: how often it is looked at whether the cache is in balance, and the
+    /// shortest window.
     pub balance_time: Time,
 }
 
@@ -172,8 +174,8 @@ pub struct Port {
 /// What the controller spends.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Controller {
-    /// Its cores.
     pub cores: u32,
     /// On a command.
     pub command: Time,
@@ -275,7 +277,8 @@ impl Sanboot {
         Sanboot { run, ..self }
     }
 
-    /// In real time: scaled, and without what is modelled of servers, port and controller, because these are there.
+    /// In real time: scaled, and without what is modelled of servers, port and controller, because these are
+    /// there.
     pub(super) fn real(mut self, quick: bool, scale: Option<f64>) -> Result<Sanboot, ScenarioError> {
         let form = self.real.clone();
         let scale = scale.unwrap_or(form.scale);

@@ -46,8 +46,8 @@ fn is_steady(rates: &[f64]) -> bool {
     let Some(last) = rates.last_chunk::<STEADY_ROUNDS>() else { return false };
     let mean = last.iter().sum::<f64>() / STEADY_ROUNDS as f64;
     let (low, high) = last.iter().fold((f64::MAX, 0.0_f64), |(l, h), r| (l.min(*r), h.max(*r)));
-    // The least squares line over rounds -2 to 2: its slope is the sum of position times rate over 10; across the five rounds it
-    // climbs four slopes.
+    // The least squares line over rounds -2 to 2: its slope is the sum of position times rate over 10; across
+    // the five rounds it climbs four slopes.
     let slope = last.iter().zip(-2..).map(|(rate, at)| rate * f64::from(at)).sum::<f64>() / 10.0;
     high - low <= EXCURSION_MAX * mean && (4.0 * slope).abs() <= TREND_MAX * mean
 }

@@ -7,14 +7,15 @@ use crate::predict::FULL;
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
 
-/// "RAID1 × 8 carries 8 servers and RAID5 × 4 carries 6 servers as well as disks of their own would; then random reads lose."
+/// "RAID1 × 8 carries 8 servers and RAID5 × 4 carries 6 servers as well as disks of their own would; then
+/// random reads lose."
 pub(crate) fn answer(survey: &Survey<'_>) -> String {
     let carries: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
     if let Some(given) = given(survey) {
         return given;
     }
     if carries.is_empty() {
-        return "Nothing was measured that could be compared with a disk of its own.".into();
+        return "No measurement can be compared with an internal disk.".into();
     }
     let lost = SHARED.into_iter().filter_map(|layout| Some((layout, survey.carried(layout).first?.1)));
     let lost: Vec<(Layout, Pattern)> = lost.collect();
@@ -28,7 +29,8 @@ pub(crate) fn answer(survey: &Survey<'_>) -> String {
     format!("{} as well as disks of their own would{then}.", carries.join(" and "))
 }
 
-/// Of LUs that somebody gave, of which nothing is known but what servers got: "With 4 servers each gets 950 random reads a second, 71 % of one alone."
+/// Of LUs that somebody gave, of which nothing is known but what servers got: "With 4 servers each gets 950
+/// random reads a second, 71 % of one alone."
 fn given(survey: &Survey<'_>) -> Option<String> {
     let pattern = Pattern::RandomRead;
     let most = *survey.servers(pattern, Layout::Given).last()?;
@@ -64,7 +66,8 @@ fn servers_words(n: u32) -> String {
     if n == 1 { "1 server".into() } else { format!("{n} servers") }
 }
 
-/// "RAID1 × 8 carries 8 servers; the 9th gets less than from a disk of its own in random reads, where group0 works 98 % of the time, and costs each 4 %".
+/// "RAID1 × 8 carries 8 servers; the 9th gets less than from a disk of its own in random reads, where group0
+/// works 98 % of the time, and costs each 4 %".
 fn carried(survey: &Survey<'_>, layout: Layout) -> Option<String> {
     let carried = survey.carried(layout);
     let name = layout_words(layout);
@@ -126,9 +129,9 @@ pub(crate) fn end_words(predicted: &Predicted) -> String {
             (Some(end), _) if end.servers <= forecast.measured_to => {
                 format!("{} is full at {}", end.resource, servers_words(end.servers))
             }
-            (_, Some((from, _))) => format!("nothing is said from {} on", servers_words(*from)),
+            (_, Some((from, _))) => format!("no forecast from {} on", servers_words(*from)),
             (Some(end), None) => format!("{} will be full at {}", end.resource, servers_words(end.servers)),
-            (None, None) => "nothing that was measured ends it".into(),
+            (None, None) => "no limit within the measured range".into(),
         },
     }
 }

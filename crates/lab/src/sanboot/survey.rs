@@ -1,4 +1,5 @@
-//! What the points say together: rates by pattern, layout and number of servers, and what was predicted of them.
+//! What the points say together: rates by pattern, layout and number of servers, and what was predicted of
+//! them.
 
 use super::ramp::predicted;
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
@@ -153,7 +154,8 @@ impl<'a> Survey<'a> {
         out
     }
 
-    /// Up to how many servers nobody gets less than from a disk of its own, in any pattern; and where that ends.
+    /// Up to how many servers nobody gets less than from a disk of its own, in any pattern; and where that
+    /// ends.
     pub(crate) fn carried(&self, layout: Layout) -> Carried {
         let mut first: Option<(u32, Pattern)> = None;
         let mut most = 0;

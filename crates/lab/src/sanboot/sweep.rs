@@ -1,4 +1,5 @@
-//! The inputs that nobody published, one at a time around what the scenario has: which orderings come out for which.
+//! The inputs that nobody published, one at a time around what the scenario has: which orderings come out for
+//! which.
 
 use anyhow::Result;
 use lab_core::scenario::ScenarioFile;
@@ -165,7 +166,8 @@ pub(crate) fn table(rows: &[Row]) -> Table {
     }
 }
 
-/// How many of the orderings hold for how many of the choices, and of those that the published text leaves open.
+/// How many of the orderings hold for how many of the choices, and of those that the published text leaves
+/// open.
 pub(crate) fn summary(rows: &[Row]) -> String {
     let open: Vec<&Row> = rows.iter().filter(|row| row.against.is_none()).collect();
     let whole = |rows: &[&Row]| rows.iter().filter(|row| row.fails() == 0).count();

@@ -1,4 +1,5 @@
-//! The report of points whose truth is known: a port that nobody filled, controllers that are nearly full, two servers on one group.
+//! The report of points whose truth is known: a port that nobody filled, controllers that are nearly full,
+//! two servers on one group.
 
 use super::claims;
 use super::results::*;
@@ -131,7 +132,8 @@ fn every_claim_has_a_figure_and_every_section_what_it_names() {
 fn the_answer_names_the_first_server_too_many() {
     let results = results();
     let survey = Survey::new(&results);
-    // RAID5: the fifth shares a group and gets 150, the mean is 240; with 7 servers it is 171, with 8 it is 150.
+    // RAID5: the fifth shares a group and gets 150, the mean is 240; with 7 servers it is 171, with 8 it is
+    // 150.
     assert_eq!(survey.carried(Layout::Raid5x4).first, Some((8, Pattern::RandomRead)));
     assert_eq!(survey.carried(Layout::Raid1x8).first, None);
     let answer = summary::answer(&survey);

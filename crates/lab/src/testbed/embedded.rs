@@ -1,4 +1,5 @@
-//! An array of the laboratory's own: real controllers on threads of this process, at a port that the system chooses.
+//! An array of the laboratory's own: real controllers on threads of this process, at a port that the system
+//! chooses.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,7 +36,6 @@ pub struct ArrayShape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveKind {
-    /// Memory.
     Memory,
     /// Sparse files.
     File,
@@ -46,9 +46,7 @@ pub enum DriveKind {
 pub(crate) struct PoolShape {
     /// Its name, and that of its drive, group and volume.
     pub(crate) name: &'static str,
-    /// Bytes of its drive.
     pub(crate) drive_bytes: u64,
-    /// Bytes of its volume.
     pub(crate) volume_bytes: u64,
     /// Its soft threshold.
     pub(crate) threshold_percent: u8,
@@ -68,7 +66,6 @@ pub(crate) struct ArrayReading {
     pub(crate) cpu: Duration,
     /// By name.
     pub(crate) drives: BTreeMap<String, DriveCounts>,
-    /// By volume.
     pub(crate) volumes: BTreeMap<String, Counters>,
     /// By name: bytes used and bytes for data.
     pub(crate) pools: BTreeMap<String, (u64, u64)>,

@@ -1,5 +1,6 @@
-//! What a verification runs on: an array in the model world, its controllers on one thread and reached by commands as
-//! values, or the same in real time, its controller on a thread of its own and reached over iSCSI.
+//! What a verification runs on: an array in the model world, its controllers on one thread and reached by
+//! commands as values, or the same in real time, its controller on a thread of its own and reached over
+//! iSCSI.
 
 pub(crate) mod embedded;
 mod thread;
@@ -40,12 +41,10 @@ impl Started {
     }
 }
 
-/// A modelled drive.
 pub(crate) fn modelled_drive(name: String) -> DriveConfig {
     DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name }
 }
 
-/// Starts it.
 async fn start(world: &World, config: &Config) -> Result<Started> {
     let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..config.controllers).map(ControllerHandle::new).unzip();
     let mut ports = Vec::new();
@@ -62,8 +61,8 @@ async fn start(world: &World, config: &Config) -> Result<Started> {
 /// Disks that only hold content while an array is made.
 const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 
-/// An array that was made on disks that cost no time. Its content is moved to modelled drives for every run: all runs
-/// begin with the same array, its cache empty.
+/// An array that was made on disks that cost no time. Its content is moved to modelled drives for every run:
+/// all runs begin with the same array, its cache empty.
 #[derive(Clone)]
 pub(crate) struct Testbed {
     pub(crate) config: Config,
@@ -84,7 +83,8 @@ impl Testbed {
         Testbed::make(config, specs, seed, fill)
     }
 
-    /// Makes it; `specs` are those of its drives, by name, and `fill` does what else belongs to its beginning.
+    /// Makes it; `specs` are those of its drives, by name, and `fill` does what else belongs to its
+    /// beginning.
     pub(crate) fn make(
         config: Config,
         specs: BTreeMap<String, DiskSpec>,

@@ -1,4 +1,5 @@
-//! An array whose controller runs on a thread of this process, in real time, at a port that the system chooses.
+//! An array whose controller runs on a thread of this process, in real time, at a port that the system
+//! chooses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -44,8 +45,8 @@ impl<M> Meter<M> {
 }
 
 impl<M: Send + 'static> ArrayThread<M> {
-    /// Starts it and applies the declarations, one after the other. `world` gives the world of the controller, and
-    /// what reads its meter.
+    /// Starts it and applies the declarations, one after the other. `world` gives the world of the
+    /// controller, and what reads its meter.
     pub(super) fn start<R: FnMut() -> M + 'static>(
         declarations: &[Config],
         seed: u64,

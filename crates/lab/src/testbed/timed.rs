@@ -26,8 +26,8 @@ impl TimedArray {
         TimedArray::start_on(&[config], drives, seed)
     }
 
-    /// Starts it and applies the declarations, one after the other. One controller owns everything; the modelled
-    /// drives take no time until all of it is made.
+    /// Starts it and applies the declarations, one after the other. One controller owns everything; the
+    /// modelled drives take no time until all of it is made.
     pub(crate) fn start_on(declarations: &[Config], drives: Drives, seed: u64) -> Result<TimedArray> {
         let takes_time = drives.takes_time.clone();
         let running = ArrayThread::start(declarations, seed, move |world| {

@@ -1,4 +1,5 @@
-//! Modelled drives in real time: a world like another one, whose modelled drives take as long by its clock as their model says.
+//! Modelled drives in real time: a world like another one, whose modelled drives take as long by its clock as
+//! their model says.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use world::{
 };
 use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request, Usage};
 
-/// The unit in which content is kept. Pages of zeros are not kept: so terabytes that are written with zeros cost no memory.
+/// The unit in which content is kept. Pages of zeros are not kept: so terabytes that are written with zeros
+/// cost no memory.
 const PAGE: u64 = 4096;
 const BLOCK_BYTES: u64 = 512;
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
@@ -388,7 +390,8 @@ mod tests {
         });
     }
 
-    /// Ten random reads take ten times a seek and half a turn, by the clock of the real world: longer on a busy machine, never shorter.
+    /// Ten random reads take ten times a seek and half a turn, by the clock of the real world: longer on a
+    /// busy machine, never shorter.
     #[test]
     fn requests_take_the_time_of_the_model() {
         let took = with_drive(true, async |world, drive| {

@@ -33,9 +33,10 @@ struct Sizes {
     drive_bytes: u64,
 }
 
-/// What the first two LUs need: the first holds the zeroed disk, template, clone and VMs, the second a clone. A LU has room for
-/// all that is promised on it at once; its drive only for what is written at once, and a quarter more for pages that were given
-/// back a moment ago. So the pool uses the same pages, and the same memory, again and again.
+/// What the first two LUs need: the first holds the zeroed disk, template, clone and VMs, the second a clone.
+/// A LU has room for all that is promised on it at once; its drive only for what is written at once, and a
+/// quarter more for pages that were given back a moment ago. So the pool uses the same pages, and the same
+/// memory, again and again.
 fn sizes(vaai: &Vaai) -> [Sizes; 2] {
     let zeroed = vaai.scaled(vaai.published.zeroed_disk, 1 << 20);
     let template = vaai.scaled(vaai.published.template, 1 << 20);
@@ -71,7 +72,7 @@ impl Bed {
         };
         let array =
             Embedded::start(&vaai.array, &[pool("first", &first), pool("second", &second), thin], seed, dir)?;
-        let place = format!("an array of its own: masu {}", env!("CARGO_PKG_VERSION"));
+        let place = format!("embedded array: masu {}", env!("CARGO_PKG_VERSION"));
         let login = Options::new(array.listen(), INITIATOR, TARGET, 0);
         Ok(Bed {
             login: Bed::segments(login, vaai),
@@ -84,7 +85,7 @@ impl Bed {
     /// One or two LUs of someone else, whose content is lost.
     pub(crate) fn foreign(vaai: &Vaai, targets: &[String], destroy_data: bool) -> Result<Bed> {
         let urls = targets.iter().map(|t| Url::parse(t)).collect::<Result<Vec<_>, _>>()?;
-        let [first, others @ ..] = &urls[..] else { bail!("--target needs a LU") };
+        let [first, others @ ..] = &urls[..] else { bail!("--target requires a LU") };
         if !destroy_data {
             let all: Vec<String> = urls.iter().map(ToString::to_string).collect();
             return Err(RequestError::WouldDestroy(all.join(" and ")).into());
@@ -94,7 +95,8 @@ impl Bed {
         }
         if others.iter().any(|o| (&o.host, o.port, &o.target) != (&first.host, first.port, &first.target)) {
             bail!(
-                "--target: the second LU must be at the same portal and target as the first, for the array copies between them"
+                "invalid --target: the second LU must be at the same portal and target as the first, because \
+                 the array copies between them"
             );
         }
         let login = login_of(first)?;

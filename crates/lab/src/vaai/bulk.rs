@@ -116,24 +116,24 @@ impl<'a> Bench<'a> {
         let destination = bulk.destination();
         self.host.run(move |host| async move {
             let Some(store) = host.stores.get(destination) else {
-                return Ok(Some("it needs a second LU".into()));
+                return Ok(Some("a second LU is required".into()));
             };
             let caps = store.caps();
             Ok(match bulk {
-                Bulk::Zeroing if !caps.write_same => Some("the array has no WRITE SAME(16)".into()),
+                Bulk::Zeroing if !caps.write_same => Some("the array does not support WRITE SAME(16)".into()),
                 Bulk::Copy | Bulk::Between if caps.copy.is_none() => {
-                    Some("the array has no EXTENDED COPY that it reports".into())
+                    Some("the array does not report EXTENDED COPY".into())
                 }
                 Bulk::Copy | Bulk::Between if caps.naa.is_empty() => {
-                    Some("the LU has no NAA designator to copy by".into())
+                    Some("the LU has no NAA designator for EXTENDED COPY".into())
                 }
                 _ => None,
             })
         })
     }
 
-    /// Prepares, measures and checks one operation. With `whole` all of it is read back instead of samples. Gives the number of
-    /// blocks that differ from what they must hold.
+    /// Prepares, measures and checks one operation. With `whole` all of it is read back instead of samples.
+    /// Gives the number of blocks that differ from what they must hold.
     pub(crate) fn run(
         &self,
         bulk: Bulk,
@@ -222,7 +222,7 @@ impl<'a> Bench<'a> {
             let found = store.file(NEW_DISK).await?;
             anyhow::ensure!(
                 found.as_ref() == Some(&file),
-                "the descriptor of {} is not what was written",
+                "the descriptor of {} differs from what was written",
                 file.name
             );
             if whole {

@@ -74,7 +74,7 @@ const DRIVE_IO: Bars = Bars {
     title: |j| {
         let (off, on) = off_and_on(j, "zeroing", "drive_bytes")?;
         let what = if on < off / 100.0 {
-            "Zeroing inside a pool costs the drives nothing but metadata"
+            "Zeroing inside a pool writes only metadata to the drives"
         } else {
             "Zeroing costs the drives"
         };

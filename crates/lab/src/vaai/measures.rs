@@ -69,12 +69,11 @@ fn note(id: &str, vaai: &Vaai) -> Option<String> {
             "{} hosts × {} VMs, mean over all VMs; COMPARE AND WRITE against RESERVE(6)",
             vaai.published.hosts, vaai.published.vms_per_host
         ),
-        "locking.uncontended" => format!(
-            "the same power-on of {} VMs by one host with nobody to wait for",
-            vaai.published.vms_per_host
-        ),
+        "locking.uncontended" => {
+            format!("the same power-on of {} VMs by one host without contention", vaai.published.vms_per_host)
+        }
         "thin.threshold" => format!("38h/07h; the threshold is {} %", vaai.thin.threshold_percent),
-        "thin.resumed" => "27h/07h, then 16 MiB given back with UNMAP, then the same write again".into(),
+        "thin.resumed" => "27h/07h, then UNMAP of 16 MiB, then the same write again".into(),
         "content" => {
             format!("{} blocks after each operation, all blocks after the first", vaai.run.samples * 2)
         }
@@ -136,7 +135,8 @@ fn at_most_all(saved: Estimate) -> Estimate {
     Estimate { high: if saved.high.is_finite() { saved.high.min(100.0) } else { saved.high }, ..saved }
 }
 
-/// Of the bytes that an operation made, how many the array's counters say it zeroed or shared: the least of all repeats.
+/// Of the bytes that an operation made, how many the array's counters say it zeroed or shared: the least of
+/// all repeats.
 fn share_offloaded(record: &Record, test: &str, metric: &str) -> Option<Estimate> {
     let share = |way: &str| -> Vec<f64> {
         let (done, wanted) = (record.series(test, way, metric), record.series(test, way, "len_bytes"));
@@ -184,10 +184,10 @@ mod tests {
     fn what_never_happened_does_not_hold_unless_there_is_a_reason() {
         let mut record = record(&[1.0; 3], &[0.1; 3]);
         assert_eq!(judged(&record, "copy.paper.time").verdict, Verdict::NotHeld);
-        record.not_judged.insert("copy", "the array has no EXTENDED COPY".into());
+        record.not_judged.insert("copy", "the array does not support EXTENDED COPY".into());
         let claim = judged(&record, "copy.paper.time");
         assert_eq!(claim.verdict, Verdict::NotJudged);
-        assert_eq!(claim.reason.as_deref(), Some("the array has no EXTENDED COPY"));
+        assert_eq!(claim.reason.as_deref(), Some("the array does not support EXTENDED COPY"));
     }
 
     #[test]

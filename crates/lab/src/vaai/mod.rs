@@ -1,4 +1,5 @@
-//! The verification `vaai`: zeroing, copying, locking and thin provisioning, with the array's help and without.
+//! The verification `vaai`: zeroing, copying, locking and thin provisioning, with the array's help and
+//! without.
 //!
 //! ```text
 //!   run ──> bed (the array under test) <── status, CPU clock

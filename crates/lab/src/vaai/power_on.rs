@@ -1,4 +1,5 @@
-//! Locking: many VMs powered on at once by several hosts on one datastore, and whether every lock had one owner.
+//! Locking: many VMs powered on at once by several hosts on one datastore, and whether every lock had one
+//! owner.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -330,12 +331,12 @@ impl Cluster {
         for cluster in 0..CLUSTERS {
             let record = locks.look(self.layout.lock_at(cluster)).await?;
             if record.owner != Owner::Free {
-                violations.push(format!("the lock of cluster {cluster} was not given back: {record:?}"));
+                violations.push(format!("the lock of cluster {cluster} was not released: {record:?}"));
             }
             generations += record.generation;
             changes += self.cluster_changes(cluster).await?;
         }
-        // Each allocation takes, changes and gives back; whoever changed under two owners lost a change.
+        // Each allocation locks, changes and releases; a change under two owners at once is lost.
         let counts = sides.iter().map(|s| s.store.locks().counts()).fold(LockCounts::default(), add);
         let own_locks = (sides.len() * self.vms_per_host * self.power_on.file_locks) as u64;
         if generations != counts.acquired - own_locks + counts.released {
@@ -381,7 +382,7 @@ pub(crate) fn obstacle(hosts: &HostThread<Cluster>) -> Result<Option<String>> {
     hosts.run(|cluster| async move {
         let disk = &cluster.disks[0];
         if cluster.caps.compare_and_write_blocks_max == 0 {
-            return Ok(Some("the array has no COMPARE AND WRITE".into()));
+            return Ok(Some("the array does not support COMPARE AND WRITE".into()));
         }
         Ok(match disk.reserve().await {
             Ok(()) => {

@@ -16,7 +16,7 @@ pub struct Recording {
     /// What it calls itself.
     pub(super) product: String,
     pub(super) is_embedded: bool,
-    /// Whether somebody stopped it.
+    /// Whether the run was stopped.
     pub(super) stopped: bool,
 }
 

@@ -96,7 +96,7 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
     if (1..3).contains(&repeats) {
         let text = match repeats {
             1 => "One repeat has no interval: its value alone decided.".to_owned(),
-            n => format!("{n} repeats are too few for an interval that means much (3 or more)."),
+            n => format!("{n} repeats are too few for a meaningful interval (3 or more)."),
         };
         out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
     }

@@ -36,7 +36,8 @@ pub(super) fn run(vaai: &Vaai, options: &Request, own: &Options, stop: &Stop) ->
     progress.expect(STEPS_BEFORE + (options.repeats as u64 + 1) * run.steps_per_repeat());
     let (mut record, mut faults) = (Record::default(), Faults::default());
     let from = Instant::now();
-    // Repeat 0 warms up: caches, memory, branch predictors; everything is read back whole, nothing is counted.
+    // Repeat 0 warms up: caches, memory, branch predictors; everything is read back whole, nothing is
+    // counted.
     for repeat in 0..=options.repeats {
         if own.quick && repeat > QUICK_REPEATS_MIN && from.elapsed() > QUICK_TIME {
             break;
@@ -124,10 +125,10 @@ impl<'a> Run<'a> {
         }
         let thin = bed.thin_lun().map(|lun| ThinHost::start(bed.login(HOST_THIN), lun, seed)).transpose()?;
         if thin.is_none() {
-            obstacles.push(("thin", "it needs a pool that may be filled, and its counters".into()));
+            obstacles.push(("thin", "requires a pool that may be filled, and its counters".into()));
         }
         if !bed.is_embedded() {
-            let why = "the counters of someone else's array are not known";
+            let why = "the counters of another vendor's array are not available";
             obstacles.extend(["zeroing.drive_io", "copy.drive_io", "offload"].map(|id| (id, why.to_owned())));
         }
         Ok(Run { vaai, bed, stop, progress, bench, cluster, thin, obstacles })

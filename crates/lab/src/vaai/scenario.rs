@@ -1,5 +1,5 @@
-//! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused with one line
-//! that names the place.
+//! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused
+//! with one line that names the place.
 
 use lab_core::checks::Checks;
 use lab_core::scenario::ScenarioFile;
@@ -13,8 +13,8 @@ use crate::testbed::embedded::ArrayShape;
 /// `vaai.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Vaai {
-    /// Its name.
     pub name: String,
     /// The question that the report answers.
     pub question: String,
@@ -38,10 +38,10 @@ pub struct Vaai {
 /// Sizes at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Published {
     /// The eager-zeroed disk.
     pub zeroed_disk: Size,
-    /// The template.
     pub template: Size,
     /// How much of it holds data.
     pub template_used_percent: u64,
@@ -82,6 +82,7 @@ pub struct PaperSteps {
 /// A power-on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct PowerOn {
     /// Lock operations on the VM's own files.
     pub file_locks: usize,
@@ -91,7 +92,6 @@ pub struct PowerOn {
     pub pause: Time,
     /// Reads of the booting guest.
     pub boot_reads: usize,
-    /// Its writes.
     pub boot_writes: usize,
     /// Time between two renewals of a host's heartbeat.
     pub heartbeat: Time,
@@ -189,9 +189,9 @@ mod tests {
             ("pause = \"11ms\"", "pause = \"11\"", "invalid time"),
             ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),
             ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),
-            ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "is not measured"),
+            ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "unknown claim"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.cpu\"", "twice"),
-            ("at_least = 95", "", "needs one of"),
+            ("at_least = 95", "", "must have one of"),
             ("drives = \"memory\"", "drives = \"tape\"", "tape"),
         ] {
             let said = refused(from, to);

@@ -1,4 +1,4 @@
-//! Thin provisioning: a LU that is promised more than its pool has. The host writes until it is warned, then until it is
+//! Thin provisioning: a LU larger than its pool. The host writes until it is warned, then until it is
 //! stopped; it gives space back and goes on; at the end everything is given back.
 
 use anyhow::{Context, Result, ensure};
@@ -12,12 +12,12 @@ use super::record::{Filled, Record};
 use crate::hosts::Capabilities;
 use crate::hosts::{Disk, DiskError, HostThread, OUT_OF_SPACE, THRESHOLD_REACHED};
 
-/// One write, and the unit in which space is given back.
+/// The size of a write, and of an UNMAP.
 const STEP: u64 = 1 << 20;
-/// How much the host gives back when it is stopped, in steps.
+/// How much the host unmaps when a write fails, in steps.
 const RELIEF_STEPS: u64 = 16;
-/// How often a stopped write is sent again before the host gives up: space that was given back is free once the array has made
-/// that durable.
+/// How often a stopped write is sent again before the host gives up: unmapped space is free once the array
+/// has made that durable.
 const RESUME_TRIES: u32 = 50;
 const RESUME_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -182,7 +182,8 @@ fn resume(host: &HostThread<ThinHost>, step: u64, key: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Reads everything back: zeros where space was given back, the content elsewhere. Gives the number of 4 KiB blocks that differ.
+/// Reads everything back: zeros where space was unmapped, the content elsewhere. Returns the number of 4 KiB
+/// blocks that differ.
 fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
     host.run(move |host| async move {
         let mut wrong = 0;
@@ -199,7 +200,8 @@ fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
     })
 }
 
-/// Gives everything back, and waits for a moment until the pool shows it. Gives the time and the bytes still used.
+/// Gives everything back, and waits for a moment until the pool shows it. Gives the time and the bytes still
+/// used.
 fn reclaim(bed: &Bed, host: &HostThread<ThinHost>, used_before: u64) -> Result<(f64, u64)> {
     let seconds = host.run(|host| async move {
         let began = host.world.now();

@@ -54,7 +54,7 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
     let faults = &judgement.run.faults;
     if judgement.is_wrong() {
         return format!(
-            "The array is not to be trusted: {} blocks read back wrong, and {} locks or extents had two owners.",
+            "The array corrupted data: {} blocks read back wrong, and {} locks or extents had two owners.",
             faults.blocks,
             faults.owners.len()
         );
@@ -64,7 +64,7 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
             if e.low > 0.0 || e.low.is_infinite() {
                 format!("{} %", value(&e))
             } else {
-                format!("nothing that shows ({} %)", value(&e))
+                format!("no visible effect ({} %)", value(&e))
             }
         };
         judgement.estimate(id).map(shown)
@@ -176,7 +176,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
             threshold: None,
             source: None,
             consequence: "Every GiB that a host zeroes itself takes this from its VMs; with offload it is one command per step.".into(),
-            r#try: Some("Give VMs eager-zeroed disks only on arrays that take WRITE SAME.".into()),
+            r#try: Some("Use eager-zeroed disks only on arrays that support WRITE SAME.".into()),
         });
     }
     if let (Some(cpu), Some(time), Some(moved)) = (

@@ -1,4 +1,5 @@
-//! A seventh verification, which the tests add: a type and a row are enough for command line, terminal, page and index.
+//! A seventh verification, which the tests add: a type and a row are enough for command line, terminal, page
+//! and index.
 
 use std::path::Path;
 

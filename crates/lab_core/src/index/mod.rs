@@ -1,4 +1,5 @@
-//! The page over all verifications: each with its question, its answer, what held and what did not, and the way to its report.
+//! The page over all verifications: each with its question, its answer, what held and what did not, and the
+//! way to its report.
 //!
 //! It is made from the records that lie there: what was not run, or could not be, is shown as that.
 
@@ -18,21 +19,21 @@ pub const REAL: &str = "-real";
 
 /// What there is of a verification.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum State {
     /// Its record.
     Run(Box<RunRecord>),
     /// It began and failed, and why.
     Failed(String),
-    /// Nothing.
     NotRun,
 }
 
 /// One verification on the page.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Entry {
     /// As the command line calls it.
     pub name: String,
-    /// The question.
     pub question: String,
     /// What there is of it.
     pub state: State,
@@ -73,8 +74,8 @@ impl Entry {
     }
 }
 
-/// Reads what lies under `out`, a folder for each of the verifications: their names and questions. `failed`: those that began in this run and could not
-/// end, and why; their older records are not shown.
+/// Reads what lies under `out`, a folder for each of the verifications: their names and questions. `failed`:
+/// those that began in this run and could not end, and why; their older records are not shown.
 pub fn read_all(out: &Path, verifications: &[(&str, &str)], failed: &[(String, String)]) -> Vec<Entry> {
     let one = |name: &str, question| match failed.iter().find(|(failed, _)| failed == name) {
         Some((_, why)) => read::failed(name, question, why),
@@ -89,8 +90,8 @@ pub fn read_all(out: &Path, verifications: &[(&str, &str)], failed: &[(String, S
     entries
 }
 
-/// The exit status over all of them: 2 when one could not be run, 1 when a promise of one is not held, 3 when some are undecided or in doubt or were not
-/// run, 0 when every promise that was judged is held.
+/// The exit status over all of them: 2 when one could not be run, 1 when a promise of one is not held, 3 when
+/// some are undecided or in doubt or were not run, 0 when every promise that was judged is held.
 pub fn exit_status(entries: &[Entry]) -> u8 {
     let of = |entry: &Entry| match &entry.state {
         State::Run(record) => record.verdict.exit_status,

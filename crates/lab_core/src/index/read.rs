@@ -20,11 +20,12 @@ pub(super) fn entry(out: &Path, name: &str, question: &str) -> Entry {
     match RunRecord::read(&out.join(name).join("results.json")) {
         Ok(record) => silent(name, question, State::Run(Box::new(record))),
         Err(RecordError::Missing { .. }) => silent(name, question, State::NotRun),
-        Err(error) => silent(name, question, State::Failed(format!("Its record cannot be read: {error}."))),
+        Err(error) => silent(name, question, State::Failed(format!("The record cannot be read: {error}."))),
     }
 }
 
-/// The claims that are not simply held, as (verdict, name): what is not held comes first, for a page shows a few of them.
+/// The claims that are not simply held, as (verdict, name): what is not held comes first, for a page shows a
+/// few of them.
 pub(super) fn open(record: &RunRecord) -> Vec<(&'static str, &str)> {
     let open = record.claims.iter().filter(|c| !matches!(c.verdict, Verdict::Held | Verdict::NotJudged));
     let mut open: Vec<_> = open.collect();

@@ -79,7 +79,8 @@ fn a_page_shows_texts_as_texts_and_missing_runs_as_not_run() {
     assert!(!page.contains("://"), "it needs no network");
 }
 
-/// The index once counted a claim as held whose bound lay in its interval, for it read another page than the run.
+/// The index once counted a claim as held whose bound lay in its interval, for it read another page than the
+/// run.
 #[test]
 fn the_index_counts_as_the_run_does() {
     let dir = tempfile::tempdir().expect("a folder");

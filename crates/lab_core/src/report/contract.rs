@@ -7,8 +7,8 @@ pub const VERSION: u32 = 1;
 
 /// One report.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Report {
-    /// [`VERSION`].
     pub version: u32,
     /// The question.
     pub title: String,
@@ -24,11 +24,8 @@ pub struct Report {
     pub verdict: &'static str,
     /// Most important first.
     pub claims: Vec<Claim>,
-    /// Figures.
     pub figures: Vec<Figure>,
-    /// Findings.
     pub findings: Vec<Finding>,
-    /// Tables.
     pub tables: Vec<Table>,
     /// Sections in reading order.
     pub sections: Vec<Section>,
@@ -67,6 +64,7 @@ pub struct Claim {
 
 /// A figure.
 #[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Figure {
     /// Unique.
     pub id: String,
@@ -83,7 +81,6 @@ pub struct Figure {
     /// Of bars.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
-    /// Series.
     pub series: Vec<Series>,
     /// Published values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -103,10 +100,9 @@ pub struct Figure {
 
 /// An axis.
 #[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Axis {
-    /// What.
     pub label: String,
-    /// Unit.
     pub unit: String,
     /// Logarithmic.
     pub log: bool,
@@ -114,24 +110,23 @@ pub struct Axis {
 
 /// A series.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Series {
-    /// Name.
     pub name: String,
     /// Stable colour key.
     pub color: &'static str,
     /// `[x, y]` or `[x, y, low, high]`.
     pub points: Vec<Vec<f64>>,
-    /// The panel it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<String>,
 }
 
 /// A published value in a figure.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Mark {
     /// "published".
     pub label: String,
-    /// Where.
     pub value: f64,
     /// Only across that group.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,15 +134,14 @@ pub struct Mark {
     /// Only across that bar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// In that panel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<String>,
 }
 
 /// A stretch of a timeline, in seconds.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Span {
-    /// Its name.
     pub name: String,
     /// Where it begins.
     pub from: f64,
@@ -157,10 +151,9 @@ pub struct Span {
 
 /// One of several small plots.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Panel {
-    /// Id.
     pub id: String,
-    /// Title.
     pub title: String,
     /// Its own axis.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,8 +162,8 @@ pub struct Panel {
 
 /// A finding.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Finding {
-    /// Which resource.
     pub resource: String,
     /// The number.
     pub evidence: String,
@@ -186,12 +179,11 @@ pub struct Finding {
 
 /// A table.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Table {
     /// Unique.
     pub id: String,
-    /// Title.
     pub title: String,
-    /// Columns.
     pub columns: Vec<Column>,
     /// Rows as long as the columns.
     pub rows: Vec<Vec<Value>>,
@@ -199,10 +191,9 @@ pub struct Table {
 
 /// A column.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Column {
-    /// Name.
     pub name: String,
-    /// Unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Right-aligned numbers.
@@ -212,32 +203,29 @@ pub struct Column {
 /// A cell.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Value {
-    /// Text.
     Text(String),
-    /// A number.
     Number(f64),
 }
 
 /// A section.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Section {
     /// Unique.
     pub id: String,
-    /// Title.
     pub title: String,
     /// Text; an empty line begins a paragraph.
     pub text: Option<String>,
-    /// Figures.
     pub figures: Vec<String>,
-    /// Tables.
     pub tables: Vec<String>,
 }
 
 /// A doubt.
 #[derive(Clone, Debug, Serialize, PartialEq, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Doubt {
-    /// What.
     pub text: String,
     /// What was done about it.
     pub effect: Option<String>,
@@ -245,6 +233,7 @@ pub struct Doubt {
 
 /// How the run was done.
 #[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Method {
     /// The exact command.
     pub command: String,
@@ -254,7 +243,6 @@ pub struct Method {
     pub scenario_text: String,
     /// Name and version.
     pub versions: Vec<Version>,
-    /// The machine.
     pub machine: Machine,
     /// What was a model.
     pub modelled: Vec<String>,
@@ -262,7 +250,6 @@ pub struct Method {
     pub real: Vec<String>,
     /// What was fitted.
     pub calibrated: Vec<String>,
-    /// Repeats.
     pub repeats: usize,
     /// By how much it was scaled.
     pub scale: Option<String>,
@@ -270,10 +257,10 @@ pub struct Method {
 
 /// A component's version.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Version {
     /// Component.
     pub name: String,
-    /// Version.
     pub version: String,
 }
 
@@ -286,14 +273,12 @@ impl Version {
 
 /// The machine of a run.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Machine {
     /// Model.
     pub cpu: String,
-    /// Cores.
     pub cores: usize,
-    /// Kernel.
     pub kernel: String,
-    /// Memory.
     pub memory: String,
     /// Mean load average.
     pub load: f64,
@@ -303,11 +288,11 @@ pub struct Machine {
 
 /// A file beside the report.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct DataFile {
     /// Relative name.
     pub name: String,
     /// What it holds.
     pub about: String,
-    /// Rows.
     pub rows: usize,
 }

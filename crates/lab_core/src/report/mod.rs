@@ -1,4 +1,5 @@
-//! Reports: the data of a run, written for a person (`report.html`), a machine (`results.json`) and a spreadsheet (CSV).
+//! Reports: the data of a run, written for a person (`report.html`), a machine (`results.json`) and a
+//! spreadsheet (CSV).
 
 mod contract;
 mod write;

@@ -20,11 +20,10 @@ const PLACE: &str = r#"<script type="application/json" id="masu-report">null</sc
 
 /// Why a folder cannot be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum WriteError {
-    /// A file.
     #[error("{path}: {cause}")]
     File {
-        /// Which.
         path: String,
         /// What the system said.
         cause: String,

@@ -46,7 +46,8 @@ fn a_demerit_is_the_distance_of_equal_ranks() {
     assert_eq!(demerit(&[10, 20], &[13, 24]), (12.5_f64).sqrt());
 }
 
-/// Sustained MB/s in the outermost and the innermost zone; for the drives whose average track only is published, of one track.
+/// Sustained MB/s in the outermost and the innermost zone; for the drives whose average track only is
+/// published, of one track.
 const RATES: [(&str, bool, [f64; 2]); 5] = [
     ("cheetah-15k5", true, [125.0, 75.0]),
     ("cheetah-15k6", true, [171.0, 112.0]),
@@ -124,7 +125,8 @@ fn random_reads_are_as_many_as_published() {
             assert!(off <= off_max, "{name} at {queue_depth}: {got:.0} of {published}");
         }
     }
-    // The published 79 of "a drive with 7,200 rpm" is what an average seek of 8.5 ms gives; the Constellation.2 reads with 7.5.
+    // The published 79 of "a drive with 7,200 rpm" is what an average seek of 8.5 ms gives; the
+    // Constellation.2 reads with 7.5.
     let slow = hard_disk("constellation-2");
     let slow = HardDiskParameters { seek_read: slow.seek_write.clone().expect("its own"), ..slow };
     let got = reads_per_s(&slow, SPTF, 1).per_s;

@@ -61,11 +61,11 @@ pub(in super::super) fn figure(growth: &Growth) -> Figure {
     let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
     let title = match (growth.name, refused) {
         ("in_time", 0) => {
-            "A pool that is expanded while its disks grow: nothing stops, nothing is refused".into()
+            "A pool that is expanded while its disks grow: no interruption and no failed write".into()
         }
         (_, 0) => "The pool was not full before the end".into(),
         (_, count) => {
-            format!("A full pool refuses {count} writes and nothing else; expanded, it takes them again")
+            format!("A full pool fails {count} writes and nothing else; after the expansion they succeed")
         }
     };
     let of: [PanelOf<'_, GrowthWindow>; 4] = [
@@ -93,7 +93,7 @@ pub(in super::super) fn figure(growth: &Growth) -> Figure {
     Figure {
         id: format!("growth_{}", growth.name),
         title,
-        subtitle: Some("One server, everything that is written lies where nothing has been yet".into()),
+        subtitle: Some("One server, all writes to unallocated space".into()),
         kind: "timeline",
         x: axis("time", "s"),
         y: axis("", ""),

@@ -101,7 +101,7 @@ pub(in super::super) fn figure(four: &Course, ramp: &[RampStep]) -> Figure {
     });
     let title = match most(&one, four) {
         Some((_, servers)) => format!(
-            "One controller carries {} servers, however many there are",
+            "One controller carries {} servers, also when more are added",
             plain((servers.mean * 10.0).round() / 10.0)
         ),
         None => "More servers".into(),

@@ -72,9 +72,7 @@ impl Agent {
             let received_ns = self.now_ns();
             match asked {
                 Ask::Hello { .. } => lines.send(&Answer::Hello { version: VERSION, challenge: None })?,
-                Ask::Prove { .. } => {
-                    lines.send(&failed("no proof was asked for: the agent has no secret"))?
-                }
+                Ask::Prove { .. } => lines.send(&failed("unexpected proof: the agent has no secret"))?,
                 Ask::Clock => lines.send(&Answer::Clock { received_ns, sent_ns: self.now_ns() })?,
                 Ask::Prepare(part) => match self.prepare(&part) {
                     Ok((client, answer)) => {
@@ -85,7 +83,7 @@ impl Agent {
                 },
                 Ask::Start { at_ns } => match ready.take() {
                     Some((client, stop)) => self.run(&mut lines, &client, &stop, at_ns)?,
-                    None => lines.send(&failed("nothing was prepared"))?,
+                    None => lines.send(&failed("no load was prepared"))?,
                 },
                 Ask::Stop => return Ok(()),
             }
@@ -116,7 +114,7 @@ impl Agent {
     fn run(&self, lines: &mut Lines, client: &Client, stop: &Stop, at_ns: u64) -> Result<(), LineError> {
         let ahead = Duration::from_nanos(at_ns.saturating_sub(self.now_ns()));
         if ahead > AHEAD_MAX {
-            return lines.send(&failed("the start is too far away"));
+            return lines.send(&failed("the start time is too far in the future"));
         }
         lines.send(&Answer::Started)?;
         let at = self.epoch + Duration::from_nanos(at_ns);
@@ -146,7 +144,7 @@ impl Agent {
 fn admit(secret: &Secret, lines: &mut Lines) -> Result<bool, LineError> {
     let lead = match lines.receive(PROOF_WITHIN) {
         Ok(Ask::Hello { nonce, .. }) if is_nonce(&nonce) => nonce,
-        Ok(_) => return refuse(lines, "say hello first"),
+        Ok(_) => return refuse(lines, "missing hello"),
         Err(LineError::Message(e)) => return refuse(lines, &format!("not understood: {e}")),
         Err(error) => return Err(error),
     };

@@ -26,10 +26,11 @@ Examples:
 
 A worker takes one tree after another. Of each it copies all target files, in a random order: it walks down from the top of the tree,
 listing folders, until a folder holds the file; then it reads it from the server over its own copy (8 of 10), or writes its own copy over it.
-There is no think time. Without --local what is read is dropped and what is written is made on the way. Target files that were
+Workers have zero think time. Without --local, data read are dropped and data to write are generated. Target files that were
 written have another content afterwards; `masu load files check` knows both.")]
 pub struct FileServer {
-    /// The folder of the set: a path, or smb://user:password@host[:port]/share[/folder] (the password may be in MASU_SMB_PASSWORD)
+    /// The folder of the set: a path, or smb://user:password@host[:port]/share[/folder] (the password may be
+    /// in MASU_SMB_PASSWORD)
     #[arg(required_unless_present = "agents")]
     share: Option<Address>,
     /// Client machines with `masu agent`, as host:port
@@ -66,8 +67,9 @@ pub struct FileServer {
 
 /// A client machine of a load: waits for `masu load fileserver --agents`
 ///
-/// A lead can have it read and write below the share, and must prove that it has the secret. What is said then is not encrypted: listen in the
-/// laboratory's network only. Without a secret an agent listens on loopback addresses only.
+/// A lead can have it read and write below the share, and must prove that it has the secret. What is said
+/// then is not encrypted: listen in the laboratory's network only. Without a secret an agent listens on
+/// loopback addresses only.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
     /// The folder of the set as this machine sees it: a path or an smb:// address
@@ -107,7 +109,7 @@ pub fn run(load: &FileServer) -> Result<()> {
     } else {
         println!("{outcome}")
     }
-    ensure!(outcome.mismatches == 0, "{} files are not what was created", outcome.mismatches);
+    ensure!(outcome.mismatches == 0, "{} files differ from what was created", outcome.mismatches);
     Ok(())
 }
 
@@ -118,7 +120,7 @@ pub fn serve(args: &AgentArgs) -> Result<()> {
     let at = listener.local_addr()?;
     ensure!(
         secret.is_some() || at.ip().is_loopback(),
-        "{at}: other machines reach it: an agent there needs --secret-file"
+        "{at} is reachable from other machines: --secret-file is required"
     );
     eprintln!("agent at {at}");
     Agent { address: args.share.clone(), local: args.local.clone(), secret, epoch: Instant::now() }
@@ -142,6 +144,6 @@ mod tests {
             secret_file: None,
         };
         let refused = serve(&args).expect_err("no secret").to_string();
-        assert!(refused.contains("needs --secret-file"), "{refused}");
+        assert!(refused.contains("--secret-file is required"), "{refused}");
     }
 }

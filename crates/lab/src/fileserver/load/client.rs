@@ -100,7 +100,7 @@ impl Client {
     }
 }
 
-/// Sleeps of at most so long: somebody may ask to stop.
+/// Longest sleep between two checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 fn wait_until(at: Instant, stop: &Stop) {

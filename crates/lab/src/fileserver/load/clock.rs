@@ -1,4 +1,5 @@
-//! Clocks of different machines, as NTP compares them: four moments of an exchange give the offset and how far it may be wrong. Pure.
+//! Clocks of different machines, as NTP compares them: four moments of an exchange give the offset and how
+//! far it may be wrong. Pure.
 
 /// An exchange: asked here, received and answered there, heard here. Nanoseconds, each by its own clock.
 #[derive(Clone, Copy, Debug)]

@@ -52,14 +52,17 @@ impl Peer {
         let (secret, agent) = match (secret, challenge) {
             (None, None) => return Ok(()),
             (None, Some(_)) => bail!("agent {name}: asks for a secret: --secret-file"),
-            (Some(_), None) => bail!("agent {name}: has no secret, and could be anybody"),
+            (Some(_), None) => bail!(
+                "agent {name}: no secret, so its identity is unknown; start it with \
+                --secret-file"
+            ),
             (Some(secret), Some(agent)) => (secret, agent),
         };
         ensure!(is_nonce(&agent), "agent {name}: its challenge is none");
         let nonces = Nonces { lead: &lead, agent: &agent };
         match self.ask(&Ask::Prove { proof: secret.prove(Role::Lead, nonces) }, ANSWER_WITHIN)? {
             Answer::Proved { proof } if secret.is_proof(Role::Agent, nonces, &proof) => Ok(()),
-            _ => bail!("agent {name}: does not have the secret"),
+            _ => bail!("agent {name}: wrong secret"),
         }
     }
 

@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 
 /// The longest line: what a client did in a day, second by second, with all of its times.
 const LINE_BYTES_MAX: usize = 4 << 20;
-/// Of one receive.
 const RECEIVE_BYTES: usize = 64 << 10;
 /// A peer that takes nothing for so long is gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -29,7 +28,7 @@ pub(super) enum LineError {
     /// What came is too long.
     #[error("a line is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
-    /// What came is no such message.
+    /// An unexpected message.
     #[error("not understood: {0}")]
     Message(#[from] serde_json::Error),
 }
@@ -37,7 +36,7 @@ pub(super) enum LineError {
 /// A connection of lines.
 pub(super) struct Lines {
     stream: TcpStream,
-    /// What was received and is no whole line yet.
+    /// Received bytes without a complete line.
     held: Vec<u8>,
 }
 

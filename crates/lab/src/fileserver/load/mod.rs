@@ -1,4 +1,5 @@
-//! The load: workers that copy the files of their trees from the server and to it, on one client or on several that begin at one moment.
+//! The load: workers that copy the files of their trees from the server and to it, on one client or on
+//! several that begin at one moment.
 //!
 //! ```text
 //!   cli ──> lead ── JSON lines over TCP ──> agent ──> client ──> worker ──> steps (what next)

@@ -14,9 +14,7 @@ const SECONDS_MAX: usize = 86_400;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Copies {
-    /// Files.
     pub files: u64,
-    /// Bytes.
     pub bytes: u64,
     /// How long, µs, and how often: each growing.
     pub times_us: Vec<(u64, u64)>,
@@ -82,7 +80,7 @@ pub(super) enum OutcomeError {
     #[error("a client says more than {0} {1}")]
     TooMany(usize, &'static str),
     /// Sums that no run has.
-    #[error("a client says sums that cannot be")]
+    #[error("a client reported impossible totals")]
     Sums,
 }
 
@@ -113,9 +111,7 @@ impl ClientOutcome {
 /// Latency of a whole copy, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct CopyTimes {
-    /// Files.
     pub files: u64,
-    /// Bytes.
     pub bytes: u64,
     /// Half were quicker.
     pub median_ms: f64,
@@ -127,8 +123,8 @@ pub struct CopyTimes {
 
 /// All clients together.
 #[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Outcome {
-    /// Clients.
     pub clients: usize,
     /// Workers of each.
     pub workers: u32,

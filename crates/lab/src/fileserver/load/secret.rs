@@ -64,7 +64,7 @@ impl Secret {
         hex(&self.mac(role, nonces).finalize().into_bytes())
     }
 
-    /// Whether somebody proved that they are the other side and have the secret.
+    /// Whether the peer proved that it has the secret.
     pub(super) fn is_proof(&self, role: Role, nonces: Nonces<'_>, proof: &str) -> bool {
         // In constant time: a proof is not to be found byte by byte.
         bytes_of(proof).is_some_and(|proof| self.mac(role, nonces).verify_slice(&proof).is_ok())

@@ -1,4 +1,5 @@
-//! What a client sees of a server: folders that are listed, files that are read and written. A folder here (a mounted share is one), or SMB.
+//! What a client sees of a server: folders that are listed, files that are read and written. A folder here (a
+//! mounted share is one), or SMB.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,10 +13,8 @@ pub(super) const TRANSFER_BYTES: usize = 64 << 10;
 /// What a share refuses.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShareError {
-    /// A path of it.
     #[error("{path}: {cause}")]
     Path {
-        /// Which.
         path: String,
         /// What was said.
         cause: String,
@@ -47,7 +46,6 @@ pub(super) trait Share {
 /// Where a share is.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
-    /// A folder.
     Folder(PathBuf),
     /// `smb://user:password@host:port/share/folder`.
     Smb(SmbAddress),

@@ -1,4 +1,5 @@
-//! A share by SMB 2 or 3 directly, without the kernel's client: a connection and a session of its own for each worker.
+//! A share by SMB 2 or 3 directly, without the kernel's client: a connection and a session of its own for
+//! each worker.
 
 use smb2::{SmbClient, Tree};
 use tokio::runtime::Runtime;

@@ -1,7 +1,8 @@
 //! What a worker does next. Pure.
 //!
-//! A unit of work is one tree: its target files in a random order, each once, read with the probability that is asked for and written
-//! otherwise. Trees are dealt out to the workers of all clients in turn, so every target of the set is used exactly once.
+//! A unit of work is one tree: its target files in a random order, each once, read with the probability that
+//! is asked for and written otherwise. Trees are dealt out to the workers of all clients in turn, so every
+//! target of the set is used exactly once.
 
 use world::Rng;
 
@@ -23,7 +24,8 @@ pub(crate) fn trees_of(trees: u32, (worker, workers): (u32, u32)) -> impl Iterat
 
 /// A unit: all targets of a tree.
 pub(crate) fn unit(plan: &Plan, (seed, tree): (u64, u32), read_share: f64) -> Vec<Step> {
-    // The odd constant is 2^64 divided by the golden ratio: neighbouring trees have streams that are far from each other.
+    // The odd constant is 2^64 divided by the golden ratio: neighbouring trees have streams that are far from
+    // each other.
     let mut rng = Rng::with_seed(seed ^ (u64::from(tree) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut files: Vec<u32> = (0..plan.spec().targets).collect();
     rng.shuffle(&mut files);

@@ -140,7 +140,7 @@ fn agents_outlive_leads_that_say_nonsense() {
     ] {
         assert!(say(words).contains("not understood"), "{words:?}");
     }
-    assert!(say(b"{\"start\":{\"at_ns\":1}}\n").contains("nothing was prepared"));
+    assert!(say(b"{\"start\":{\"at_ns\":1}}\n").contains("no load was prepared"));
     let wrong =
         serde_json::to_string(&super::wire::Ask::Prepare(Part { workers: 0, ..part() })).expect("text");
     assert!(say((wrong + "\n").as_bytes()).contains("1 to 256 workers"));
@@ -163,12 +163,12 @@ fn who_does_not_have_the_secret_neither_leads_nor_is_led() {
     };
     refused(&at, None, "asks for a secret");
     refused(&at, Some(&theirs), "the secret is another one");
-    refused(&open, Some(&ours), "has no secret");
+    refused(&open, Some(&ours), "no secret, so its identity is unknown");
     // Without a proof nothing is prepared, whatever was said before.
     let prepare = serde_json::to_string(&super::wire::Ask::Prepare(part())).expect("text");
     let hello = format!("{{\"hello\":{{\"version\":2,\"nonce\":\"{}\"}}}}", "0".repeat(64));
     for (words, answer) in [
-        (prepare.clone(), "say hello first"),
+        (prepare.clone(), "missing hello"),
         (format!("{hello}\n{prepare}"), "prove that you have the secret first"),
         (format!("{hello}\n{{\"prove\":{{\"proof\":\"{}\"}}}}\n{prepare}", "0".repeat(64)), "is another one"),
     ] {

@@ -1,4 +1,5 @@
-//! What a lead and its agents say to each other. An agent is told numbers only: the folders that it works in are on its own command line.
+//! The protocol between a lead and its agents. An agent receives only numbers: its folders are on its own
+//! command line.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,8 @@ impl Part {
             return Some("the share of reads is from 0 to 1");
         }
         // A day.
-        (!(0.0..=86_400.0).contains(&self.seconds_max)).then_some("a load lasts a day at most")
+        (!(0.0..=86_400.0).contains(&self.seconds_max))
+            .then_some("invalid duration: a load is limited to one day")
     }
 }
 

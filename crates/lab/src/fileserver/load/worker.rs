@@ -1,4 +1,5 @@
-//! One worker: its trees one after the other, each file of a tree found by walking down from the top, and copied.
+//! One worker: its trees one after the other, each file of a tree found by walking down from the top, and
+//! copied.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -150,7 +151,8 @@ impl LocalCopy {
     }
 }
 
-/// Makes the client's own copies of what these workers will write, and all their folders. Gives how many bytes that was.
+/// Makes the client's own copies of what these workers will write, and all their folders. Gives how many
+/// bytes that was.
 pub(super) fn prepare(orders: &Orders, workers: &[(u32, u32)], stop: &Stop) -> Result<u64, ShareError> {
     let Some(local) = &orders.local else { return Ok(0) };
     let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);

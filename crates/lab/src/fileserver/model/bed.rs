@@ -1,4 +1,5 @@
-//! The array in the model world: a pool for each server's data LU at the first controller, the system LUs at the second.
+//! The array in the model world: a pool for each server's data LU at the first controller, the system LUs at
+//! the second.
 //!
 //! It is made once for each format, with the pages that creating files took.
 
@@ -21,7 +22,8 @@ use crate::files::Plan;
 use crate::testbed::{self, Started, Testbed, modelled_drive, notice_attentions};
 
 const TARGET: &str = "iqn.2026-11.model:array";
-/// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent each, and a round GiB.
+/// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent
+/// each, and a round GiB.
 const LU_MORE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 512;
 

@@ -128,7 +128,6 @@ impl Course {
         self.hosts.chunks(per).map(|windows| mean(windows, |w| mean(&w.servers, of))).collect()
     }
 
-    /// Of the host.
     pub(in super::super) fn of_host(&self, of: impl Fn(&HostWindow) -> f64 + Copy) -> Vec<f64> {
         let per = (self.hosts.len() / self.arrays.len().max(1)).max(1);
         self.hosts.chunks(per).map(|windows| mean(windows, of)).collect()

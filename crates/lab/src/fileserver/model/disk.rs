@@ -32,7 +32,8 @@ pub(in super::super) enum Format {
 pub(super) enum Vdisk {
     /// Everything lies where the guest says.
     Fixed,
-    /// Blocks of 2 MiB lie in the order of their first use, each behind its bitmap of 512 bytes and right behind the one before: as in 2010.
+    /// Blocks of 2 MiB lie in the order of their first use, each behind its bitmap of 512 bytes and right
+    /// behind the one before: as in 2010.
     Dynamic(Box<DynamicMap>),
     /// Blocks of 32 MiB lie so, on whole MiB; what is known of them changes through a log.
     Vhdx(Box<VhdxMap>),
@@ -43,7 +44,8 @@ pub(super) enum Vdisk {
 pub(super) struct Writes {
     /// All of it, in order.
     pub(super) ranges: Vec<Range>,
-    /// How many of them the guest knows nothing of: what the virtual disk and the host's file system keep of it.
+    /// How many of them the guest knows nothing of: what the virtual disk and the host's file system keep of
+    /// it.
     pub(super) besides: u64,
     /// How many of the others lie across the units of the array's cache.
     pub(super) crooked: u64,
@@ -185,7 +187,8 @@ mod tests {
             }
             (all, writes.ranges.last().expect("payload").at.is_multiple_of(4096))
         };
-        // 32 blocks with bitmap, footer, entry and the host's log; two with an entry in the log and in place, the host's log, and once the header.
+        // 32 blocks with bitmap, footer, entry and the host's log; two with an entry in the log and in place,
+        // the host's log, and once the header.
         assert_eq!(besides(&mut vhd), (32 * 4, false));
         assert_eq!(besides(&mut vhdx), (2 * 3 + 1, true));
     }

@@ -1,5 +1,5 @@
-//! What the published experiment left out: virtual disks that grow fast on a pool that is over-committed, a pool that is expanded under them in
-//! time, and one that is full before.
+//! What the published experiment left out: virtual disks that grow fast on a pool that is over-committed, a
+//! pool that is expanded under them in time, and one that is full before.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! From a guest's disk to its LU: the virtual disk, the host's root partition, port, controller, and the array's own code.
+//! From a guest's disk to its LU: the virtual disk, the host's root partition, port, controller, and the
+//! array's own code.
 //!
 //! ```text
 //!   guest ──> root partition ──> port, in ──> controller ──> LU (cache, pool, RAID, drives) ──> port, out ──> guest
@@ -24,9 +25,11 @@ use super::volume::Range;
 use crate::testbed;
 use lab_core::quantity::Time;
 
-/// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
+/// What a command takes of a port beside its data, and its response: the headers of the frames that they
+/// stand for.
 const COMMAND_BYTES: u64 = 48;
-/// The longest command: that of the largest transfer of a scenario, with what a block of a virtual disk makes of it.
+/// The longest command: that of the largest transfer of a scenario, with what a block of a virtual disk makes
+/// of it.
 const COMMAND_BYTES_MAX: u64 = 4 << 20;
 
 /// Nanoseconds of a time.
@@ -121,13 +124,14 @@ pub(super) struct DiskTally {
     pub(super) write_ns: u64,
     /// I/Os in the disk, added up over time.
     pub(super) held_ns: u64,
-    /// The most at once since somebody looked.
+    /// The maximum in flight since the last read.
     pub(super) most: u32,
     /// Writes that were refused, for the pool had no page.
     pub(super) refused: u64,
     /// Blocks that the virtual disk took of the LU.
     pub(super) grown: u64,
-    /// Commands with what the guest reads and writes; those of them that are not on the array's 4 KiB; and those with anything else.
+    /// Commands with what the guest reads and writes; those of them that are not on the array's 4 KiB; and
+    /// those with anything else.
     pub(super) commands: u64,
     pub(super) crooked: u64,
     pub(super) besides: u64,
@@ -282,7 +286,8 @@ impl GuestDisk {
         if response.status == Status::Good {
             return Ok(Ended::Done);
         }
-        // Fixed format (SPC-5 4.4.3): key in byte 2, additional code in bytes 12 and 13; descriptor format has them in bytes 1 to 3.
+        // Fixed format (SPC-5 4.4.3): key in byte 2, additional code in bytes 12 and 13; descriptor format
+        // has them in bytes 1 to 3.
         let sense = &response.sense;
         let code = match sense.first().map(|byte| byte & 0x7f) {
             Some(0x72) => sense.get(2..4),

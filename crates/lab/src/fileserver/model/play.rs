@@ -313,7 +313,7 @@ impl Stage {
         }
     }
 
-    /// Counts until the end, or until somebody stops it: then what was counted in whole windows.
+    /// Counts until the end, or until it is stopped: then returns the complete windows.
     async fn course(&self, run: &Run, (which, seed): (Which, u64), watcher: &Watcher<'_>) -> Result<Course> {
         self.world.sleep(run.from.0).await;
         let (mut near, mut far) = (self.near(), self.far().await?);
@@ -355,7 +355,6 @@ fn commands(from: &Near, to: &Near) -> Commands {
     Commands { payload: all(|d| d.commands), crooked: all(|d| d.crooked), besides: all(|d| d.besides) }
 }
 
-/// Runs it.
 pub(super) fn run(
     scenario: &Fileserver,
     (bed, set): (&Bed, &Set),

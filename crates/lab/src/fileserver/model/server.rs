@@ -34,7 +34,6 @@ pub(super) struct ServerTally {
     pub(super) files: u64,
 }
 
-/// One server.
 pub(super) struct Server {
     pub(super) fabric: Rc<Fabric>,
     pub(super) disk: GuestDisk,
@@ -203,7 +202,8 @@ impl Server {
             + self.costs.cache.0 / LAZY_SHARE as u64
     }
 
-    /// The lazy writer, for ever: now and then it writes a part of what waits, the oldest first, neighbours together.
+    /// The lazy writer, for ever: now and then it writes a part of what waits, the oldest first, neighbours
+    /// together.
     pub(super) async fn write_lazily(&self) -> Result<()> {
         loop {
             self.fabric.world.sleep(self.costs.lazy_every.0).await;

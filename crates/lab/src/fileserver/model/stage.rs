@@ -13,7 +13,8 @@ use lab_core::parallel;
 
 /// What was run.
 pub(in super::super) struct Ran {
-    /// Dynamic, fixed, fixed with the write cache on, VHDX; those that were not stopped before two windows of the array were counted.
+    /// Dynamic, fixed, fixed with the write cache on, VHDX; those that were not stopped before two windows of
+    /// the array were counted.
     pub(in super::super) courses: Vec<Course>,
     /// More and more servers: first with one controller, then with all.
     pub(in super::super) ramp: Vec<RampStep>,

@@ -1,4 +1,5 @@
-//! One server or two for some seconds: the same seed gives the same counters, the formats differ where they must, and the report has what it must.
+//! One server or two for some seconds: the same seed gives the same counters, the formats differ where they
+//! must, and the report has what it must.
 
 use super::Ran;
 use super::bed::{Bed, Shape, set};
@@ -68,9 +69,11 @@ fn all_formats_serve_the_clients_and_small_blocks_grow_more_often() {
     // In so few seconds a VHDX may not need a second one of its blocks, which are 16 times as large.
     assert!(dynamic.grown_blocks[0] > 5 * vhdx.grown_blocks[0]);
     assert_eq!((fixed.grown_blocks[0], fixed.commands.besides, fixed.commands.crooked), (0, 0, 0));
-    // Blocks of 32 MiB need less to be written of them than those of 2 MiB, and nothing of them lies off 4 KiB.
+    // Blocks of 32 MiB need less to be written of them than those of 2 MiB, and nothing of them lies off 4
+    // KiB.
     assert!(vhdx.commands.besides * 5 < dynamic.commands.besides, "{:?}", vhdx.commands);
-    // Of a VHD's blocks, which are 512 bytes further from one to the next, every eighth happens to lie on them.
+    // Of a VHD's blocks, which are 512 bytes further from one to the next, every eighth happens to lie on
+    // them.
     assert!(vhdx.commands.crooked == 0 && dynamic.commands.crooked * 4 > dynamic.commands.payload * 3);
 }
 

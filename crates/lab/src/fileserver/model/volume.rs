@@ -1,12 +1,13 @@
-//! The file system of a server's data disk, as far as I/O sees it: where its tables, folders and files lie, and what its memory still holds.
+//! The file system of a server's data disk, as far as I/O sees it: where its tables, folders and files lie,
+//! and what its memory still holds.
 //!
 //! ```text
 //!   | log | bitmap | file records (1 KiB each) | tree | tree | tree | ... | never used |
 //!                                                  └─ folders' indexes, then its files one behind the other
 //! ```
 //!
-//! The trees were created one after the other, the used ones among the dummies, on an empty disk: so files are contiguous, and what is free
-//! is behind them.
+//! The trees were created one after the other, the used ones among the dummies, on an empty disk: so files
+//! are contiguous, and what is free is behind them.
 
 use std::collections::BTreeMap;
 
@@ -182,7 +183,8 @@ impl Volume {
     pub(super) fn missing(&mut self, range: Range, out: &mut Vec<Range>) {
         out.clear();
         for at in (range.at..range.at + range.bytes).step_by(CLUSTER_BYTES as usize) {
-            // What was used last before a whole memory of other bytes came through is forgotten: least recently used.
+            // What was used last before a whole memory of other bytes came through is forgotten: least
+            // recently used.
             let is_held = self
                 .used_at
                 .insert(at, self.passed_bytes)

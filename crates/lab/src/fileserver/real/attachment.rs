@@ -17,7 +17,6 @@ const POLL: Duration = Duration::from_millis(20);
 /// Who has the file open still, when it is detached, has so long.
 const IN_USE_MAX: Duration = Duration::from_secs(10);
 
-/// It.
 pub(super) struct Attachment {
     file: PathBuf,
     stop: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! What of the published experiment can be judged on other hardware: one kind of disk against the other, on the same one.
+//! What of the published experiment can be judged on other hardware: one kind of disk against the other, on
+//! the same one.
 
 use super::super::claims::response_note;
 use super::super::scenario::Fileserver;
@@ -46,7 +47,8 @@ pub(super) fn array(of: fn(&super::measure::Array) -> f64) -> impl Fn(&Run) -> f
     move |run| run.array.as_ref().map_or(0.0, of)
 }
 
-/// I/Os for each MB that the tool copied: a kind that is slower does fewer of them in a second, and not fewer of them.
+/// I/Os for each MB that the tool copied: a kind that is slower does fewer of them in a second, and not fewer
+/// of them.
 pub(super) fn writes_per_mb(run: &Run) -> f64 {
     array(|a| a.write_iops)(run) / run.tool_mb_per_s.max(1e-9)
 }

@@ -179,7 +179,8 @@ fn over_time(shown: &[Shown], runs: &[Run]) -> Figure {
 /// A panel of a timeline: its id and title, its axis, which series it is in, and what of a sample.
 type PanelOf<'a> = (&'a str, &'a str, (&'a str, &'a str), usize, &'a dyn Fn(usize, &Sample) -> Option<f64>);
 
-/// Lines over the time of a run: at each sample the mean of the rounds, and a band from the least to the most of them.
+/// Lines over the time of a run: at each sample the mean of the rounds, and a band from the least to the most
+/// of them.
 fn timeline(id: &str, title: String, shown: &[Shown], runs: &[Run], of: &[PanelOf<'_>]) -> Figure {
     let mut series = Vec::new();
     for (panel, _, _, source, value) in of {

@@ -83,7 +83,8 @@ const DISK_TIMES: u64 = 3;
 const LU_MORE_BYTES: u64 = 256 << 20;
 
 impl Sizes {
-    /// Of the published server's set so much; the workers have a tree each, with as many targets as come on it.
+    /// Of the published server's set so much; the workers have a tree each, with as many targets as come on
+    /// it.
     pub(super) fn of(
         scenario: &Fileserver,
         scale: f64,
@@ -98,7 +99,8 @@ impl Sizes {
         let share = f64::from(targets) * f64::from(workers)
             / (f64::from(published.trees) * f64::from(published.targets));
         let bytes = (published.target_bytes as f64 * share) as u64;
-        // Dummies are read before a run, so that nothing of the set is in the array's memory: twice what that holds.
+        // Dummies are read before a run, so that nothing of the set is in the array's memory: twice what that
+        // holds.
         let tree_bytes = (bytes / u64::from(workers)).max(1);
         let dummy_trees =
             (2 * cache_bytes).div_ceil(tree_bytes).min(u64::from(scenario.published.dummy_trees)) as u32;

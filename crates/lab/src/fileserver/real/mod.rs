@@ -1,5 +1,5 @@
-//! The same on this machine: file servers on disks that grow and on fixed ones, in turn, each on a stack of its own down to modelled drives that take their
-//! time; or the load alone against any directory.
+//! The same on this machine: file servers on disks that grow and on fixed ones, in turn, each on a stack of
+//! its own down to modelled drives that take their time; or the load alone against any directory.
 //!
 //! ```text
 //!   run ──> kind (what is compared, how large) ──> stack ── attachment, system ──> a server of each kind

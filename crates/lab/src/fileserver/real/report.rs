@@ -115,7 +115,7 @@ pub(in super::super) fn present(
     let figures = figures(&ran.shown, &ran.runs, ran.disks.as_deref());
     Ok(Presentation {
         title: match ran.directory {
-            Some(_) => "What does a directory give to the clients of a file server?".into(),
+            Some(_) => "What throughput do the clients of a file server get from a directory?".into(),
             None => setup.scenario.question.clone(),
         },
         answer: answer(&run),
@@ -143,7 +143,7 @@ fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
     }
     if ran.cached {
         doubt(
-            "This user may not have the machine forget what it read.",
+            "This user has no permission to drop the page cache.",
             "Reads of rounds after the first may have come from its memory.",
         );
     }

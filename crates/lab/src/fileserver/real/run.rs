@@ -24,7 +24,7 @@ use lab_core::verification::Setup;
 const SECONDS_MAX: f64 = 3600.0;
 /// Rounds that can be asked for.
 const REPEATS_MAX: usize = 1000;
-/// The set in a directory of somebody's, and what it is called while it is there.
+/// The set in a user's directory, and its temporary name.
 const FOLDER: &str = "masu-fileserver";
 
 /// Does it all.
@@ -140,7 +140,7 @@ impl All<'_> {
         place.run(&self.load(round), self.stop)
     }
 
-    /// A set in somebody's directory, and all rounds on it.
+    /// Creates a set in a user's directory, and runs all rounds on it.
     fn directory(&self, directory: &Path) -> Result<Ran> {
         let progress = Progress::new(self.rounds as u64 + 1);
         progress.step("the set is made");
@@ -184,7 +184,7 @@ fn forget_pages(set: &Path) -> std::io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-/// A set in a directory that is somebody's: only what was made here is removed.
+/// A set in a user's directory: only what masu created there is removed.
 struct OwnSet(PathBuf);
 
 impl OwnSet {

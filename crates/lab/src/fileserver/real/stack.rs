@@ -46,7 +46,8 @@ pub(super) fn drives_of(scenario: &Fileserver, number: usize) -> Vec<String> {
     (0..scenario.array.drives_per_group).map(|drive| format!("g{number}d{drive}")).collect()
 }
 
-/// An array with a group, a pool and a LU for each kind: they share the controller and its cache, and never work at the same time.
+/// An array with a group, a pool and a LU for each kind: they share the controller and its cache, and never
+/// work at the same time.
 fn declaration(scenario: &Fileserver, kinds: &[Kind], lu_bytes: u64) -> Config {
     let numbers = 0..kinds.len();
     let group = |n: usize| GroupConfig {
@@ -108,7 +109,8 @@ impl Server {
         let folder = |of: &str| scratch.folder(&format!("{number}-{of}"));
         let url = format!("iscsi://{}/{TARGET}/{number}", array.listen());
         let name = format!("lu-{number}");
-        // Initiator ports and identities are drawn from it: two with the same one would end each other's session.
+        // Initiator ports and identities are drawn from it: two with the same one would end each other's
+        // session.
         let seed = seed.wrapping_add(number as u64);
         let lu = Attachment::start(&name, &folder("lu")?, seed, async move |world| {
             Ok(Disk::Lu(Rc::new(Lu::open(&world, &url).await?)))

@@ -1,4 +1,5 @@
-//! What of this machine is used: mount points, loop devices, file systems. Each is taken back when it is dropped.
+//! What of this machine is used: mount points, loop devices, file systems. Each is taken back when it is
+//! dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,8 @@ pub(super) fn check() -> Result<()> {
     missing.extend(tools.iter().filter(|(tool, _)| !there(tool)).map(|(_, name)| *name));
     ensure!(
         missing.is_empty(),
-        "the stack of a real fileserver is not possible here: it needs {}; --directory DIR measures any directory without it",
+        "cannot set up the stack of a real fileserver: {} required; --directory DIR measures any directory \
+         without it",
         missing.join(", ")
     );
     Ok(())
@@ -52,7 +54,7 @@ fn run(tool: &str, arguments: &[&str]) -> Result<String> {
 }
 
 fn text(path: &Path) -> Result<&str> {
-    path.to_str().with_context(|| format!("{}: is no UTF-8", path.display()))
+    path.to_str().with_context(|| format!("{}: not valid UTF-8", path.display()))
 }
 
 /// A folder that goes with everything in it.
@@ -76,7 +78,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Something may be mounted in it still, if taking it back failed: its content is not removed. Then folders stay, and were named.
+        // Something may be mounted in it still, if taking it back failed: its content is not removed. Then
+        // folders stay, and were named.
         let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries {
             let _ = std::fs::remove_dir(entry.path());
@@ -99,7 +102,8 @@ impl LoopDevice {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 
-    /// A new ext4 on it, whose tables are written now and not in the background. What is not in use is not discarded: of a fixed disk that would make holes.
+    /// A new ext4 on it, whose tables are written now and not in the background. What is not in use is not
+    /// discarded: of a fixed disk that would make holes.
     pub(super) fn make_ext4(&self) -> Result<()> {
         run(
             "mkfs.ext4",
