@@ -1,7 +1,7 @@
 //! Prints how fast the kernels are on one core: medians, in GB of data units per second.
 //!
-//! `cargo bench -p parity --bench speed` with rows of 8 data units of 64 KiB, which a second-level cache of 1 MiB
-//! holds.
+//! `cargo bench -p parity --bench speed` with rows of 8 data units of 64 KiB, which a second-level cache of 1
+//! MiB holds.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 

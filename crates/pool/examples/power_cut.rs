@@ -1,5 +1,5 @@
-//! How a pool is used, and how a crash is tried: a volume is written, flushed and written again, the power is cut, and
-//! the next life of the process finds what was flushed. A seed determines the whole run.
+//! How a pool is used, and how a crash is tried: a volume is written, flushed and written again, the power is
+//! cut, and the next life of the process finds what was flushed. A seed determines the whole run.
 //!
 //! ```text
 //! cargo run -p pool --example power_cut
