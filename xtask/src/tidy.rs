@@ -13,6 +13,7 @@ mod source;
 mod tracked;
 mod unused;
 mod verifications;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,8 +44,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     for (place, fault) in dependencies::faults(&dependencies::graph(root)?.crates) {
         findings.push(Finding::error(&place, 0, fault));
     }
+    let width = words::width(root)?;
     for source in &sources {
         source::check(source, &mut findings);
+        words::check(source, width, &mut findings);
         marks::check(source, &mut findings);
     }
     findings.sort();

@@ -1,4 +1,5 @@
-//! iSCSI names (RFC 7143 4.2.7) of initiators that log in: what is accepted, and the form in which names are compared.
+//! iSCSI names (RFC 7143 4.2.7) of initiators that log in: what is accepted, and the form in which names are
+//! compared.
 
 /// Length limit of an iSCSI name (4.2.7.1).
 const NAME_LEN_MAX: usize = 223;

@@ -46,7 +46,8 @@ fn circles(imports: &[Import]) -> Vec<Vec<String>> {
 #[derive(Default)]
 struct Search<'a> {
     next: BTreeMap<&'a str, Vec<&'a str>>,
-    /// The number of each file that was visited, and the lowest one that it leads back to; `None`: its component is complete.
+    /// The number of each file that was visited, and the lowest one that it leads back to; `None`: its
+    /// component is complete.
     seen: BTreeMap<&'a str, (usize, Option<usize>)>,
     open: Vec<&'a str>,
     found: Vec<Vec<String>>,

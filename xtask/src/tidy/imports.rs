@@ -35,7 +35,8 @@ fn of_scopes(scopes: &Scopes<'_>) -> Vec<Import> {
         }
         for (path, line) in paths.found {
             let Some(meaning) = scopes.meaning(here, &path) else { continue };
-            // A variable may be called as a module is; nothing can be done with a module but to name something in it.
+            // A variable may be called as a module is; nothing can be done with a module but to name
+            // something in it.
             if path.len() == 1 && matches!(meaning, Meaning::Module(_)) {
                 continue;
             }

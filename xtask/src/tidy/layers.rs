@@ -2,7 +2,8 @@
 
 use super::{Finding, Package};
 
-/// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
+/// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
+/// ARCHITECTURE.md.
 const LAYERS: [(&str, &[&str]); 24] = [
     ("world", &[]),
     ("world_real", &["world"]),
@@ -102,7 +103,8 @@ const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab", "masu", "sim", "xtas
 /// What is read and written as text, and its formats.
 const TEXT: (&str, [&str; 2]) = ("config", ["serde", "toml"]);
 
-/// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with them.
+/// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
+/// them.
 const SYSTEM: [(&str, &[&str]); 4] = [
     ("io-uring", &["world_real"]),
     ("libc", &["world_real"]),

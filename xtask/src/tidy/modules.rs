@@ -56,7 +56,8 @@ fn follow_items(
     }
 }
 
-/// Where the file of `mod name;` may be, with the folder of its own modules. `beside` and `folder`: those of the file that says it.
+/// Where the file of `mod name;` may be, with the folder of its own modules. `beside` and `folder`: those of
+/// the file that says it.
 pub(super) fn places(module: &syn::ItemMod, beside: &str, folder: &str) -> Vec<(String, String)> {
     if let Some(named) = named_path(&module.attrs) {
         let path = format!("{beside}/{named}");

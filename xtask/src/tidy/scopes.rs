@@ -1,5 +1,5 @@
-//! The modules of a package and what the names in them mean: a path is followed through re-exports to the file that defines what it
-//! names.
+//! The modules of a package and what the names in them mean: a path is followed through re-exports to the
+//! file that defines what it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -103,7 +103,8 @@ impl<'a> Scopes<'a> {
         here
     }
 
-    /// Where `path` leads from the module `here`. `None`: out of the package, or to something without a file (a variable).
+    /// Where `path` leads from the module `here`. `None`: out of the package, or to something without a file
+    /// (a variable).
     pub(super) fn meaning(&self, here: usize, path: &[String]) -> Option<Meaning> {
         self.follow(here, path, 0)
     }

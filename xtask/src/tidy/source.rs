@@ -49,7 +49,7 @@ pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
 
 impl Source {
     /// Whether the whole file is tests.
-    fn is_test_file(&self) -> bool {
+    pub(super) fn is_test_file(&self) -> bool {
         let mut parts = self.path.split('/');
         self.path.ends_with("/tests.rs") || parts.any(|p| p == "tests")
     }

@@ -1,4 +1,5 @@
-//! The verifications of the laboratory do not import each other, and no tool imports one: what two of them need is a tool.
+//! The verifications of the laboratory do not import each other, and no tool imports one: what two of them
+//! need is a tool.
 
 use std::collections::BTreeSet;
 

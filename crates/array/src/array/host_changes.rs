@@ -24,9 +24,7 @@ pub(super) fn host_changes(old: &Config, new: &Config) -> Vec<String> {
         let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
         lines.extend(news.map(|(lun, volume)| format!("host {}: {volume} mapped as LUN {lun}", host.name)));
         let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
-        lines.extend(
-            gone.map(|(lun, volume)| format!("host {}: {volume} (LUN {lun}) unmapped", host.name)),
-        );
+        lines.extend(gone.map(|(lun, volume)| format!("host {}: {volume} (LUN {lun}) unmapped", host.name)));
     }
     let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));
     lines.extend(removed.map(|h| format!("host {}: removed", h.name)));

@@ -226,8 +226,10 @@ fn held_against_declaration(
     if newest.array_id == ArrayId::default() {
         examination.damage(&place, "exported: no array owns it; import it");
     } else if newest.array_id != terms::array_id(config) {
-        examination
-            .damage(&place, format!("belongs to array {}, not to this array ({})", newest.array_id, config.id));
+        examination.damage(
+            &place,
+            format!("belongs to array {}, not to this array ({})", newest.array_id, config.id),
+        );
     }
     if newest.level != terms::level(group.level) {
         examination
