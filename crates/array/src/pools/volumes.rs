@@ -55,7 +55,6 @@ pub(crate) async fn open_volume(
     let lu = controller.state().lus.get(&declared.name).cloned();
     match lu {
         Some(lu) => {
-            // Its cache policy or partition may have changed.
             cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
             if declared.len_bytes > len {
                 lu.capacity_changed();
