@@ -44,7 +44,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         }
         Change::VolumeGrow { name, size_bytes } => {
             let volume = next.volumes.iter_mut().find(|v| v.name == *name);
-            let volume = volume.ok_or(format!("there is no volume {name:?}"))?;
+            let volume = volume.ok_or(format!("unknown volume {name:?}"))?;
             if *size_bytes < volume.len_bytes {
                 return Err(format!(
                     "volume {name:?} has {} bytes: a volume does not shrink",
@@ -65,7 +65,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
             hosts::change(&mut next, change)?;
         }
-        _ => return Err("is no declaration".into()),
+        _ => return Err("not a declaration".into()),
     }
     next.check().map_err(|e| e.to_string())?;
     Ok(next)
@@ -79,7 +79,7 @@ pub(crate) fn overwrites(change: &Change) -> bool {
 fn only_pool(config: &Config) -> Result<String, String> {
     match config.pools.as_slice() {
         [pool] => Ok(pool.name.clone()),
-        [] => Err("there is no pool: create one first".into()),
+        [] => Err("no pool: create one first".into()),
         _ => Err("there is more than one pool: name one".into()),
     }
 }
@@ -110,7 +110,7 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
         Change::PoolPlacement { name, on } => pool(next, name)?.placement = *on,
         Change::PoolAddGroup { pool: name, group } => {
             if !next.groups.iter().any(|g| g.name == *group) {
-                return Err(format!("there is no group {group:?}: create it first"));
+                return Err(format!("unknown group {group:?}: create it first"));
             }
             let pool = pool(next, name)?;
             if pool.groups.contains(group) {
@@ -120,13 +120,13 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
             pool.leaving.retain(|g| g != group);
             pool.groups.push(group.clone());
         }
-        _ => return Err("is no change of a pool".into()),
+        _ => return Err("not a change of a pool".into()),
     }
     Ok(())
 }
 
 fn pool<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut PoolConfig, String> {
-    config.pools.iter_mut().find(|p| p.name == name).ok_or(format!("there is no pool {name:?}"))
+    config.pools.iter_mut().find(|p| p.name == name).ok_or(format!("unknown pool {name:?}"))
 }
 
 /// The part of [`next`] that is about drives and groups.
@@ -142,11 +142,11 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
         }
         Change::GroupForegroundShare { name, percent } => {
             let group = next.groups.iter_mut().find(|g| g.name == *name);
-            group.ok_or(format!("there is no group {name:?}"))?.foreground_share_percent = *percent;
+            group.ok_or(format!("unknown group {name:?}"))?.foreground_share_percent = *percent;
         }
         Change::GroupClass { name, class } => {
             let group = next.groups.iter_mut().find(|g| g.name == *name);
-            group.ok_or(format!("there is no group {name:?}"))?.class = *class;
+            group.ok_or(format!("unknown group {name:?}"))?.class = *class;
         }
         Change::SpareAdd { name, path, drive_bytes, .. } => {
             next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
@@ -154,12 +154,12 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
         }
         Change::SpareRemove { name } => {
             if !next.spares.contains(name) {
-                return Err(format!("drive {name:?} is no spare"));
+                return Err(format!("drive {name:?} is not a spare"));
             }
             forget_drive(next, name)?;
         }
         Change::DriveForget { name } => forget_drive(next, name)?,
-        _ => return Err("is no change of a drive".into()),
+        _ => return Err("not a change of a drive".into()),
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
 /// The declaration without a drive that is in no group and no cache.
 fn forget_drive(next: &mut Config, name: &str) -> Result<(), String> {
     if !next.drives.iter().any(|d| d.name == name) {
-        return Err(format!("there is no drive {name:?}"));
+        return Err(format!("unknown drive {name:?}"));
     }
     if let Some(group) = next.groups.iter().find(|g| g.drives.iter().any(|d| d == name)) {
         let group = &group.name;
@@ -185,12 +185,12 @@ fn forget_drive(next: &mut Config, name: &str) -> Result<(), String> {
 
 fn level_of(name: &str) -> Result<Level, String> {
     let known = Level::ALL.into_iter().find(|l| l.to_string().eq_ignore_ascii_case(name));
-    known.ok_or_else(|| format!("{name:?} is no RAID level: raid0, raid1, raid10, raid5 or raid6"))
+    known.ok_or_else(|| format!("unknown RAID level {name:?}: must be raid0, raid1, raid10, raid5 or raid6"))
 }
 
 fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<String>) -> Result<(), String> {
     let Change::GroupCreate { name, stripe_unit_bytes, foreground_share_percent, .. } = change else {
-        return Err("is no new group".into());
+        return Err("not a new group".into());
     };
     let unit = match stripe_unit_bytes {
         Some(bytes) => u32::try_from(*bytes).map_err(|_| "the stripe unit is too large".to_owned())?,
@@ -226,7 +226,7 @@ pub(crate) fn replacement(
 ) -> Result<(Config, String), String> {
     let mut next = config.clone();
     let members = config.groups.iter().find(|g| g.name == group);
-    let members = &members.ok_or(format!("there is no group {group:?}"))?.drives;
+    let members = &members.ok_or(format!("unknown group {group:?}"))?.drives;
     if !members.iter().any(|d| d == old) {
         return Err(format!("group {group:?} has no drive {old:?}: it has {}", members.join(", ")));
     }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(forget("s1"), Ok(without));
         let refused = forget("d0").expect_err("a group uses it");
         assert!(refused.contains("masu group replace g0 d0 NEW"), "{refused}");
-        assert_eq!(forget("x"), Err("there is no drive \"x\"".into()));
+        assert_eq!(forget("x"), Err("unknown drive \"x\"".into()));
         let again = Change::PoolAddGroup { pool: "p0".into(), group: "g0".into() };
         assert!(next(&config(), &again, dir).is_err(), "it is in it");
     }

@@ -95,13 +95,16 @@ fn merge_objects(base: &[Value], kept: &[Value], declared: &[Value]) -> Vec<Valu
     merged.chain(new.cloned()).collect()
 }
 
-/// How two declarations are told apart in words.
-struct Words {
-    /// Of a value: where it is as in the first.
-    first: &'static str,
-    second: &'static str,
-    only_first: &'static str,
-    only_second: &'static str,
+/// One difference of two declarations.
+enum Difference {
+    /// A key has another value: `None` where it has none.
+    Value { place: String, first: Option<String>, second: Option<String> },
+    /// A secret is another one; neither is shown.
+    Secret { place: String },
+    /// An object is in the first alone.
+    OnlyFirst { object: String },
+    /// An object is in the second alone.
+    OnlySecond { object: String },
 }
 
 /// In what the array differs from a declaration, a line each; secrets are not shown.
@@ -111,38 +114,49 @@ pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
         // Without a declared portal, the start chooses the address.
         declared.portals.clone_from(&now.portals);
     }
-    compare(
-        &declared,
-        now,
-        &Words {
-            first: "in the declaration",
-            second: "now",
-            only_first: "in the declaration, and not in the array",
-            only_second: "not in the declaration, made by command",
-        },
-    )
+    let line = |difference| match difference {
+        Difference::Value { place, first, second } => {
+            format!("{place}: {} in the declaration, {} now", shown(first), shown(second))
+        }
+        Difference::Secret { place } => format!("{place}: differs (not shown)"),
+        Difference::OnlyFirst { object } => format!("{object}: in the declaration, not in the array"),
+        Difference::OnlySecond { object } => format!("{object}: created by command, not in the declaration"),
+    };
+    compare(&declared, now).into_iter().map(line).collect()
 }
 
-/// What becomes of the array when another declaration is put in force, a line each.
+/// How an array changes when another declaration is applied, a line each; secrets are not shown.
 pub(crate) fn changes(now: &Config, next: &Config) -> Vec<String> {
-    let words = Words { first: "now", second: "then", only_first: "is removed", only_second: "is made" };
-    compare(now, next, &words)
+    let line = |difference| match difference {
+        Difference::Value { place, first: None, second } => format!("{place}: {}", shown(second)),
+        Difference::Value { place, first, second } => {
+            format!("{place}: {}, was {}", shown(second), shown(first))
+        }
+        Difference::Secret { place } => format!("{place}: changed (not shown)"),
+        Difference::OnlyFirst { object } => format!("{object}: removed"),
+        Difference::OnlySecond { object } => format!("{object}: created"),
+    };
+    compare(now, next).into_iter().map(line).collect()
 }
 
-fn compare(first: &Config, second: &Config, words: &Words) -> Vec<String> {
-    let mut lines = Vec::new();
+fn shown(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "none".to_owned())
+}
+
+fn compare(first: &Config, second: &Config) -> Vec<Difference> {
+    let mut found = Vec::new();
     let (mut first, mut second) = (table_of(first), table_of(second));
     for table in [&mut first, &mut second] {
         table.remove("id");
     }
-    differ("", (&Value::Table(first), &Value::Table(second)), words, &mut lines);
-    lines
+    differ("", (&Value::Table(first), &Value::Table(second)), &mut found);
+    found
 }
 
-fn differ(place: &str, values: (&Value, &Value), words: &Words, lines: &mut Vec<String>) {
+fn differ(place: &str, values: (&Value, &Value), found: &mut Vec<Difference>) {
     let (Value::Table(first), Value::Table(second)) = values else {
         if values.0 != values.1 {
-            lines.push(line(place, Some(values.0), Some(values.1), words));
+            found.push(value_differs(place, Some(values.0), Some(values.1)));
         }
         return;
     };
@@ -151,34 +165,44 @@ fn differ(place: &str, values: (&Value, &Value), words: &Words, lines: &mut Vec<
         let place = if place.is_empty() { key.clone() } else { format!("{place}: {key}") };
         match (first.get(key), second.get(key)) {
             (a, b) if [a, b].into_iter().flatten().any(is_objects) => {
-                differ_objects(key, (a.unwrap_or(&absent), b.unwrap_or(&absent)), words, lines);
+                differ_objects(key, (a.unwrap_or(&absent), b.unwrap_or(&absent)), found);
             }
-            (Some(a), Some(b)) => differ(&place, (a, b), words, lines),
-            (a, b) => lines.push(line(&place, a, b, words)),
+            (Some(a), Some(b)) => differ(&place, (a, b), found),
+            (a, b) => found.push(value_differs(&place, a, b)),
         }
     }
 }
 
-fn differ_objects(kind: &str, lists: (&Value, &Value), words: &Words, lines: &mut Vec<String>) {
+fn differ_objects(kind: &str, lists: (&Value, &Value), found: &mut Vec<Difference>) {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (first, second) = (list(lists.0), list(lists.1));
-    let name = |object: &Value| format!("{kind} {:?}", key_of(object).unwrap_or_default());
+    let name = |object: &Value| format!("{kind} {}", key_of(object).unwrap_or_default());
     for object in &second {
         match first.iter().find(|other| key_of(other) == key_of(object)) {
-            Some(before) => differ(&name(object), (before, object), words, lines),
-            None => lines.push(format!("{}: {}", name(object), words.only_second)),
+            Some(before) => differ(&name(object), (before, object), found),
+            None => found.push(Difference::OnlySecond { object: name(object) }),
         }
     }
     let gone = first.iter().filter(|object| second.iter().all(|other| key_of(other) != key_of(object)));
-    lines.extend(gone.map(|object| format!("{}: {}", name(object), words.only_first)));
+    found.extend(gone.map(|object| Difference::OnlyFirst { object: name(object) }));
 }
 
-fn line(place: &str, first: Option<&Value>, second: Option<&Value>, words: &Words) -> String {
+fn value_differs(place: &str, first: Option<&Value>, second: Option<&Value>) -> Difference {
+    let place = place.to_owned();
     if place.ends_with("chap") || place.ends_with("secret") {
-        return format!("{place}: differs (not shown)");
+        return Difference::Secret { place };
     }
-    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-    format!("{place}: {} {}, {} {}", shown(first), words.first, shown(second), words.second)
+    Difference::Value { place, first: first.map(plain), second: second.map(plain) }
+}
+
+/// A value as a person writes it: names without quotes, lists without brackets.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) if list.is_empty() => "none".to_owned(),
+        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -244,8 +268,8 @@ mod tests {
         assert!(differences(&file, &file).is_empty());
         let now = config("512MiB", &volume("a"));
         let expected = [
-            "volume \"v0\": size: 268435456 in the declaration, 536870912 now",
-            "volume \"a\": not in the declaration, made by command",
+            "volume v0: size: 268435456 in the declaration, 536870912 now",
+            "volume a: created by command, not in the declaration",
         ];
         assert_eq!(differences(&file, &now), expected);
         let host = |secret: &str| {
@@ -256,6 +280,20 @@ mod tests {
             )
         };
         let lines = differences(&host("twelve bytes or more"), &host("other secret, long"));
-        assert_eq!(lines, ["host \"h\": chap: secret: differs (not shown)"]);
+        assert_eq!(lines, ["host h: chap: secret: differs (not shown)"]);
+    }
+
+    #[test]
+    fn changes_say_what_is_created_removed_and_set() {
+        let (one, two) = (config("256MiB", ""), config("512MiB", &volume("a")));
+        assert_eq!(changes(&one, &two), ["volume v0: size: 536870912, was 268435456", "volume a: created"]);
+        assert_eq!(changes(&two, &one)[1], "volume a: removed");
+        let spare = "spares = [\"s0\"]\n";
+        let text =
+            config("256MiB", "").to_text() + "[[drive]]\nname = \"s0\"\nfile = \"s0.img\"\nsize = \"1GiB\"\n";
+        let with = Config::parse(&(spare.to_owned() + &text), "array.toml", Path::new(DIR)).expect("good");
+        let lines = changes(&one, &with);
+        assert!(lines.contains(&"drive s0: created".to_owned()), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("spares: s0")), "{lines:?}");
     }
 }

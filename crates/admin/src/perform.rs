@@ -97,7 +97,7 @@ async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result
 
 async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
     let Change::DriveReplace { group, old, new, drive_bytes, overwrite } = change else {
-        return Err("is no replacement of a drive".into());
+        return Err("not a replacement of a drive".into());
     };
     let (next, new) = change::replacement(array.config(), (group, old, new), *drive_bytes, dir)?;
     let taken = takeover::new_drives(array, &next);

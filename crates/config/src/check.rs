@@ -33,7 +33,7 @@ impl Config {
         {
             return refuse(
                 "target",
-                format!("{:?} is no iSCSI name: it begins with iqn., eui. or naa.", self.target),
+                format!("invalid iSCSI name {:?}: must begin with iqn., eui. or naa.", self.target),
             );
         }
         if self.controllers == 0 || self.controllers > 64 {
@@ -255,7 +255,7 @@ impl Config {
         for image in &self.images {
             let place = format!("image {:?}", image.name);
             if image.controller >= self.controllers {
-                return refuse(place, format!("there is no controller {}", image.controller));
+                return refuse(place, format!("unknown controller {}", image.controller));
             }
             if !files.insert(image.file()) {
                 return refuse(place, "its file is another image's already".into());

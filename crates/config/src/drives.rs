@@ -147,14 +147,19 @@ impl Class {
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Stripes over one or more drives; no redundancy.
+    #[serde(alias = "0")]
     Raid0,
     /// The same on two or more drives; all but one may fail.
+    #[serde(alias = "1")]
     Raid1,
     /// Stripes over pairs of mirrors; one drive of each pair may fail.
+    #[serde(alias = "10")]
     Raid10,
     /// Rows of data units and one parity; one drive may fail.
+    #[serde(alias = "5")]
     Raid5,
     /// Rows of data units and two parities; two drives may fail.
+    #[serde(alias = "6")]
     Raid6,
 }
 

@@ -74,7 +74,7 @@ mod luns {
         deserializer: D,
     ) -> Result<BTreeMap<u16, String>, D::Error> {
         let luns = BTreeMap::<String, String>::deserialize(deserializer)?;
-        let no_lun = |number| format!("luns: {number:?} is no LUN: a number from 0 to {LUN_MAX}");
+        let no_lun = |number| format!("luns: invalid LUN {number:?}: must be a number from 0 to {LUN_MAX}");
         let numbered = luns.into_iter().map(|(number, volume)| match number.parse() {
             Ok(lun) => Ok((lun, volume)),
             Err(_) => Err(D::Error::custom(no_lun(number))),

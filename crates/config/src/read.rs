@@ -113,8 +113,8 @@ pub fn place_in(path: &Path, place: &str) -> String {
 
 /// Why a text is no declaration. Where the cause names an object, the place is that of the object.
 fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError {
-    let cause = error.message().replace('\n', " ");
-    if cause.starts_with("unknown field `made`") && line_of(text, "made").is_some() {
+    let cause = in_words_of_toml(error.message());
+    if cause.starts_with("unknown key `made`") && line_of(text, "made").is_some() {
         let cause = "masu keeps this table by itself: remove it from the declaration";
         return wrong(text, path, ConfigError { place: "made".into(), cause: cause.into() });
     }
@@ -123,6 +123,20 @@ fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError 
         (before + 1).min(text.lines().count().max(1))
     });
     DeclarationError::Syntax { path: path.into(), line, cause }
+}
+
+/// What serde says of fields and variants, in the words of a TOML file.
+fn in_words_of_toml(message: &str) -> String {
+    let words = [
+        ("\n", " "),
+        ("unknown field", "unknown key"),
+        ("missing field", "missing key"),
+        ("duplicate field", "duplicate key"),
+        ("unknown variant", "unknown value"),
+        (", expected one of", ": must be one of"),
+        (", expected", ": must be"),
+    ];
+    words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn wrong(text: &str, path: &str, cause: ConfigError) -> DeclarationError {

@@ -21,9 +21,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
         "pb" => 1_000_000_000_000_000,
-        _ => return Err(format!("{unit:?} is no unit of size; use KiB, MiB, GiB, TiB or KB, MB, GB, TB")),
+        _ => {
+            return Err(format!("unknown unit {unit:?} of a size: use KiB, MiB, GiB, TiB or KB, MB, GB, TB"));
+        }
     };
-    let wrong = || format!("{text:?} is no size; write for example 10GiB");
+    let wrong = || format!("invalid size {text:?}: write for example 10GiB");
     match number.split_once('.') {
         None => number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(wrong),
         Some(_) => {

@@ -66,7 +66,7 @@ fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() 
         &good.replace("8MiB", "13MiB"),
         "array.toml:26: partition \"gold\": with it the minimums are 13631488",
     );
-    check(&good.replace("minimum", "share"), "array.toml:27: unknown field `share`");
+    check(&good.replace("minimum", "share"), "array.toml:27: unknown key `share`");
     check(
         &good.replace("partition = \"gold\"", "partition = \"silver\""),
         "array.toml:14: volume \"v0\": no cache partition \"silver\" is declared",
@@ -101,7 +101,7 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
         &good.replace("weight = 200", "weight = 0"),
         "policy \"gold\": invalid weight 0: must be 1 to 10000",
     );
-    check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown field `minimun`");
+    check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown key `minimun`");
     check(&good.replace("\"4KiB\"", "1"), "qos: unit: between 512 and 1048576 bytes");
 }
 
@@ -123,7 +123,7 @@ fn images_are_declared_and_wrong_ones_named_with_their_place() {
         "array.toml:22: image \"i0\": there is no controller 3",
     );
     check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:26: image \"i1\": its file is");
-    check(&good.replace("read_only", "readonly"), "unknown field `readonly`");
+    check(&good.replace("read_only", "readonly"), "unknown key `readonly`");
 }
 
 #[test]
@@ -141,15 +141,16 @@ fn what_nobody_chose_suits_the_rest() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown field `syze`");
+    check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown key `syze`");
     check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
     check(
         &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
         "array.toml:11: pool \"p0\": no group \"g9\" is declared",
     );
     check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume or image \"v7\"");
-    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
-    check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown variant `raid4`");
+    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "invalid LUN");
+    check(&GOOD.replace("\"raid0\"", "6"), "array.toml:8: invalid type: integer `6`");
+    check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown value `raid4`");
     check(
         &GOOD.replace("raid0", "raid5"),
         "array.toml:7: group \"g0\": drives: RAID5 needs at least 3 drives",
@@ -172,10 +173,10 @@ fn what_the_reader_itself_refuses_has_the_place_of_its_object() {
         &GOOD.replace("name = \"d0\"", both),
         "array.toml:3: drive \"d0\": needs exactly one of file, device and memory = true",
     );
-    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20: luns: \"zero\" is no LUN");
+    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20: luns: invalid LUN \"zero\"");
     check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1: id: 32 hexadecimal digits are needed");
     // At the begin of a line, too.
-    check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2: missing field `name`");
+    check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2: missing key `name`");
     check(&format!("{GOOD}[made]\npools = []\n"), "array.toml:22: made: masu keeps this table by itself");
 }
 
@@ -201,5 +202,5 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
     let line = text.lines().position(|line| line.starts_with("provisioning")).expect("a volume") + 1;
     let error =
         read(&text.replace("provisioning = \"thin\"", "provisioning = \"thinn\"")).expect_err("refused");
-    assert!(error.to_string().starts_with(&format!("state:{line}: unknown variant `thinn`")), "{error}");
+    assert!(error.to_string().starts_with(&format!("state:{line}: unknown value `thinn`")), "{error}");
 }

@@ -31,7 +31,7 @@ fn check_serve_refuses(toml: &str, expected: &[&str]) {
 
 #[test]
 fn bad_declarations_are_refused_with_cause_and_place() {
-    check_serve_refuses(&POOL.replace("level", "levle"), &["array.toml:8", "unknown field `levle`"]);
+    check_serve_refuses(&POOL.replace("level", "levle"), &["array.toml:8", "unknown key `levle`"]);
     check_serve_refuses(&POOL.replace("64MiB", "1MiB"), &["group \"g0\"", "d0.img"]);
     check_serve_refuses(&POOL.replace("d0.img", "missing/dir/d0.img"), &["drive \"d0\"", "missing/dir"]);
     check_serve_refuses(&POOL.replace("[\"g0\"]", "[\"g1\"]"), &["pool \"p0\"", "\"g1\""]);
@@ -288,7 +288,7 @@ fn what_commands_changed_outlives_an_old_declaration_and_is_shown_as_drift() {
     array.kill_and_restart();
     qemu_io(&array.url(0), &["read -P 0x5a 12M 64k"]).expect("what was written is there");
     let drift = array.ok(&["config", "diff"]);
-    assert!(drift.contains("volume \"v0\": size: 8388608 in the declaration, 16777216 now"), "{drift}");
+    assert!(drift.contains("volume v0: size: 8388608 in the declaration, 16777216 now"), "{drift}");
     let export = array.ok(&["config", "export"]);
     assert!(export.contains("16777216"), "{export}");
 }

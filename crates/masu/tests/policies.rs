@@ -84,7 +84,7 @@ fn policies_are_made_attached_changed_and_deleted_while_hosts_write() {
     );
     for (command, reason) in [
         (&["policy", "delete", "gold"][..], "volume \"v1\" has it: masu policy detach v1"),
-        (&["policy", "attach", "iron", "v0"], "there is no policy \"iron\""),
+        (&["policy", "attach", "iron", "v0"], "unknown policy \"iron\""),
         (&["policy", "set", "gold", "--maximum", "200"], "minimum 300 exceeds maximum 200"),
         (&["policy", "create", "gold"], "is there already"),
     ] {

@@ -4,7 +4,7 @@ use config::{CacheSettings, Config, PARTITION_NONE, PartitionConfig};
 
 use crate::request::Change;
 
-const NO_CACHE: &str = "there is no cache: array.toml declares one with [cache] memory = \"256MiB\"";
+const NO_CACHE: &str = "no cache: array.toml declares one with [cache] memory = \"256MiB\"";
 
 /// Makes the change in the declaration.
 pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
@@ -18,7 +18,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
             let known = cache.partitions.len();
             cache.partitions.retain(|p| p.name != *name);
             if cache.partitions.len() == known {
-                return Err(format!("there is no cache partition {name:?}"));
+                return Err(format!("unknown cache partition {name:?}"));
             }
             match next.volumes.iter().find(|v| v.partition.as_ref() == Some(name)) {
                 None => Ok(()),
@@ -37,7 +37,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
                 ));
             }
             let volume = next.volumes.iter_mut().find(|v| v.name == *name);
-            let volume = volume.ok_or(format!("there is no volume {name:?}"))?;
+            let volume = volume.ok_or(format!("unknown volume {name:?}"))?;
             if let Some(cache) = cache {
                 volume.cache = *cache;
             }
@@ -46,7 +46,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
             }
             Ok(())
         }
-        _ => Err("is no change of how volumes are cached".into()),
+        _ => Err("not a change of how volumes are cached".into()),
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         let unused = changed(&used, &volume(None, Some("none"))).expect("out of it");
         assert_eq!(unused, more);
         assert_eq!(changed(&unused, &remove).expect("removed"), config(CACHE));
-        check_refused(&config(CACHE), &remove, "there is no cache partition \"gold\"");
+        check_refused(&config(CACHE), &remove, "unknown cache partition \"gold\"");
     }
 
     #[test]
@@ -123,6 +123,6 @@ mod tests {
         );
         check_refused(&before, &volume(None, Some("gold")), "no cache partition \"gold\" is declared");
         check_refused(&before, &volume(None, None), "nothing is to be set");
-        check_refused(&config(""), &volume(Some(CachePolicy::Off), None), "there is no cache");
+        check_refused(&config(""), &volume(Some(CachePolicy::Off), None), "no cache");
     }
 }

@@ -30,13 +30,13 @@ pub(crate) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
                 return Err(format!("host {name:?} does not see volume {volume:?}"));
             }
         }
-        _ => return Err("is no change of a host".into()),
+        _ => return Err("not a change of a host".into()),
     }
     Ok(())
 }
 
 fn host<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut HostConfig, String> {
-    config.hosts.iter_mut().find(|h| h.name == name).ok_or(format!("there is no host {name:?}"))
+    config.hosts.iter_mut().find(|h| h.name == name).ok_or(format!("unknown host {name:?}"))
 }
 
 fn free_lun(host: &HostConfig) -> Option<u16> {
@@ -46,7 +46,7 @@ fn free_lun(host: &HostConfig) -> Option<u16> {
 /// Changes what is said of a host, and nothing else; makes it when there is none of that name.
 fn set(next: &mut Config, change: &Change) -> Result<(), String> {
     let Change::HostSet { name, initiator, chap, mutual_chap, no_chap, no_mutual_chap } = change else {
-        return Err("is no change of a host".into());
+        return Err("not a change of a host".into());
     };
     if *no_chap && (chap.is_some() || mutual_chap.is_some()) || *no_mutual_chap && mutual_chap.is_some() {
         return Err(format!("host {name:?}: a secret is set and taken away at once: say one of the two"));
@@ -59,7 +59,7 @@ fn set(next: &mut Config, change: &Change) -> Result<(), String> {
             next.hosts.len() - 1
         }
         (None, None) => {
-            return Err(format!("there is no host {name:?}: give its iSCSI name, too, to declare it"));
+            return Err(format!("unknown host {name:?}: give its iSCSI name, too, to declare it"));
         }
     };
     let host = &mut next.hosts[at];

@@ -19,14 +19,14 @@ pub(super) fn change(next: &mut Config, change: &Change, data_dir: &Path) -> Res
         }
         Change::ImageRemove { name } => {
             if next.image(name).is_none() {
-                return Err(format!("there is no image {name:?}"));
+                return Err(format!("unknown image {name:?}"));
             }
             if let Some(host) = next.hosts.iter().find(|h| h.luns.values().any(|seen| seen == name)) {
                 return Err(format!("image {name:?}: host {:?} sees it: unmap it first", host.name));
             }
             next.images.retain(|i| i.name != *name);
         }
-        _ => return Err("is no change of an image".into()),
+        _ => return Err("not a change of an image".into()),
     }
     Ok(())
 }
@@ -71,8 +71,8 @@ mod tests {
             let text = after(changes).expect_err("is refused");
             assert!(text.contains(part), "{text:?} does not say {part:?}");
         };
-        check(std::slice::from_ref(&remove), "no image");
-        check(&[add("i", 7)], "no controller 7");
+        check(std::slice::from_ref(&remove), "unknown image");
+        check(&[add("i", 7)], "unknown controller 7");
         check(&[add("i", 0), add("j", 0)], "another image's already");
         check(&[add("i", 0), host, map, remove], "unmap it first");
     }

@@ -34,13 +34,13 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
             }
             next.policies.retain(|p| p.name != *name);
         }
-        _ => return Err("is no change of a policy".into()),
+        _ => return Err("not a change of a policy".into()),
     }
     Ok(())
 }
 
 fn none(name: &str) -> String {
-    format!("there is no policy {name:?}: masu policy create {name}")
+    format!("unknown policy {name:?}: masu policy create {name}")
 }
 
 fn set(policy: &mut PolicyConfig, terms: &Terms) {
@@ -65,7 +65,7 @@ fn set(policy: &mut PolicyConfig, terms: &Terms) {
 fn attach(next: &mut Config, names: &[String], policy: Option<&String>) -> Result<(), String> {
     for name in names {
         let place = next.promised_mut().find(|(_, owner, _)| *owner == name).map(|(_, _, policy)| policy);
-        *place.ok_or_else(|| format!("there is no volume or image {name:?}"))? = policy.cloned();
+        *place.ok_or_else(|| format!("unknown volume or image {name:?}"))? = policy.cloned();
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ mod tests {
             let text = changed(before, change).expect_err("it is refused");
             assert!(text.contains(expected), "{text:?} does not say {expected:?}");
         };
-        check_refused(&config(), &set(minimum(1)), "there is no policy \"gold\"");
+        check_refused(&config(), &set(minimum(1)), "unknown policy \"gold\"");
         let create = Change::PolicyCreate { name: gold(), terms: minimum(3000) };
         let with = changed(&config(), &create).expect("created");
         check_refused(&with, &create, "is there already");
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(unlimited.as_ref().map(|c| &c.policies), Ok(&with.policies));
         let volumes = |name: &str| vec![name.to_owned()];
         let attach = |volume| Change::PolicyAttach { name: gold(), volumes: volumes(volume) };
-        check_refused(&with, &attach("v7"), "there is no volume or image \"v7\"");
+        check_refused(&with, &attach("v7"), "unknown volume or image \"v7\"");
         let attached = changed(&with, &attach("v0")).expect("attached");
         assert_eq!(attached.volumes[0].policy.as_deref(), Some("gold"));
         let delete = Change::PolicyDelete { name: gold() };
