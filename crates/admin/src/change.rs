@@ -133,7 +133,7 @@ fn pool<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut PoolConfig, St
 fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<(), String> {
     match change {
         Change::GroupCreate { name, level, drives, drive_bytes, .. } => {
-            let level = level_of(level)?;
+            let level = Level::named(level)?;
             let names: Vec<String> = (0..drives.len()).map(|i| format!("{name}-{i}")).collect();
             for (drive, path) in names.iter().zip(drives) {
                 next.drives.push(drive_at(drive, path, *drive_bytes, data_dir));
@@ -181,11 +181,6 @@ fn forget_drive(next: &mut Config, name: &str) -> Result<(), String> {
     next.spares.retain(|s| s != name);
     next.drives.retain(|d| d.name != name);
     Ok(())
-}
-
-fn level_of(name: &str) -> Result<Level, String> {
-    let known = Level::ALL.into_iter().find(|l| l.to_string().eq_ignore_ascii_case(name));
-    known.ok_or_else(|| format!("unknown RAID level {name:?}: must be raid0, raid1, raid10, raid5 or raid6"))
 }
 
 fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<String>) -> Result<(), String> {

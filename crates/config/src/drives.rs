@@ -144,28 +144,38 @@ impl Class {
 
 /// How data lies on the drives of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "LevelName")]
 pub enum Level {
     /// Stripes over one or more drives; no redundancy.
-    #[serde(alias = "0")]
     Raid0,
     /// The same on two or more drives; all but one may fail.
-    #[serde(alias = "1")]
     Raid1,
     /// Stripes over pairs of mirrors; one drive of each pair may fail.
-    #[serde(alias = "10")]
     Raid10,
     /// Rows of data units and one parity; one drive may fail.
-    #[serde(alias = "5")]
     Raid5,
     /// Rows of data units and two parities; two drives may fail.
-    #[serde(alias = "6")]
     Raid6,
 }
 
 impl Level {
     /// All levels.
     pub const ALL: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6];
+
+    /// The level of a name: `raid5` or `5`, in any case.
+    ///
+    /// # Errors
+    /// The name, and those that are known.
+    pub fn named(name: &str) -> Result<Level, String> {
+        let is = |level: &Level| {
+            let known = level.to_string();
+            known.eq_ignore_ascii_case(name) || known.strip_prefix("RAID") == Some(name)
+        };
+        let known = Level::ALL.into_iter().find(is);
+        known.ok_or_else(|| {
+            format!("unknown RAID level {name:?}: must be raid0, raid1, raid10, raid5 or raid6")
+        })
+    }
 
     /// The fewest drives that make sense.
     pub fn drives_min(self) -> usize {
@@ -174,6 +184,25 @@ impl Level {
             Level::Raid1 => 2,
             Level::Raid5 => 3,
             Level::Raid10 | Level::Raid6 => 4,
+        }
+    }
+}
+
+/// How a declaration names a level: `"raid5"`, `"5"` or `5`.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a RAID level: must be raid0, raid1, raid10, raid5 or raid6")]
+enum LevelName {
+    Number(u64),
+    Text(String),
+}
+
+impl TryFrom<LevelName> for Level {
+    type Error = String;
+
+    fn try_from(name: LevelName) -> Result<Level, String> {
+        match name {
+            LevelName::Number(number) => Level::named(&number.to_string()),
+            LevelName::Text(text) => Level::named(&text),
         }
     }
 }

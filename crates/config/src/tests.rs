@@ -120,7 +120,7 @@ fn images_are_declared_and_wrong_ones_named_with_their_place() {
     let other = "file = \"disk.vhdx\"\nread_only = false\ncontroller = 3";
     check(
         &good.replacen("file = \"disk.vhdx\"", other, 1),
-        "array.toml:22: image \"i0\": there is no controller 3",
+        "array.toml:22: image \"i0\": unknown controller 3",
     );
     check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:26: image \"i1\": its file is");
     check(&good.replace("read_only", "readonly"), "unknown key `readonly`");
@@ -140,6 +140,17 @@ fn what_nobody_chose_suits_the_rest() {
 }
 
 #[test]
+fn a_raid_level_is_a_name_or_a_number() {
+    let level = |text: &str| {
+        let good = GOOD.replace("\"raid0\"", text);
+        Config::parse(&good, "array.toml", Path::new("/data")).map(|config| config.groups[0].level)
+    };
+    for text in ["\"raid0\"", "\"RAID0\"", "\"0\"", "0"] {
+        assert_eq!(level(text).expect("known"), Level::Raid0, "{text}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown key `syze`");
     check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
@@ -149,8 +160,9 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume or image \"v7\"");
     check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "invalid LUN");
-    check(&GOOD.replace("\"raid0\"", "6"), "array.toml:8: invalid type: integer `6`");
-    check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown value `raid4`");
+    check(&GOOD.replace("\"raid0\"", "4"), "array.toml:8: unknown RAID level \"4\": must be raid0");
+    check(&GOOD.replace("\"raid0\"", "[]"), "array.toml:8: a RAID level: must be raid0");
+    check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown RAID level \"raid4\"");
     check(
         &GOOD.replace("raid0", "raid5"),
         "array.toml:7: group \"g0\": drives: RAID5 needs at least 3 drives",
