@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of a process run processes")]
 
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod running;
 
 use running::{Running, qemu_io};

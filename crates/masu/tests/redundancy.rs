@@ -12,12 +12,9 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use running::{Running, masu, qemu_io};
-
-/// How long a spare may take to be taken and filled, on a machine that does other things, too.
-const REBUILD_TIME: Duration = Duration::from_secs(30);
 
 /// RAID 5 of four file drives, a spare, one volume that everybody sees.
 fn raid5() -> String {
@@ -33,15 +30,9 @@ fn raid5() -> String {
 
 /// Waits until a command prints all of this.
 fn wait_for(array: &Running, command: &[&str], expected: &[&str]) {
-    let begun = Instant::now();
-    loop {
-        let text = array.ok(command);
-        if expected.iter().all(|part| text.contains(part)) {
-            return;
-        }
-        assert!(begun.elapsed() < REBUILD_TIME, "masu {command:?} never says {expected:?}: {text}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    array.wait_until(command, &format!("{expected:?}"), |text| {
+        expected.iter().all(|part| text.contains(part))
+    });
 }
 
 /// The exit status of an examination, and what it printed.
@@ -148,8 +139,8 @@ fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
     // What changes only in the declaration is said, and told, too.
     let said = array.ok(&["drive", "spare", "s1", "s1.img", "--size", "128MiB"]);
     assert!(said.contains("s1") && !said.contains("nothing to do"), "{said}");
-    let events = array.ok(&["events"]);
-    assert!(events.lines().any(|line| line.contains("s1") && line.contains("(by user")), "{events}");
+    let by_user = |line: &str| line.contains("s1") && line.contains("(by user");
+    array.wait_until(&["events"], "who declared s1", |events| events.lines().any(by_user));
     let again = array.ok(&["group", "foreground-share", "g0", "70"]);
     let said = array.ok(&["group", "foreground-share", "g0", "70"]);
     assert!(said.contains("nothing to do"), "after {again}: {said}");

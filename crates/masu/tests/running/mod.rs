@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) const TARGET: &str = "iqn.2026-11.net.example:array";
 const START_TIME: Duration = Duration::from_secs(20);
+/// The longest rebuild of the tests takes a part of it.
+const WAIT_TIME: Duration = Duration::from_secs(30);
 
 /// A port that nobody uses now.
 pub(crate) fn free_port() -> u16 {
@@ -87,6 +89,19 @@ impl Running {
         let output = self.command(args);
         assert!(output.status.success(), "masu {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Repeats a command until what it prints holds: events and the ends of jobs arrive a moment later.
+    pub(crate) fn wait_until(&self, args: &[&str], what: &str, holds: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let text = self.ok(args);
+            if holds(&text) {
+                return;
+            }
+            assert!(begun.elapsed() < WAIT_TIME, "masu {args:?} never says {what}: {text}");
+            sleep(Duration::from_millis(50));
+        }
     }
 
     pub(crate) fn kill_and_restart(&mut self) {
