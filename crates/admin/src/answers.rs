@@ -7,8 +7,8 @@ use std::time::Duration;
 use array::{Control, ControllerHandle, Severity};
 use tokio::time::Instant;
 
-use crate::api::Trouble;
 use crate::trouble::trouble;
+use status::Trouble;
 
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 /// An answer takes microseconds, and some milliseconds under load. After so long every host of the controller has noticed.

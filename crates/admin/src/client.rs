@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::api::{EventRecord, Events, Status};
 use crate::events::EventQuery;
 use crate::request::{Change, Declared, Done, Refused};
+use status::{EventRecord, Events, Status};
 
 /// Where an array's API is.
 #[derive(Clone, Debug)]

@@ -1,4 +1,5 @@
-//! The answer to `GET /v1/status`, made of what the controllers say.
+//! The answer to `GET /v1/status`, made of what the controllers say. Most of it goes as it is; histograms and frames become
+//! percentiles and bytes here, not on the threads that serve hosts.
 
 mod images;
 mod policies;
@@ -7,84 +8,66 @@ use std::collections::BTreeMap;
 
 use array::OpClass;
 use array::status::{
-    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PartitionStatus,
-    PoolStatus, PortStatus, Reason, SessionStatus, Traffic, VolumeStatus,
+    CacheStatus, CachedStatus, ControllerStatus, GroupStatus, PartitionStatus, Traffic, VolumeStatus,
+};
+use status::{
+    Cache, CachePartition, CacheTraffic, CachedVolume, Drive, Group, Host, HostLun, Job, Journal, Load,
+    Member, Progress, SecondLevel, Status, Volume, VolumeCounters,
 };
 
-use crate::api::{
-    BelowMinimum, Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat,
-    Host, HostLun, Image, Job, Journal, Load, Mapping, Member, Missing, Pool, PoolGroup, Port, Progress,
-    Refusals, SecondLevel, Session, Status, Volume, VolumeCounters,
-};
-
-impl Status {
-    pub(crate) fn of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
-        let mut status = Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            target: config.target.clone(),
-            uptime_s,
-            controllers: config.controllers,
-            loads: vec![],
-            ports: vec![],
-            drives: vec![],
-            groups: vec![],
-            pools: vec![],
-            volumes: vec![],
-            images: vec![],
-            caches: vec![],
-            policies: config.policies.iter().map(|p| policies::policy(p, config)).collect(),
-            schedulers: vec![],
-            hosts: config.hosts.iter().map(Host::of).collect(),
-            sessions: vec![],
-            missing: vec![],
-            jobs: vec![],
-            events: vec![],
-            trouble: vec![],
-            below_minimum: vec![],
-            refused: vec![],
-        };
-        let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
-        for part in parts {
-            let controller = part.index;
-            let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            status.loads.push(Load { controller, busy_ms: ms(part.busy), up_ms: ms(part.age) });
-            spares.extend(part.spares);
-            spare_faults.extend(part.spare_faults);
-            status.missing.extend(part.missing.into_iter().map(Missing::of));
-            status.jobs.extend(part.jobs.into_iter().map(Job::of));
-            status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));
-            status.drives.extend(part.drives.into_iter().map(Drive::of));
-            status.groups.extend(part.groups.into_iter().map(Group::of));
-            status.pools.extend(part.pools.into_iter().map(|p| Pool::of(p, controller)));
-            status.volumes.extend(part.volumes.into_iter().map(Volume::of));
-            status.images.extend(part.images.into_iter().map(|i| Image::of(i, controller)));
-            status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
-            status.schedulers.extend(part.schedulers.into_iter().map(|s| policies::scheduler(s, controller)));
-            status.sessions.extend(part.sessions.into_iter().map(Session::of));
-            let below = part.below_minimum.into_iter();
-            status.below_minimum.extend(below.map(|(object, text)| BelowMinimum { object, text }));
-            status.refused.extend(part.refused.into_iter().map(Refusals::of));
-            status.events.extend(part.events.iter().map(ToString::to_string));
-        }
-        status.jobs.extend(status.groups.iter().filter_map(rebuild));
-        place_drives(&mut status, config, &spares);
-        status.drives.iter_mut().filter(|d| d.state == "spare").for_each(|drive| {
-            drive.fault = spare_faults.remove(&drive.name);
-        });
-        status
+pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
+    let mut status = Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        target: config.target.clone(),
+        uptime_s,
+        controllers: config.controllers,
+        loads: vec![],
+        ports: vec![],
+        drives: vec![],
+        groups: vec![],
+        pools: vec![],
+        volumes: vec![],
+        images: vec![],
+        caches: vec![],
+        policies: config.policies.iter().map(|p| policies::policy(p, config)).collect(),
+        schedulers: vec![],
+        hosts: config.hosts.iter().map(host).collect(),
+        sessions: vec![],
+        missing: vec![],
+        jobs: vec![],
+        events: vec![],
+        trouble: vec![],
+        below_minimum: vec![],
+        refused: vec![],
+    };
+    let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
+    for part in parts {
+        let controller = part.index;
+        let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        status.loads.push(Load { controller, busy_ms: ms(part.busy), up_ms: ms(part.age) });
+        spares.extend(part.spares);
+        spare_faults.extend(part.spare_faults);
+        status.missing.extend(part.missing);
+        status.jobs.extend(part.jobs);
+        status.ports.extend(part.ports);
+        status.drives.extend(part.drives);
+        status.groups.extend(part.groups.into_iter().map(group));
+        status.pools.extend(part.pools);
+        status.volumes.extend(part.volumes.into_iter().map(volume));
+        status.images.extend(part.images.into_iter().map(|i| images::image(i, controller)));
+        status.caches.extend(part.cache.map(|c| cache(c, controller)));
+        status.schedulers.extend(part.schedulers);
+        status.sessions.extend(part.sessions);
+        status.below_minimum.extend(part.below_minimum);
+        status.refused.extend(part.refused);
+        status.events.extend(part.events.iter().map(ToString::to_string));
     }
-}
-
-impl Refusals {
-    fn of(r: array::status::RefusedStatus) -> Refusals {
-        Refusals { object: r.object, is_host: r.is_host, logins: r.count, text: r.why }
-    }
-}
-
-impl Missing {
-    fn of(m: array::status::MissingStatus) -> Missing {
-        Missing { kind: m.kind.into(), name: m.name, cause: m.cause }
-    }
+    status.jobs.extend(status.groups.iter().filter_map(rebuild));
+    place_drives(&mut status, config, &spares);
+    status.drives.iter_mut().filter(|d| d.state == "spare").for_each(|drive| {
+        drive.fault = spare_faults.remove(&drive.name);
+    });
+    status
 }
 
 /// Frames, in bytes.
@@ -92,138 +75,77 @@ fn frames(count: u32) -> u64 {
     u64::from(count) * array::FRAME_BYTES
 }
 
-impl Cache {
-    fn of(c: CacheStatus, controller: usize) -> Cache {
-        let f = c.counts.frames;
-        let pending = f.dirty + f.destaging + f.rewritten;
-        let journal = |(pool, j): (String, array::status::JournalCounts)| Journal {
-            pool,
-            records: j.records,
-            commits: j.commits,
-            bytes: j.bytes,
-            live_bytes: j.live_bytes,
-            size_bytes: j.ring_bytes,
-        };
-        Cache {
-            controller,
-            memory_bytes: c.memory_bytes,
-            used_bytes: frames(f.clean + pending),
-            pending_bytes: frames(pending),
-            pending_percent: c.counts.pending_percent,
-            waits: c.counts.waits,
-            evictions: f.evictions,
-            second: c.second.map(SecondLevel::of),
-            partitions: c.partitions.into_iter().map(CachePartition::of).collect(),
-            volumes: c.units.into_iter().map(CachedVolume::of).collect(),
-            journals: c.journals.into_iter().map(journal).collect(),
-        }
+fn cache(c: CacheStatus, controller: usize) -> Cache {
+    let f = c.counts.frames;
+    let pending = f.dirty + f.destaging + f.rewritten;
+    let journal = |(pool, j): (String, array::status::JournalCounts)| Journal {
+        pool,
+        records: j.records,
+        commits: j.commits,
+        bytes: j.bytes,
+        live_bytes: j.live_bytes,
+        size_bytes: j.ring_bytes,
+    };
+    Cache {
+        controller,
+        memory_bytes: c.memory_bytes,
+        used_bytes: frames(f.clean + pending),
+        pending_bytes: frames(pending),
+        pending_percent: c.counts.pending_percent,
+        waits: c.counts.waits,
+        evictions: f.evictions,
+        second: c.second.map(second),
+        partitions: c.partitions.into_iter().map(partition).collect(),
+        volumes: c.units.into_iter().map(cached).collect(),
+        journals: c.journals.into_iter().map(journal).collect(),
     }
 }
 
-impl CachePartition {
-    fn of(p: PartitionStatus) -> CachePartition {
-        CachePartition {
-            name: p.name,
-            minimum_bytes: frames(p.frames.frames_min),
-            used_bytes: frames(p.frames.frames),
-            pending_bytes: frames(p.frames.dirty),
-            evictions: p.frames.evictions,
-            traffic: CacheTraffic::of(p.traffic),
-        }
+fn partition(p: PartitionStatus) -> CachePartition {
+    CachePartition {
+        name: p.name,
+        minimum_bytes: frames(p.frames.frames_min),
+        used_bytes: frames(p.frames.frames),
+        pending_bytes: frames(p.frames.dirty),
+        evictions: p.frames.evictions,
+        traffic: traffic(p.traffic),
     }
 }
 
-impl CachedVolume {
-    fn of(c: CachedStatus) -> CachedVolume {
-        let u = c.counts;
-        CachedVolume {
-            volume: c.volume,
-            policy: c.policy.to_string(),
-            partition: c.partition,
-            cached_bytes: frames(u.frames.frames),
-            pending_bytes: frames(u.frames.dirty + u.frames.in_flight),
-            traffic: CacheTraffic::of(u.into()),
-            destages: u.destages,
-            ahead_unused_bytes: u.ahead.unused_bytes,
-        }
+fn cached(c: CachedStatus) -> CachedVolume {
+    let u = c.counts;
+    CachedVolume {
+        volume: c.volume,
+        policy: c.policy.to_string(),
+        partition: c.partition,
+        cached_bytes: frames(u.frames.frames),
+        pending_bytes: frames(u.frames.dirty + u.frames.in_flight),
+        traffic: traffic(u.into()),
+        destages: u.destages,
+        ahead_unused_bytes: u.ahead.unused_bytes,
     }
 }
 
-impl CacheTraffic {
-    fn of(t: Traffic) -> CacheTraffic {
-        CacheTraffic {
-            read_bytes: t.read_bytes,
-            read_hit_bytes: t.read_hit_bytes,
-            write_bytes: t.write_bytes,
-            write_hit_bytes: t.write_hit_bytes,
-            destaged_bytes: t.destaged_bytes,
-            ahead_bytes: t.ahead_bytes,
-            ahead_used_bytes: t.ahead_used_bytes,
-        }
+fn traffic(t: Traffic) -> CacheTraffic {
+    CacheTraffic {
+        read_bytes: t.read_bytes,
+        read_hit_bytes: t.read_hit_bytes,
+        write_bytes: t.write_bytes,
+        write_hit_bytes: t.write_hit_bytes,
+        destaged_bytes: t.destaged_bytes,
+        ahead_bytes: t.ahead_bytes,
+        ahead_used_bytes: t.ahead_used_bytes,
     }
 }
 
-impl SecondLevel {
-    fn of(s: array::status::SecondCounts) -> SecondLevel {
-        SecondLevel {
-            size_bytes: s.capacity * array::FRAME_BYTES,
-            used_bytes: s.blocks * array::FRAME_BYTES,
-            hits: s.hits,
-            misses: s.misses,
-            written_bytes: s.written * array::FRAME_BYTES,
-            failed: s.failed,
-        }
-    }
-}
-
-impl Port {
-    fn of(p: PortStatus, controller: usize) -> Port {
-        Port {
-            listen: p.listen.to_string(),
-            portal_group: p.portal_group,
-            controller,
-            sessions: p.sessions,
-            commands: p.commands,
-            bytes_in: p.bytes_in,
-            bytes_out: p.bytes_out,
-        }
-    }
-}
-
-impl Drive {
-    fn of(d: DriveStatus) -> Drive {
-        Drive {
-            name: d.name,
-            medium: d.medium,
-            size_bytes: d.len_bytes,
-            group: None,
-            state: "free".into(),
-            fault: None,
-            reads: d.counts.reads,
-            read_bytes: d.counts.read_bytes,
-            writes: d.counts.writes,
-            write_bytes: d.counts.write_bytes,
-            zeros: d.counts.zeros,
-            flushes: d.counts.flushes,
-        }
-    }
-
-    /// A declared drive that is not open.
-    fn closed(name: &str) -> Drive {
-        Drive {
-            name: name.into(),
-            medium: String::new(),
-            size_bytes: 0,
-            group: None,
-            state: "free".into(),
-            fault: None,
-            reads: 0,
-            read_bytes: 0,
-            writes: 0,
-            write_bytes: 0,
-            zeros: 0,
-            flushes: 0,
-        }
+fn second(s: array::status::SecondCounts) -> SecondLevel {
+    SecondLevel {
+        size_bytes: s.capacity * array::FRAME_BYTES,
+        used_bytes: s.blocks * array::FRAME_BYTES,
+        hits: s.hits,
+        misses: s.misses,
+        written_bytes: s.written * array::FRAME_BYTES,
+        failed: s.failed,
     }
 }
 
@@ -231,7 +153,11 @@ impl Drive {
 fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) {
     for declared in &config.drives {
         if !status.drives.iter().any(|d| d.name == declared.name) {
-            status.drives.push(Drive::closed(&declared.name));
+            status.drives.push(Drive {
+                name: declared.name.clone(),
+                state: "free".into(),
+                ..Drive::default()
+            });
         }
     }
     let Status { drives, groups, .. } = status;
@@ -259,46 +185,34 @@ fn lower(value: impl std::fmt::Debug) -> String {
     format!("{value:?}").to_lowercase()
 }
 
-impl Group {
-    fn of(g: GroupStatus) -> Group {
-        let names = g.members.into_iter().chain(std::iter::repeat(None));
-        let members = g.raid.members.into_iter().zip(names).map(|(m, name)| Member {
-            position: m.position,
-            drive: name.or(m.drive),
-            state: lower(m.state),
-            cause: m.cause,
-            slow: m.silence.slow,
-            errors: m.errors,
-            silences: m.counts.silences,
-            p99_us: m.latency_p99.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
-        });
-        let members: Vec<Member> = members.collect();
-        Group {
-            name: g.name,
-            level: lower(g.level),
-            drives: members.iter().filter_map(|m| m.drive.clone()).collect(),
-            size_bytes: g.len_bytes,
-            state: lower(g.raid.state),
-            tolerates: g.raid.tolerates,
-            members,
-            rebuild: g
-                .raid
-                .rebuild
-                .map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
-            scrub: g.raid.scrub.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
-            lost_ranges: g.raid.lost_ranges,
-            differing_blocks: g.raid.differing_blocks,
-            repairs: g.raid.repairs,
-            foreground_share_percent: g.foreground_share_percent,
-            class: lower(g.class),
-        }
-    }
-}
-
-impl Job {
-    fn of(j: JobStatus) -> Job {
-        let progress = Progress { done_bytes: j.done_bytes, total_bytes: j.total_bytes };
-        Job { kind: lower(j.kind), object: j.object, progress }
+fn group(g: GroupStatus) -> Group {
+    let names = g.members.into_iter().chain(std::iter::repeat(None));
+    let members = g.raid.members.into_iter().zip(names).map(|(m, name)| Member {
+        position: m.position,
+        drive: name.or(m.drive),
+        state: lower(m.state),
+        cause: m.cause,
+        slow: m.silence.slow,
+        errors: m.errors,
+        silences: m.counts.silences,
+        p99_us: m.latency_p99.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+    });
+    let members: Vec<Member> = members.collect();
+    Group {
+        name: g.name,
+        level: lower(g.level),
+        drives: members.iter().filter_map(|m| m.drive.clone()).collect(),
+        size_bytes: g.len_bytes,
+        state: lower(g.raid.state),
+        tolerates: g.raid.tolerates,
+        members,
+        rebuild: g.raid.rebuild.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
+        scrub: g.raid.scrub.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
+        lost_ranges: g.raid.lost_ranges,
+        differing_blocks: g.raid.differing_blocks,
+        repairs: g.raid.repairs,
+        foreground_share_percent: g.foreground_share_percent,
+        class: lower(g.class),
     }
 }
 
@@ -307,116 +221,38 @@ fn rebuild(group: &Group) -> Option<Job> {
     Some(Job { kind: "rebuild".into(), object: group.name.clone(), progress: group.rebuild? })
 }
 
-impl Pool {
-    fn of(p: PoolStatus, controller: usize) -> Pool {
-        Pool {
-            heat: Heat::of(&p),
-            name: p.name,
-            groups: p.groups,
-            page_bytes: p.page_bytes,
-            size_bytes: p.len_bytes,
-            used_bytes: p.used_bytes,
-            promised_bytes: p.promised_bytes,
-            soft_threshold_percent: p.soft_threshold_percent,
-            critical_threshold_percent: p.critical_threshold_percent,
-            group_spaces: p
-                .group_spaces
-                .into_iter()
-                .map(|g| PoolGroup {
-                    name: g.name,
-                    size_bytes: g.total_bytes,
-                    used_bytes: g.used_bytes,
-                    evacuating: g.evacuating,
-                })
-                .collect(),
-            controller,
-        }
+fn counters(c: &array::status::Counters) -> VolumeCounters {
+    VolumeCounters {
+        commands: c.commands.iter().sum::<u64>() + c.failed,
+        reads: c.commands[OpClass::Read as usize],
+        writes: c.commands[OpClass::Write as usize],
+        read_bytes: c.read_bytes,
+        write_bytes: c.written_bytes,
+        zeroed_bytes: c.zeroed_bytes,
+        moved_bytes: c.moved_bytes,
+        shared_bytes: c.shared_bytes,
+        reclaimed_bytes: c.reclaimed_bytes,
+        compare_misses: c.compare_misses,
+        latency_p50_us: percentile_us(&c.latency, 50.0),
+        latency_p99_us: percentile_us(&c.latency, 99.0),
     }
 }
 
-impl Heat {
-    fn of(p: &PoolStatus) -> Heat {
-        let class = |c: &array::status::ClassHeat| ClassHeat {
-            class: lower(c.class),
-            size_bytes: c.pages * p.page_bytes,
-            used_bytes: c.used_pages * p.page_bytes,
-            reads: c.reads,
-            writes: c.writes,
-            share_percent: f64::from(c.share_permille) / 10.0,
-            hottest: c.hottest,
-            coldest: c.coldest,
-            threshold: c.threshold,
-        };
-        let decision = |d: &array::status::Decision| Decision {
-            interval: d.interval,
-            upper: lower(d.upper),
-            lower: lower(d.lower),
-            reason: match d.reason {
-                Reason::Room => "room",
-                Reason::Exchange => "exchange",
-                Reason::TooFull => "too_full",
-                Reason::Settled => "settled",
-                Reason::NoRoomBelow => "no_room_below",
-            }
-            .into(),
-            hottest_below: d.hottest_below,
-            coldest_above: d.coldest_above,
-            threshold: d.threshold,
-            promote: d.promote,
-            demote: d.demote,
-        };
-        Heat {
-            placement: p.placement,
-            intervals: p.heat.intervals,
-            classes: p.heat.classes.iter().map(class).collect(),
-            promoted: p.heat.placed.promoted,
-            demoted: p.heat.placed.demoted,
-            moved_bytes: p.heat.placed.bytes,
-            decisions: p.heat.decisions.iter().map(decision).collect(),
-        }
-    }
-}
-
-impl VolumeCounters {
-    fn of(c: &array::status::Counters) -> VolumeCounters {
-        VolumeCounters {
-            commands: c.commands.iter().sum::<u64>() + c.failed,
-            reads: c.commands[OpClass::Read as usize],
-            writes: c.commands[OpClass::Write as usize],
-            read_bytes: c.read_bytes,
-            write_bytes: c.written_bytes,
-            zeroed_bytes: c.zeroed_bytes,
-            moved_bytes: c.moved_bytes,
-            shared_bytes: c.shared_bytes,
-            reclaimed_bytes: c.reclaimed_bytes,
-            compare_misses: c.compare_misses,
-            latency_p50_us: percentile_us(&c.latency, 50.0),
-            latency_p99_us: percentile_us(&c.latency, 99.0),
-        }
-    }
-}
-
-fn mappings(mapped_to: Vec<(String, array::Lun)>) -> Vec<Mapping> {
-    mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect()
-}
-
-impl Volume {
-    fn of(v: VolumeStatus) -> Volume {
-        Volume {
-            counters: VolumeCounters::of(&v.counters),
-            name: v.name,
-            pool: v.pool,
-            snapshot_of: v.snapshot_of,
-            size_bytes: v.len_bytes,
-            used_bytes: v.used_bytes,
-            shared_bytes: v.shared_bytes,
-            exclusive_bytes: v.exclusive_bytes,
-            provisioning: format!("{:?}", v.provisioning).to_lowercase(),
-            block_bytes: v.block_bytes,
-            naa: v.naa,
-            qos: policies::standing(&v.qos),
-            mapped_to: mappings(v.mapped_to),
-        }
+fn volume(v: VolumeStatus) -> Volume {
+    Volume {
+        counters: counters(&v.counters),
+        name: v.name,
+        pool: v.pool,
+        snapshot_of: v.snapshot_of,
+        size_bytes: v.len_bytes,
+        used_bytes: v.used_bytes,
+        shared_bytes: v.shared_bytes,
+        exclusive_bytes: v.exclusive_bytes,
+        provisioning: format!("{:?}", v.provisioning).to_lowercase(),
+        block_bytes: v.block_bytes,
+        naa: v.naa,
+        qos: v.qos,
+        mapped_to: v.mapped_to,
     }
 }
 
@@ -434,24 +270,16 @@ fn percentile_us(classes: &[Vec<(u64, u64)>], percent: f64) -> f64 {
     reached.map_or(0.0, |(top_ns, _)| *top_ns as f64 / 1e3)
 }
 
-impl Host {
-    fn of(h: &config::HostConfig) -> Host {
-        let authentication = match (&h.chap, &h.mutual_chap) {
-            (None, _) => "none",
-            (Some(_), None) => "chap",
-            (Some(_), Some(_)) => "mutual",
-        };
-        Host {
-            name: h.name.clone(),
-            initiator: h.initiator.clone(),
-            authentication: authentication.into(),
-            luns: h.luns.iter().map(|(lun, volume)| HostLun { lun: *lun, volume: volume.clone() }).collect(),
-        }
-    }
-}
-
-impl Session {
-    fn of(s: SessionStatus) -> Session {
-        Session { host: s.host, initiator: s.initiator, isid: s.isid, commands: s.commands, bytes: s.bytes }
+fn host(h: &config::HostConfig) -> Host {
+    let authentication = match (&h.chap, &h.mutual_chap) {
+        (None, _) => "none",
+        (Some(_), None) => "chap",
+        (Some(_), Some(_)) => "mutual",
+    };
+    Host {
+        name: h.name.clone(),
+        initiator: h.initiator.clone(),
+        authentication: authentication.into(),
+        luns: h.luns.iter().map(|(lun, volume)| HostLun { lun: *lun, volume: volume.clone() }).collect(),
     }
 }

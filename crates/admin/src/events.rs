@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use array::{Event, EventReceiver, Severity};
 use tokio::sync::watch;
 
-use crate::api::EventRecord;
 use crate::store::StoreError;
+use status::EventRecord;
 
 /// Events in one file, and files: 100,000 events at most.
 const SEGMENT_LEN: u64 = 10_000;

@@ -9,7 +9,6 @@
 )]
 
 mod answers;
-mod api;
 mod change;
 mod client;
 mod convert;
@@ -26,11 +25,11 @@ mod takeover;
 mod token;
 mod trouble;
 
-pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
 pub use drift::{differences, merged};
 pub use events::{EventLog, EventQuery, EventWriter};
 pub use request::{Change, Declared, Done, Refused, Terms, Work};
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
+pub use status::*;
 pub use store::{Kept, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};

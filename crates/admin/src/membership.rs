@@ -3,7 +3,7 @@
 
 use config::Config;
 
-use crate::api::Status;
+use status::Status;
 
 /// The declaration as the array stands, when it is not that already.
 pub(crate) fn followed(config: &Config, status: &Status) -> Option<Config> {
@@ -34,7 +34,7 @@ mod tests {
     use config::{DriveConfig, GroupConfig, Level, PoolConfig};
 
     use super::*;
-    use crate::api::{Group, Member, Pool, PoolGroup};
+    use status::{Group, Member, Pool, PoolGroup};
 
     fn declared() -> Config {
         let mut config = Config::empty("iqn.2026-11.net.example:x");
@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn status(config: &Config, members: &[Option<&str>], in_pool: &[&str]) -> Status {
-        let mut status = Status::of(config, vec![], 0);
+        let mut status = crate::convert::status_of(config, vec![], 0);
         let member = |(position, drive): (u32, &Option<&str>)| Member {
             slow: false,
             errors: 0,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::api::{
+use status::{
     Cache, CachePartition, CacheTraffic, Journal, PoolScheduler, Status, VolumeCounters, VolumeQos,
 };
 
@@ -14,9 +14,8 @@ pub(crate) fn text(status: &Status) -> String {
     let busy = status.loads.iter().map(|l| (format!("controller=\"{}\"", l.controller), l.busy_ms));
     let help = "Processor time that a controller used; a second of it in a second is all there is";
     family(&mut out, "masu_controller_busy_milliseconds_total", help, "counter", busy);
-    let pools = |f: fn(&crate::api::Pool) -> u64| {
-        status.pools.iter().map(move |p| (format!("pool={:?}", p.name), f(p)))
-    };
+    let pools =
+        |f: fn(&status::Pool) -> u64| status.pools.iter().map(move |p| (format!("pool={:?}", p.name), f(p)));
     gauge(&mut out, "masu_pool_size_bytes", "Size of a pool", pools(|p| p.size_bytes));
     gauge(&mut out, "masu_pool_used_bytes", "Bytes in pages that are taken", pools(|p| p.used_bytes));
     gauge(
@@ -37,14 +36,14 @@ pub(crate) fn text(status: &Status) -> String {
     }
     caches(&mut out, status);
     services(&mut out, status);
-    let groups = |f: fn(&crate::api::Group) -> u64| {
+    let groups = |f: fn(&status::Group) -> u64| {
         status.groups.iter().map(move |g| (format!("group={:?}", g.name), f(g)))
     };
     for (name, help, value) in GROUP_GAUGES {
         gauge(&mut out, name, help, groups(*value));
     }
     members(&mut out, status);
-    let drives = |f: fn(&crate::api::Drive) -> u64| {
+    let drives = |f: fn(&status::Drive) -> u64| {
         status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)))
     };
     family(&mut out, "masu_drive_reads_total", "Read operations of a drive", "counter", drives(|d| d.reads));
@@ -69,7 +68,7 @@ pub(crate) fn text(status: &Status) -> String {
         "counter",
         drives(|d| d.write_bytes),
     );
-    let ports = status.ports.iter().map(|p| (format!("port={:?}", p.listen), p.sessions as u64));
+    let ports = status.ports.iter().map(|p| (format!("port=\"{}\"", p.listen), p.sessions as u64));
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
 }
@@ -91,7 +90,7 @@ fn members(out: &mut String, status: &Status) {
 
 /// What is wrong: a sample for each, and how many there are, so that none is a sample, too.
 fn trouble(out: &mut String, status: &Status) {
-    let labels = |t: &crate::api::Trouble| {
+    let labels = |t: &status::Trouble| {
         (format!("severity={:?},object={:?},kind={:?}", t.severity, t.object, t.kind), 1)
     };
     gauge(out, "masu_trouble", "Something that is wrong: 1", status.trouble.iter().map(labels));
@@ -222,7 +221,7 @@ fn partitions(out: &mut String, status: &Status) {
     }
 }
 
-type MemberFamily = (&'static str, &'static str, &'static str, fn(&crate::api::Member) -> Option<u64>);
+type MemberFamily = (&'static str, &'static str, &'static str, fn(&status::Member) -> Option<u64>);
 
 const MEMBER_FAMILIES: &[MemberFamily] = &[
     ("masu_member_active", "gauge", "1 while the drive in a place of a group serves", |m| {
@@ -246,7 +245,7 @@ const MEMBER_FAMILIES: &[MemberFamily] = &[
     ),
 ];
 
-type GroupGauge = (&'static str, &'static str, fn(&crate::api::Group) -> u64);
+type GroupGauge = (&'static str, &'static str, fn(&status::Group) -> u64);
 
 const GROUP_GAUGES: &[GroupGauge] = &[
     ("masu_group_optimal", "1 while all drives of a group serve", |g| (g.state == "optimal").into()),

@@ -20,7 +20,6 @@ use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::answers::Answers;
-use crate::api::{Events, Status, Trouble};
 use crate::drift::differences;
 use crate::events::{EventLog, EventQuery};
 use crate::perform::perform;
@@ -30,6 +29,7 @@ use crate::takeover::NewFiles;
 use crate::token::TokenGuard;
 use crate::trouble::{Tracker, sort, trouble_of};
 use crate::{identity, membership};
+use status::{Events, Status, Trouble};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
@@ -202,7 +202,7 @@ async fn follow(served: &Served) {
         if parts.iter().any(|part| !part.missing.is_empty()) {
             try_missing_again(&mut array, &served.events).await;
         }
-        let status = Status::of(array.config(), parts, 0);
+        let status = crate::convert::status_of(array.config(), parts, 0);
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
         let Some(next) = next else { continue };
@@ -326,7 +326,7 @@ async fn current(served: &Served) -> Result<Status, Response> {
     let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
         let array = served.array.lock().await;
         let parts = array.status().await.map_err(|e| e.to_string())?;
-        Ok::<_, String>(Status::of(array.config(), parts, served.started.elapsed().as_secs()))
+        Ok::<_, String>(crate::convert::status_of(array.config(), parts, served.started.elapsed().as_secs()))
     });
     let silent = |_| {
         let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use array::{Event, Severity};
 
-use crate::api::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
 use config::format_bytes;
+use status::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
@@ -127,7 +127,7 @@ fn of_member(group: &Group, member: &Member, all: &mut Vec<Trouble>) {
     }
 }
 
-fn away(member: &crate::api::Member) -> String {
+fn away(member: &status::Member) -> String {
     let position = || format!("position {}", member.position);
     let drive = member.drive.as_deref().map_or_else(position, |d| format!("drive {d}"));
     let cause = member.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
@@ -240,10 +240,11 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Progress;
+    use status::Progress;
 
     fn group(state: &str, rebuild: Option<Progress>, lost_ranges: usize) -> Status {
-        let mut status = Status::of(&array::Config::empty("iqn.2026-11.net.example:x"), vec![], 0);
+        let mut status =
+            crate::convert::status_of(&array::Config::empty("iqn.2026-11.net.example:x"), vec![], 0);
         let member = |position, drive: &str, state: &str, cause: Option<&str>| Member {
             position,
             drive: Some(drive.into()),
@@ -306,7 +307,7 @@ mod tests {
         let mut config = array::Config::empty("iqn.2026-11.net.example:x");
         let spec = array::DriveSpec::Device { path: "/dev/sdx".into() };
         config.drives = vec![config::DriveConfig { name: "s0".into(), spec }];
-        let mut status = Status::of(&config, vec![], 0);
+        let mut status = crate::convert::status_of(&config, vec![], 0);
         status.drives[0].state = "spare".into();
         check(&status, "", &[]);
         status.drives[0].fault = Some("cannot be opened (no such device)".into());

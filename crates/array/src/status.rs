@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use scsi::Lun;
-use world::DriveCounts;
-
 use crate::config::{CachePolicy, Class, Level, Provisioning};
 use crate::event::Event;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
-pub use pool::{ClassHeat, Decision, HeatReport, Reason};
-pub use qos::{Capacity, ClientCounts};
 pub use scsi::Counters;
+pub use status::{
+    BelowMinimum, Drive, Job, Mapping, Missing, Pool, PoolScheduler, Port, Refusals, Session, VolumeQos,
+};
 
 /// One controller's part of the array.
 #[derive(Clone, Debug, Default)]
@@ -23,11 +21,11 @@ pub struct ControllerStatus {
     /// How long ago that was: `busy` of `age` is its utilisation.
     pub age: Duration,
     /// Drives.
-    pub drives: Vec<DriveStatus>,
+    pub drives: Vec<Drive>,
     /// RAID groups.
     pub groups: Vec<GroupStatus>,
     /// Pools.
-    pub pools: Vec<PoolStatus>,
+    pub pools: Vec<Pool>,
     /// Volumes, each with its LU's counters.
     pub volumes: Vec<VolumeStatus>,
     /// Images, each with its LU's counters.
@@ -35,62 +33,25 @@ pub struct ControllerStatus {
     /// The cache, if there is one.
     pub cache: Option<CacheStatus>,
     /// Schedulers of the pools in which a policy is in force.
-    pub schedulers: Vec<SchedulerStatus>,
-    /// Volumes, images and shared policies whose minimum is not kept, and what they get.
-    pub below_minimum: Vec<(String, String)>,
+    pub schedulers: Vec<PoolScheduler>,
+    /// Volumes, images and shared policies whose minimum is not kept.
+    pub below_minimum: Vec<BelowMinimum>,
     /// Sessions of hosts at this controller's ports.
-    pub sessions: Vec<SessionStatus>,
+    pub sessions: Vec<Session>,
     /// Ports.
-    pub ports: Vec<PortStatus>,
+    pub ports: Vec<Port>,
     /// Who was refused repeatedly in the last minutes.
-    pub refused: Vec<RefusedStatus>,
+    pub refused: Vec<Refusals>,
     /// Objects that were made and cannot be opened.
-    pub missing: Vec<MissingStatus>,
+    pub missing: Vec<Missing>,
     /// Long work that runs.
-    pub jobs: Vec<JobStatus>,
+    pub jobs: Vec<Job>,
     /// Spares that nobody has taken.
     pub spares: Vec<String>,
     /// What is wrong with spares, by their names: no group can take them.
     pub spare_faults: BTreeMap<String, String>,
     /// Events since the start, oldest first, bounded.
     pub events: Vec<Event>,
-}
-
-/// Somebody whose logins are refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedStatus {
-    /// Who, as in `host h`: an initiator whose name no host has, or a port where it did not come to a name.
-    pub object: String,
-    /// Whether it is a declared host.
-    pub is_host: bool,
-    /// How often, since there was none for a while.
-    pub count: u64,
-    /// Why, the last time.
-    pub why: String,
-}
-
-/// An object that is declared, was made and cannot be opened: it is not served, and nothing is written to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingStatus {
-    /// `group`, `pool` or `volume`.
-    pub kind: &'static str,
-    /// Its name.
-    pub name: String,
-    /// Why, and what to do.
-    pub cause: String,
-}
-
-/// A drive.
-#[derive(Clone, Debug)]
-pub struct DriveStatus {
-    /// Its name in the array.
-    pub name: String,
-    /// The path or kind.
-    pub medium: String,
-    /// Size in bytes.
-    pub len_bytes: u64,
-    /// How often it was used since the start.
-    pub counts: DriveCounts,
 }
 
 /// A RAID group.
@@ -129,46 +90,6 @@ pub enum JobKind {
     Place,
 }
 
-/// A job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobStatus {
-    /// What is done.
-    pub kind: JobKind,
-    /// To which group, pool or volume.
-    pub object: String,
-    /// Bytes that are done.
-    pub done_bytes: u64,
-    /// All bytes; 0 when nobody knows.
-    pub total_bytes: u64,
-}
-
-/// A pool.
-#[derive(Clone, Debug)]
-pub struct PoolStatus {
-    /// Its name.
-    pub name: String,
-    /// Names of its groups.
-    pub groups: Vec<String>,
-    /// Size of a page in bytes.
-    pub page_bytes: u64,
-    /// Bytes for data.
-    pub len_bytes: u64,
-    /// Bytes in pages that are taken.
-    pub used_bytes: u64,
-    /// Bytes that volumes promise to hosts.
-    pub promised_bytes: u64,
-    /// Soft threshold in percent.
-    pub soft_threshold_percent: u8,
-    /// Critical threshold in percent.
-    pub critical_threshold_percent: u8,
-    /// The space of each group.
-    pub group_spaces: Vec<pool::GroupSpace>,
-    /// Whether hot pages move to faster groups.
-    pub placement: bool,
-    /// How it is used, and what moved because of that.
-    pub heat: pool::HeatReport,
-}
-
 /// A volume and its LU.
 #[derive(Clone, Debug)]
 pub struct VolumeStatus {
@@ -193,7 +114,7 @@ pub struct VolumeStatus {
     /// NAA identifier, 32 hexadecimal digits (SPC-5 7.7.6.6.5).
     pub naa: String,
     /// Which hosts see it, as which LUN.
-    pub mapped_to: Vec<(String, Lun)>,
+    pub mapped_to: Vec<Mapping>,
     /// How the service stands that it is promised.
     pub qos: VolumeQos,
     /// What was done with it since the start.
@@ -210,7 +131,7 @@ pub struct ImageStatus {
     /// Hosts may read it only.
     pub read_only: bool,
     /// Which hosts see it, as which LUN.
-    pub mapped_to: Vec<(String, Lun)>,
+    pub mapped_to: Vec<Mapping>,
     /// What is served; or why nothing is.
     pub state: Result<ServedImage, String>,
 }
@@ -237,56 +158,6 @@ pub struct ServedImage {
     pub qos: VolumeQos,
     /// What was done with it since the start.
     pub counters: Counters,
-}
-
-/// How the service stands that a volume or an image is promised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeQos {
-    /// Its policy.
-    pub policy: Option<String>,
-    /// Whether it is kept.
-    pub state: QosState,
-    /// What the scheduler did for it.
-    pub counts: ClientCounts,
-}
-
-/// Whether a promise is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QosState {
-    /// It is, or nothing is promised.
-    Ok,
-    /// The volume is asked for its minimum and does not give it. Normalised IOPS.
-    BelowMinimum {
-        /// What is promised.
-        minimum_iops: u64,
-        /// What it gave in the last 5 s.
-        served_iops: u64,
-    },
-    /// Its policy is not declared: nothing is promised.
-    UnknownPolicy,
-}
-
-/// The scheduler of a pool, or of the images of a controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchedulerStatus {
-    /// The pool; none: that of the images.
-    pub pool: Option<String>,
-    /// What counts as one.
-    pub unit_bytes: u64,
-    /// Requests that the pool works on at once at most, now.
-    pub depth: u32,
-    /// Those that it works on.
-    pub in_flight: u32,
-    /// Those that wait.
-    pub waiting: u32,
-    /// What the pool was seen to do.
-    pub capacity: Capacity,
-    /// What is promised in sum.
-    pub minimums_iops: u64,
-    /// What of it could be given in the last 5 s, in thousandths.
-    pub scale_permille: u32,
-    /// What was done for work in the background.
-    pub background: ClientCounts,
 }
 
 /// A controller's cache.
@@ -328,36 +199,4 @@ pub struct CachedStatus {
     pub partition: String,
     /// What it has and did.
     pub counts: UnitCounts,
-}
-
-/// A session of a host.
-#[derive(Clone, Debug)]
-pub struct SessionStatus {
-    /// The host's name in the array.
-    pub host: String,
-    /// The initiator's iSCSI name.
-    pub initiator: String,
-    /// ISID in hexadecimal.
-    pub isid: String,
-    /// Commands executed in this session.
-    pub commands: u64,
-    /// Bytes in both directions.
-    pub bytes: u64,
-}
-
-/// A port.
-#[derive(Clone, Debug)]
-pub struct PortStatus {
-    /// Where it listens, with the port number that the system chose.
-    pub listen: std::net::SocketAddr,
-    /// Portal group tag.
-    pub portal_group: u16,
-    /// Sessions logged in now.
-    pub sessions: usize,
-    /// Commands executed.
-    pub commands: u64,
-    /// Bytes of data from hosts.
-    pub bytes_in: u64,
-    /// Bytes of data to hosts.
-    pub bytes_out: u64,
 }

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 24] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -21,11 +21,12 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("scsi", &["world", "block", "lu"]),
     ("iscsi", &["world", "block", "scsi"]),
     ("config", &["world", "qos"]),
+    ("status", &[]),
     (
         "array",
         &[
             "world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu", "stack", "scsi", "iscsi",
-            "config",
+            "config", "status",
         ],
     ),
     ("diskstress", &[]),
@@ -50,7 +51,7 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "lab_core",
         ],
     ),
-    ("admin", &["world", "config", "array"]),
+    ("admin", &["world", "config", "status", "array"]),
     ("masu", ALL),
     ("sim", &["world", "world_model", "block", "raid", "pool", "stack", "scsi", "iscsi", "array"]),
     ("xtask", &[]),
@@ -73,6 +74,7 @@ const ALL: &[&str] = &[
     "scsi",
     "iscsi",
     "config",
+    "status",
     "array",
     "diskstress",
     "lab_core",
@@ -100,8 +102,8 @@ const EDGE: [&str; 10] = [
 /// The edge.
 const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab", "masu", "sim", "xtask"];
 
-/// What is read and written as text, and its formats.
-const TEXT: (&str, [&str; 2]) = ("config", ["serde", "toml"]);
+/// Crates of plain types that are read and written as text, and what they derive that with.
+const TEXT: [(&str, &str); 3] = [("config", "serde"), ("config", "toml"), ("status", "serde")];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.
@@ -136,7 +138,7 @@ fn fault(package: &str, allowed: &[&str], dependency: &str, for_tests: bool) -> 
         let fine = allowed.contains(&dependency) || (for_tests && FOR_TESTS.contains(&dependency));
         return (!fine).then(|| format!("depends on {dependency}, which the layer table does not allow"));
     }
-    let is_text = package == TEXT.0 && TEXT.1.contains(&dependency);
+    let is_text = TEXT.contains(&(package, dependency));
     if !for_tests && EDGE.contains(&dependency) && !AT_THE_EDGE.contains(&package) && !is_text {
         return Some(format!("depends on {dependency}, which only {} may do", AT_THE_EDGE.join(", ")));
     }
@@ -166,6 +168,7 @@ mod tests {
         assert_eq!(check("admin", "axum", false), None);
         assert_eq!(check("config", "toml", false), None);
         assert!(check("config", "axum", false).is_some());
+        assert!(check("status", "toml", false).is_some());
         assert!(check("config", "raid", false).is_some());
         assert!(check("array", "serde", false).is_some());
     }

@@ -35,11 +35,11 @@ const HELP_DERIVES: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
 /// Where texts are still to be mended: findings are warnings, and a place leaves the list when it has none.
 const PENDING: [&str; 6] = [
     "crates/admin/",
-    "crates/array/src/config",
     "crates/array/src/pools/work.rs",
     "crates/array/src/status",
     "crates/config/",
     "crates/masu/",
+    "crates/status/",
 ];
 
 /// The width of the code, from rustfmt.toml.

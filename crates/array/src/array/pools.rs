@@ -4,7 +4,7 @@ use world::DriveSpec;
 
 use super::Array;
 use crate::control::{Control, ControlError, Reply};
-use crate::status::PoolStatus;
+use crate::status::Pool;
 
 impl Array {
     /// Evacuates a group in the background, then removes it from its pool.
@@ -86,10 +86,10 @@ impl Array {
 }
 
 /// Checks that the other groups have room for the used pages of a group.
-fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlError> {
+fn refuse_without_room(pool: &Pool, group: &str) -> Result<(), ControlError> {
     let used: u64 = pool.group_spaces.iter().filter(|g| g.name == group).map(|g| g.used_bytes).sum();
     let others = pool.group_spaces.iter().filter(|g| g.name != group && !g.evacuating);
-    let free: u64 = others.map(|g| g.total_bytes - g.used_bytes).sum();
+    let free: u64 = others.map(|g| g.size_bytes - g.used_bytes).sum();
     if used <= free {
         return Ok(());
     }

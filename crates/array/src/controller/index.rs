@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use scsi::Lun;
+use status::Mapping;
 
 use super::slices::Slices;
 use crate::config::{Config, HostConfig, ImageConfig, VolumeConfig};
@@ -15,7 +15,7 @@ pub(crate) const SECTOR_BYTES: u32 = 512;
 pub(crate) struct Index<'a> {
     volumes: BTreeMap<&'a str, &'a VolumeConfig>,
     images: BTreeMap<&'a str, &'a ImageConfig>,
-    seers: BTreeMap<&'a str, Vec<(&'a str, Lun)>>,
+    seers: BTreeMap<&'a str, Vec<(&'a str, u16)>>,
     /// Hosts by initiator name.
     hosts: BTreeMap<&'a str, &'a HostConfig>,
     /// The controllers of pools.
@@ -56,7 +56,7 @@ impl<'a> Index<'a> {
             index.hosts.insert(&host.initiator, host);
             for (lun, seen) in &host.luns {
                 slices.step(1).await;
-                index.seers.entry(seen).or_default().push((&host.name, Lun(*lun)));
+                index.seers.entry(seen).or_default().push((&host.name, *lun));
             }
         }
         index
@@ -105,9 +105,9 @@ impl<'a> Index<'a> {
     }
 
     /// The mappings of a volume or an image: host and LUN.
-    pub(crate) fn mapped_to(&self, name: &str) -> Vec<(String, Lun)> {
+    pub(crate) fn mapped_to(&self, name: &str) -> Vec<Mapping> {
         let seers = self.seers.get(name).into_iter().flatten();
-        seers.map(|(host, lun)| ((*host).to_owned(), *lun)).collect()
+        seers.map(|(host, lun)| Mapping { host: (*host).to_owned(), lun: *lun }).collect()
     }
 
     /// The declared size of all volumes of a pool.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use world::World;
 
 use super::events::Events;
-use crate::status::{JobKind, JobStatus};
+use crate::status::JobKind;
 
 /// A step moves or scans some MiB; on slow drives under load that takes a second.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -47,12 +47,14 @@ impl Jobs {
         Jobs { world, events, running: RefCell::default() }
     }
 
-    pub(crate) fn status(&self) -> Vec<JobStatus> {
-        let of = |((kind, object), job): (&(JobKind, String), &Rc<Job>)| JobStatus {
-            kind: *kind,
+    pub(crate) fn status(&self) -> Vec<status::Job> {
+        let of = |((kind, object), job): (&(JobKind, String), &Rc<Job>)| status::Job {
+            kind: format!("{kind:?}").to_lowercase(),
             object: object.clone(),
-            done_bytes: job.done_bytes.get(),
-            total_bytes: job.total_bytes.get(),
+            progress: status::Progress {
+                done_bytes: job.done_bytes.get(),
+                total_bytes: job.total_bytes.get(),
+            },
         };
         self.running.borrow().iter().map(of).collect()
     }

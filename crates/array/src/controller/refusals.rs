@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use world::Instant;
 
-use crate::status::RefusedStatus;
-
 /// This number of refusals within [`WINDOW`] is trouble; one wrong password is not.
 const REPEATED: usize = 3;
 const WINDOW: Duration = Duration::from_secs(15 * 60);
@@ -51,15 +49,15 @@ impl Refusals {
     }
 
     /// The initiators that were refused repeatedly.
-    pub(crate) fn status(&self, now: Instant) -> Vec<RefusedStatus> {
+    pub(crate) fn status(&self, now: Instant) -> Vec<status::Refusals> {
         let repeated = |r: &Refused| {
             r.times.len() == REPEATED && r.times.front().is_some_and(|first| now < *first + WINDOW)
         };
-        let status = |(object, r): (&String, &Refused)| RefusedStatus {
+        let status = |(object, r): (&String, &Refused)| status::Refusals {
             object: object.clone(),
             is_host: r.is_host,
-            count: r.count,
-            why: r.why.clone(),
+            logins: r.count,
+            text: r.why.clone(),
         };
         self.0.iter().filter(|(_, r)| repeated(r)).map(status).collect()
     }
@@ -86,7 +84,7 @@ mod tests {
             if add {
                 refusals.add("host h", true, format!("why {s}"), at(s));
             }
-            refusals.status(at(s)).into_iter().map(|r| (r.count, r.why)).collect::<Vec<_>>()
+            refusals.status(at(s)).into_iter().map(|r| (r.logins, r.text)).collect::<Vec<_>>()
         };
         assert_eq!(counts(0, true), []);
         assert_eq!(counts(10, true), []);
@@ -109,7 +107,7 @@ mod tests {
         }
         let all = refusals.status(at(128));
         assert_eq!(all.len(), STRANGERS_MAX + 1);
-        assert!(all.iter().any(|r| r.is_host && r.count == 6 * STRANGERS_MAX as u64));
+        assert!(all.iter().any(|r| r.is_host && r.logins == 6 * STRANGERS_MAX as u64));
         assert!(all.iter().all(|r| r.object != "initiator 0"), "the oldest went");
     }
 }

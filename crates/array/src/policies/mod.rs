@@ -14,4 +14,4 @@ mod judge;
 mod standing;
 
 pub(crate) use apply::{image_gate, open_service, set_policies};
-pub(crate) use standing::{qos_of, schedulers_status};
+pub(crate) use standing::{below_minimum, qos_of, schedulers_status};

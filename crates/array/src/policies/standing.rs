@@ -6,25 +6,27 @@ use qos::Health;
 use stack::{Gate, Service};
 
 use crate::controller::State;
-use crate::status::{QosState, SchedulerStatus, VolumeQos};
+use crate::status::{PoolScheduler, VolumeQos};
 
 /// The schedulers in which a policy is in force: of pools, and of images.
-pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
+pub(crate) fn schedulers_status(state: &State, controller: usize) -> Vec<PoolScheduler> {
     let pools = state.services.iter().map(|(pool, of)| (Some(pool), &of.service, Some(&of.background)));
     let images = state.image_service.iter().map(|service| (None, service, None));
     let on = pools.chain(images).filter(|(_, service, _)| service.is_on());
     let status = |(pool, service, background): (Option<&String>, &Rc<Service>, Option<&Rc<Gate>>)| {
         let scheduler = service.scheduler();
-        SchedulerStatus {
+        PoolScheduler {
             pool: pool.cloned(),
+            controller,
             unit_bytes: scheduler.settings().unit_bytes,
             depth: scheduler.depth(),
             in_flight: scheduler.in_flight(),
             waiting: scheduler.waiting(),
-            capacity: scheduler.capacity(),
+            capacity_iops: scheduler.capacity().units_per_s,
+            capacity_is_full: scheduler.capacity().saturated,
             minimums_iops: scheduler.minimums(),
             scale_permille: scheduler.scale_permille(),
-            background: background.map(|gate| gate.counts()).unwrap_or_default(),
+            background_bytes: background.map_or(0, |gate| gate.counts().charged_bytes),
         }
     };
     on.map(status).collect()
@@ -33,12 +35,31 @@ pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
 /// The state of the policy `policy` on a volume or an image.
 pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> VolumeQos {
     let known = policy.map(|name| state.config.policy(name).is_some());
-    let state = match (known, gate.health()) {
-        (Some(false), _) => QosState::UnknownPolicy,
-        (Some(true), Health::BelowMinimum { minimum_iops, served_iops }) => {
-            QosState::BelowMinimum { minimum_iops, served_iops }
-        }
-        _ => QosState::Ok,
+    let (kept, served_iops) = match (known, gate.health()) {
+        (Some(false), _) => ("unknown_policy", None),
+        (Some(true), Health::BelowMinimum { served_iops, .. }) => ("below_minimum", Some(served_iops)),
+        _ => ("ok", None),
     };
-    VolumeQos { policy: policy.cloned(), state, counts: gate.counts() }
+    let counts = gate.counts();
+    VolumeQos {
+        policy: policy.cloned(),
+        state: kept.into(),
+        served_iops,
+        charged_bytes: counts.charged_bytes,
+        minimum_requests: counts.minimum_requests,
+        weight_requests: counts.weight_requests,
+        waited_requests: counts.waited_requests,
+        waited_us: counts.waited_ns / 1000,
+    }
+}
+
+/// What of its minimum a volume or an image gets, in words; none where it gets all of it.
+pub(crate) fn below_minimum(state: &State, policy: Option<&String>, gate: &Gate) -> Option<String> {
+    state.config.policy(policy?)?;
+    match gate.health() {
+        Health::BelowMinimum { minimum_iops, served_iops } => {
+            Some(format!("{served_iops} of {minimum_iops} IOPS"))
+        }
+        _ => None,
+    }
 }

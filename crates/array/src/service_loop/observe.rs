@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use pool::Pool;
+use pool::{GroupSpace, HeatReport, Pool, Reason};
 use raid::Group;
 use scsi::LogicalUnit;
 use vdisk::Image;
@@ -10,13 +10,14 @@ use world::Drive;
 
 use crate::config::Config;
 use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
-use crate::policies::{qos_of, schedulers_status};
+use crate::policies::{self, qos_of, schedulers_status};
 use crate::status::{
-    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
-    PoolStatus, PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
+    BelowMinimum, CacheStatus, CachedStatus, ControllerStatus, GroupStatus, ImageStatus, Missing, Port,
+    ServedImage, Session, VolumeQos, VolumeStatus,
 };
 use crate::terms;
 use stack::Disk;
+use status::PoolGroup;
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
 const VOLUME_UNITS: u32 = 4;
@@ -38,7 +39,7 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
     };
     let below_minimum = below_minimum(controller, &index, &mut slices).await;
     let sessions = sessions_status(controller, &mut slices).await;
-    let pools = pools_status(&controller.state(), &index);
+    let pools = pools_status(&controller.state(), &index, controller.index);
     index.let_go(&mut slices).await;
     let state = controller.state();
     let world = &controller.world;
@@ -52,10 +53,10 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         volumes,
         images,
         cache: cache_status(&state, units),
-        schedulers: schedulers_status(&state),
+        schedulers: schedulers_status(&state, controller.index),
         below_minimum,
         sessions,
-        ports: state.ports.iter().map(|port| port_status(port)).collect(),
+        ports: state.ports.iter().map(|port| port_status(port, controller.index)).collect(),
         refused: state.refusals.status(world.now()),
         missing: state.missing.iter().map(missing_status).collect(),
         jobs: controller.jobs.status(),
@@ -65,12 +66,20 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
     }
 }
 
-fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
-    DriveStatus {
+fn drive_status(name: &str, drive: &Drive) -> status::Drive {
+    let counts = drive.counts();
+    status::Drive {
         name: name.into(),
         medium: drive.info().name.clone(),
-        len_bytes: drive.info().len_bytes,
-        counts: drive.counts(),
+        size_bytes: drive.info().len_bytes,
+        state: "free".into(),
+        reads: counts.reads,
+        read_bytes: counts.read_bytes,
+        writes: counts.writes,
+        write_bytes: counts.write_bytes,
+        zeros: counts.zeros,
+        flushes: counts.flushes,
+        ..status::Drive::default()
     }
 }
 
@@ -93,8 +102,8 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
 }
 
 /// What is declared, was made and cannot be opened.
-pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &String)) -> MissingStatus {
-    MissingStatus { kind: kind.name(), name: name.clone(), cause: cause.clone() }
+pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &String)) -> Missing {
+    Missing { kind: kind.name().into(), name: name.clone(), cause: cause.clone() }
 }
 
 /// The declared names of a group's drives, by position.
@@ -106,25 +115,75 @@ fn member_names(state: &State, group: &Group) -> Vec<Option<String>> {
     group.status().members.iter().map(|m| m.drive.as_ref().map(name_of)).collect()
 }
 
-fn pools_status(state: &State, index: &Index<'_>) -> Vec<PoolStatus> {
+fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<status::Pool> {
     let pool = |(name, pool): (&String, &Pool)| {
         let space = pool.space();
         let declared = state.config.pool(name)?;
-        Some(PoolStatus {
+        Some(status::Pool {
             name: name.clone(),
             groups: declared.groups.clone(),
             page_bytes: space.page_bytes,
-            len_bytes: space.total_bytes,
+            size_bytes: space.total_bytes,
             used_bytes: space.used_bytes,
             promised_bytes: index.promised_bytes(name),
             soft_threshold_percent: declared.soft_threshold_percent,
             critical_threshold_percent: declared.critical_threshold_percent,
-            group_spaces: pool.group_spaces(),
-            placement: declared.placement,
-            heat: pool.heat(),
+            group_spaces: pool.group_spaces().into_iter().map(group_space).collect(),
+            heat: heat(pool.heat(), declared.placement, space.page_bytes),
+            controller,
         })
     };
     state.pools.iter().filter_map(pool).collect()
+}
+
+fn group_space(g: GroupSpace) -> PoolGroup {
+    let GroupSpace { name, total_bytes, used_bytes, evacuating, .. } = g;
+    PoolGroup { name, size_bytes: total_bytes, used_bytes, evacuating }
+}
+
+fn heat(report: HeatReport, placement: bool, page_bytes: u64) -> status::Heat {
+    let class = |c: pool::ClassHeat| status::ClassHeat {
+        class: lower(c.class),
+        size_bytes: c.pages * page_bytes,
+        used_bytes: c.used_pages * page_bytes,
+        reads: c.reads,
+        writes: c.writes,
+        share_percent: f64::from(c.share_permille) / 10.0,
+        hottest: c.hottest,
+        coldest: c.coldest,
+        threshold: c.threshold,
+    };
+    let decision = |d: pool::Decision| status::Decision {
+        interval: d.interval,
+        upper: lower(d.upper),
+        lower: lower(d.lower),
+        reason: match d.reason {
+            Reason::Room => "room",
+            Reason::Exchange => "exchange",
+            Reason::TooFull => "too_full",
+            Reason::Settled => "settled",
+            Reason::NoRoomBelow => "no_room_below",
+        }
+        .into(),
+        hottest_below: d.hottest_below,
+        coldest_above: d.coldest_above,
+        threshold: d.threshold,
+        promote: d.promote,
+        demote: d.demote,
+    };
+    status::Heat {
+        placement,
+        intervals: report.intervals,
+        classes: report.classes.into_iter().map(class).collect(),
+        promoted: report.placed.promoted,
+        demoted: report.placed.demoted,
+        moved_bytes: report.placed.bytes,
+        decisions: report.decisions.into_iter().map(decision).collect(),
+    }
+}
+
+fn lower(value: impl std::fmt::Debug) -> String {
+    format!("{value:?}").to_lowercase()
 }
 
 async fn volumes_status(
@@ -171,11 +230,7 @@ fn volume_status(
 }
 
 /// The volumes and images that are promised more than they get, in words.
-async fn below_minimum(
-    controller: &Controller,
-    index: &Index<'_>,
-    slices: &mut Slices,
-) -> Vec<(String, String)> {
+async fn below_minimum(controller: &Controller, index: &Index<'_>, slices: &mut Slices) -> Vec<BelowMinimum> {
     if controller.state().services.values().all(|of| !of.service.is_on())
         && controller.state().image_service.as_ref().is_none_or(|service| !service.is_on())
     {
@@ -191,9 +246,8 @@ async fn below_minimum(
         let kind = if index.volume(name).is_some() { "volume" } else { "image" };
         let policy = index.policy_of(kind, name);
         let Some(gate) = state.lus.get(name).map(|lu| lu.disk().gate()) else { continue };
-        if let QosState::BelowMinimum { minimum_iops, served_iops } = qos_of(&state, policy, gate).state {
-            all.push((format!("{kind} {name}"), format!("{served_iops} of {minimum_iops} IOPS")));
-        }
+        let below = policies::below_minimum(&state, policy, gate);
+        all.extend(below.map(|text| BelowMinimum { object: format!("{kind} {name}"), text }));
     }
     all
 }
@@ -275,7 +329,7 @@ fn cache_status(state: &State, units: Vec<CachedStatus>) -> Option<CacheStatus> 
     })
 }
 
-async fn sessions_status(controller: &Controller, slices: &mut Slices) -> Vec<SessionStatus> {
+async fn sessions_status(controller: &Controller, slices: &mut Slices) -> Vec<Session> {
     let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().filter(|seen| seen.local).cloned().collect();
     let mut out = Vec::with_capacity(all.len());
     for seen in all {
@@ -285,8 +339,8 @@ async fn sessions_status(controller: &Controller, slices: &mut Slices) -> Vec<Se
     out
 }
 
-fn session_status(seen: &Seen) -> SessionStatus {
-    SessionStatus {
+fn session_status(seen: &Seen) -> Session {
+    Session {
         host: seen.host.clone(),
         initiator: seen.nexus.initiator.name.clone(),
         isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
@@ -295,8 +349,9 @@ fn session_status(seen: &Seen) -> SessionStatus {
     }
 }
 
-fn port_status(port: &OpenPort) -> PortStatus {
-    PortStatus {
+fn port_status(port: &OpenPort, controller: usize) -> Port {
+    Port {
+        controller,
         listen: port.listen,
         portal_group: port.portal_group,
         sessions: port.portal.sessions().len(),

@@ -91,7 +91,7 @@ fn logins_and_refusals_are_told_and_who_is_refused_repeatedly_is_in_the_status()
         for tries in 0..4 {
             let status = array.status().await.expect("status").remove(0);
             let repeated: Vec<_> =
-                status.refused.iter().map(|r| (r.object.as_str(), r.is_host, r.count)).collect();
+                status.refused.iter().map(|r| (r.object.as_str(), r.is_host, r.logins)).collect();
             let unknown = format!("initiator {}", initiator("x"));
             let both = [("host a", true, 3), (unknown.as_str(), false, 3)];
             assert_eq!(repeated, if tries < 3 { &both[..0] } else { &both[..] });

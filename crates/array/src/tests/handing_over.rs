@@ -11,8 +11,8 @@ use world_model::DiskSpec;
 
 use super::rig::{Host, declaration, drive, group, model, start, wait_until};
 use crate::config::{Config, PoolConfig};
-use crate::status::{ControllerStatus, JobKind};
-use crate::{Array, ControlError, ControllerHandle, DriveSpec, Lun, Steer, run_controller};
+use crate::status::{ControllerStatus, Mapping};
+use crate::{Array, ControlError, ControllerHandle, DriveSpec, Steer, run_controller};
 
 const TARGET: &str = "iqn.2026-11.test:array";
 
@@ -262,13 +262,13 @@ fn an_evacuation_waits_while_its_group_is_paused() {
         array.apply(config).await.expect("grow");
         array.steer_work("a", Steer::Pause).await.expect("pause");
         array.remove_group("p", "a").await.expect("remove");
-        let used = array.status().await.expect("status")[0].jobs[0].total_bytes;
+        let used = array.status().await.expect("status")[0].jobs[0].progress.total_bytes;
         world.sleep(Duration::from_secs(60)).await;
         let waiting = array.status().await.expect("status")[0].jobs[0].clone();
-        assert!(waiting.done_bytes < used, "{waiting:?} of {used}");
+        assert!(waiting.progress.done_bytes < used, "{waiting:?} of {used}");
         world.sleep(Duration::from_secs(60)).await;
         let later = array.status().await.expect("status")[0].jobs[0].clone();
-        assert_eq!(later.done_bytes, waiting.done_bytes);
+        assert_eq!(later.progress, waiting.progress);
         host.fill().await;
         array.steer_work("a", Steer::Resume).await.expect("resume");
         let left = |s: &ControllerStatus| s.jobs.is_empty() && s.pools[0].group_spaces.len() == 1;
@@ -293,8 +293,8 @@ fn jobs_are_seen_and_can_be_stopped() {
         array.remove_group("p", "a").await.expect("remove");
         let jobs = array.status().await.expect("status")[0].jobs.clone();
         assert_eq!(jobs.len(), 1);
-        assert_eq!((jobs[0].kind, jobs[0].object.as_str()), (JobKind::Evacuate, "a"));
-        assert!(jobs[0].total_bytes > 0);
+        assert_eq!((jobs[0].kind.as_str(), jobs[0].object.as_str()), ("evacuate", "a"));
+        assert!(jobs[0].progress.total_bytes > 0);
         array.stop_jobs().await.expect("stop");
         wait_until(&world, &array, "the job's end", |s| s.jobs.is_empty()).await;
         let status = array.status().await.expect("status");
@@ -306,7 +306,7 @@ fn jobs_are_seen_and_can_be_stopped() {
         array.apply(config).await.expect("stay");
         let status = array.status().await.expect("status");
         assert!(status[0].pools[0].group_spaces.iter().all(|g| !g.evacuating));
-        assert_eq!(status[0].volumes[0].mapped_to, [("host".to_owned(), Lun(0))]);
+        assert_eq!(status[0].volumes[0].mapped_to, [Mapping { host: "host".to_owned(), lun: 0 }]);
         host.verify().await;
     });
 }

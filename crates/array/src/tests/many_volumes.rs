@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::config::Level;
 
 use super::rig::{declaration, group, model, start};
-use crate::Lun;
 use crate::config::{Config, VolumeConfig};
 
 const VOLUMES: usize = 600;
@@ -44,10 +43,10 @@ fn a_look_at_many_volumes_and_a_change_of_one_let_hosts_in_between() {
         assert_eq!(status[0].volumes.len(), VOLUMES + 1);
         let seen = |name: &str| {
             let volume = status[0].volumes.iter().find(|v| v.name == name).expect("a volume");
-            volume.mapped_to.clone()
+            volume.mapped_to.iter().map(|m| (m.host.clone(), m.lun)).collect::<Vec<_>>()
         };
-        assert_eq!(seen("v"), [("host".to_owned(), Lun(0))]);
-        assert_eq!(seen("w198"), [("host".to_owned(), Lun(199))]);
+        assert_eq!(seen("v"), [("host".to_owned(), 0)]);
+        assert_eq!(seen("w198"), [("host".to_owned(), 199)]);
         assert_eq!(seen("w199"), []);
         beats.set(0);
         let mut next = with_volumes();

@@ -223,7 +223,8 @@ fn check(before: &Before, (level, next): (Level, Next), fate: Fate, victims: &[u
             }
             host.log_out().await;
         } else {
-            let missing: Vec<_> = status[0].missing.iter().map(|m| (m.kind, m.name.as_str())).collect();
+            let missing: Vec<_> =
+                status[0].missing.iter().map(|m| (m.kind.as_str(), m.name.as_str())).collect();
             assert_eq!(missing, [("group", "g"), ("pool", "p"), ("volume", "v")], "{case}");
             let unusable =
                 [Fate::Missing, Fate::Blank, Fate::OtherFileSystem, Fate::NewerFormat, Fate::DamagedBoth];

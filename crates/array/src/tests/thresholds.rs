@@ -53,7 +53,7 @@ fn both_thresholds_are_told_and_everybody_counts_the_same() {
         let options = Options::new(portal(21), "iqn.2026-11.test:host", "iqn.2026-11.test:array", 1);
         let session = Session::login(&world, &options).await.expect("log in");
         write(&session, 0).await;
-        let total = array.status().await.expect("status")[0].pools[0].len_bytes;
+        let total = array.status().await.expect("status")[0].pools[0].size_bytes;
         let mut told = Vec::new();
         let mut at = MIB;
         while at * 100 < total * 70 {
@@ -69,7 +69,7 @@ fn both_thresholds_are_told_and_everybody_counts_the_same() {
         assert_eq!((noted("pool p: warning: 40 %"), noted("pool p: critical: 60 %")), (1, 1));
 
         let (pool, page_bytes) = (&status.pools[0], status.pools[0].page_bytes);
-        assert_eq!(resources(&session, 1, page_bytes).await, pool.len_bytes - pool.used_bytes);
+        assert_eq!(resources(&session, 1, page_bytes).await, pool.size_bytes - pool.used_bytes);
         assert_eq!(resources(&session, 2, page_bytes).await, status.volumes[0].used_bytes);
         let volume = &status.volumes[0];
         assert_eq!((volume.exclusive_bytes, volume.shared_bytes), (volume.used_bytes, 0));

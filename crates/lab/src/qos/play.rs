@@ -7,7 +7,6 @@ use std::time::Duration;
 use ::qos::{Claim, Health, Policy, Settings, shares};
 use anyhow::Result;
 use array::Array;
-use array::status::QosState;
 use world::World;
 use world_model::Disk;
 
@@ -320,12 +319,12 @@ impl Stage<'_> {
         seen.looks.extend(schedulers.map(|scheduler| Look {
             at_ns,
             depth: scheduler.depth,
-            background_bytes: scheduler.background.charged_bytes,
+            background_bytes: scheduler.background_bytes,
             scale_permille: scheduler.scale_permille,
         }));
         let volumes = parts.iter().flat_map(|part| &part.volumes).take(self.vms.len());
         for (vm, volume) in volumes.enumerate() {
-            let is_below = matches!(volume.qos.state, QosState::BelowMinimum { .. });
+            let is_below = volume.qos.state == "below_minimum";
             if is_below != seen.below[vm] {
                 seen.news.push(News { at_ns, is_below });
             }

@@ -92,9 +92,13 @@ fn of_controller(status: &ControllerStatus) -> Vec<Counter> {
         out.extend(port(&format!("port {}", one.listen), one.commands, one.bytes_in, one.bytes_out));
     }
     let of_drive = |name: &str| {
-        let counts = status.drives.iter().find(|d| d.name == name).map(|d| d.counts).unwrap_or_default();
-        let world::DriveCounts { reads, writes, read_bytes, write_bytes, .. } = counts;
-        Traffic { reads, writes, read_bytes, write_bytes }
+        let drive = status.drives.iter().find(|d| d.name == name);
+        drive.map_or_else(Traffic::default, |d| Traffic {
+            reads: d.reads,
+            writes: d.writes,
+            read_bytes: d.read_bytes,
+            write_bytes: d.write_bytes,
+        })
     };
     for drive in &status.drives {
         out.extend(traffic(&format!("drive {}", drive.name), of_drive(&drive.name)));
@@ -114,7 +118,7 @@ fn of_controller(status: &ControllerStatus) -> Vec<Counter> {
         };
         out.extend(traffic(&format!("lu {}", volume.name), lu));
     }
-    out.extend(status.pools.iter().flat_map(|p| pool(&p.name, p.used_bytes, p.len_bytes)));
+    out.extend(status.pools.iter().flat_map(|p| pool(&p.name, p.used_bytes, p.size_bytes)));
     out.extend(status.cache.iter().flat_map(|c| of_cache(status.index, c)));
     out
 }

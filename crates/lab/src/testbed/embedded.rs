@@ -11,11 +11,11 @@ use array::DriveSpec;
 use array::config::{
     ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig,
 };
+use array::status::Drive;
 use futures::executor::block_on;
 use lab_core::quantity::Size;
 use scsi::Counters;
 use serde::Deserialize;
-use world::DriveCounts;
 
 use super::thread::{ArrayThread, portal};
 use crate::hosts::thread_cpu;
@@ -65,7 +65,7 @@ pub(crate) struct ArrayReading {
     /// CPU time of its controller's thread.
     pub(crate) cpu: Duration,
     /// By name.
-    pub(crate) drives: BTreeMap<String, DriveCounts>,
+    pub(crate) drives: BTreeMap<String, Drive>,
     pub(crate) volumes: BTreeMap<String, Counters>,
     /// By name: bytes used and bytes for data.
     pub(crate) pools: BTreeMap<String, (u64, u64)>,
@@ -137,9 +137,9 @@ impl Embedded {
         let cpu = block_on(self.running.meter.read())?;
         let mut reading = ArrayReading { cpu, ..ArrayReading::default() };
         for part in self.running.status()? {
-            reading.drives.extend(part.drives.into_iter().map(|d| (d.name, d.counts)));
+            reading.drives.extend(part.drives.into_iter().map(|d| (d.name.clone(), d)));
             reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
-            reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.len_bytes))));
+            reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.size_bytes))));
         }
         Ok(reading)
     }

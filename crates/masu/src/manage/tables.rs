@@ -235,7 +235,7 @@ fn sums(pool: &Pool, s: &Status) -> String {
 pub(super) fn ports(s: &Status) {
     let row = |p: &admin::Port| {
         vec![
-            p.listen.clone(),
+            p.listen.to_string(),
             p.portal_group.to_string(),
             p.controller.to_string(),
             p.sessions.to_string(),

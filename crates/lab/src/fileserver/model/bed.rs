@@ -145,7 +145,7 @@ async fn fill_pools(started: &mut Started, free_bytes: u64) -> Result<()> {
     let mut config = started.array.config().clone();
     for pool in status.iter().flat_map(|controller| &controller.pools).filter(|p| p.name.starts_with('p')) {
         let page = pool.page_bytes;
-        let left = pool.len_bytes.saturating_sub(pool.used_bytes + free_bytes) / page * page;
+        let left = pool.size_bytes.saturating_sub(pool.used_bytes + free_bytes) / page * page;
         let name = format!("others-{}", pool.name);
         config.volumes.push(VolumeConfig {
             provisioning: Provisioning::Thick,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use array::status::{ControllerStatus, PoolStatus};
+use array::status::{ControllerStatus, Pool};
 
 use super::super::scenario::Fileserver;
 use super::bed::{Bed, Shape, spare_group};
@@ -70,7 +70,7 @@ impl Ground {
         let (mut windows, mut expanded_s, mut warned_s) = (Vec::new(), None, None);
         let mut refused_s: Option<(f64, f64)> = None;
         let status = stage.array.status().await?;
-        let (pool_bytes, promised_bytes) = pool(&status).map_or((0, 0), |p| (p.len_bytes, p.promised_bytes));
+        let (pool_bytes, promised_bytes) = pool(&status).map_or((0, 0), |p| (p.size_bytes, p.promised_bytes));
         let mut before = stage.near();
         for _ in 0..settings.seconds {
             stage.world.sleep(WINDOW).await;
@@ -124,15 +124,15 @@ impl Ground {
     }
 }
 
-fn pool(status: &[ControllerStatus]) -> Option<&PoolStatus> {
+fn pool(status: &[ControllerStatus]) -> Option<&Pool> {
     status.iter().flat_map(|controller| &controller.pools).find(|pool| pool.name == POOL)
 }
 
-fn is_over(pool: &PoolStatus, percent: u8) -> bool {
-    u128::from(pool.used_bytes) * 100 >= u128::from(pool.len_bytes) * u128::from(percent)
+fn is_over(pool: &Pool, percent: u8) -> bool {
+    u128::from(pool.used_bytes) * 100 >= u128::from(pool.size_bytes) * u128::from(percent)
 }
 
-fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&PoolStatus>) -> GrowthWindow {
+fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&Pool>) -> GrowthWindow {
     let (f, t) = (&from.servers[0], &to.servers[0]);
     let seconds = (to.at_ns - from.at_ns) as f64 / 1e9;
     let mb = |to: u64, from: u64| (to - from) as f64 / seconds / 1e6;
@@ -142,7 +142,7 @@ fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&PoolStatus>) -> G
         read_mb_per_s: mb(t.tally.read_bytes, f.tally.read_bytes),
         write_mb_per_s: mb(t.tally.written_bytes, f.tally.written_bytes),
         read_ms: (t.disk.read_ns - f.disk.read_ns) as f64 / reads / 1e6,
-        used_percent: pool.map_or(0.0, |p| 100.0 * p.used_bytes as f64 / p.len_bytes.max(1) as f64),
+        used_percent: pool.map_or(0.0, |p| 100.0 * p.used_bytes as f64 / p.size_bytes.max(1) as f64),
         refused: t.disk.refused - f.disk.refused,
     }
 }

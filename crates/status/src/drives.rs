@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Progress;
+use crate::jobs::Progress;
 
 /// A drive.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Drive {
     /// Name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! The API's answer to `GET /v1/status`: what goes over HTTP as JSON. `convert` makes it of `array`'s plain values.
+//! The status of an array: one struct per object, which controllers fill, the API serves as JSON and commands print.
 
 mod caching;
 mod drives;
@@ -11,14 +11,14 @@ mod qos;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::caching::{Cache, CachePartition, CacheTraffic, CachedVolume, Journal, SecondLevel};
-pub use self::drives::{Drive, Group, Member};
-pub use self::events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
-pub use self::hosts::{Host, HostLun, Port, Session};
-pub use self::jobs::{Job, Progress};
-pub use self::lus::{Image, Mapping, Volume, VolumeCounters};
-pub use self::pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
-pub use self::qos::{Policy, PoolScheduler, VolumeQos};
+pub use caching::{Cache, CachePartition, CacheTraffic, CachedVolume, Journal, SecondLevel};
+pub use drives::{Drive, Group, Member};
+pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
+pub use hosts::{Host, HostLun, Port, Session};
+pub use jobs::{Job, Progress};
+pub use lus::{Image, Mapping, Volume, VolumeCounters};
+pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
+pub use qos::{Policy, PoolScheduler, VolumeQos};
 
 /// `GET /v1/status`: the array.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 /// Long work: it runs in the array, whoever asked for it, and goes on after a restart where it says so.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// `rebuild`, `scrub`, `resync`, `evacuate`, `rebalance`, `reclaim` or `place`.
     pub kind: String,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::qos::VolumeQos;
+use crate::qos::VolumeQos;
 
 /// A volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub struct Image {
 }
 
 /// A LUN mapping.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// Host.
     pub host: String,

@@ -1,12 +1,14 @@
 //! Ports, hosts and sessions.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 /// A port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Port {
-    /// Address and port number.
-    pub listen: String,
+    /// Where it listens, with the port number that the system chose.
+    pub listen: SocketAddr,
     /// Portal group tag.
     pub portal_group: u16,
     /// Its controller.
