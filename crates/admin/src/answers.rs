@@ -1,4 +1,5 @@
-//! How fast controllers answer: each is asked every second, and one whose loop does not come round is trouble before it is dead.
+//! How fast controllers answer: each is asked every second, and one whose loop does not come round is trouble
+//! before it is dead.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,8 @@ use crate::trouble::trouble;
 use status::Trouble;
 
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// An answer takes microseconds, and some milliseconds under load. After so long every host of the controller has noticed.
+/// An answer takes microseconds, and some milliseconds under load. After so long every host of the controller
+/// has noticed.
 const SLOW: Duration = Duration::from_secs(2);
 /// Then the watchdog speaks of it, too; some time later it ends the process.
 const SILENT: Duration = Duration::from_secs(10);

@@ -15,7 +15,8 @@ use config::{
 
 use crate::request::Change;
 
-/// The next declaration, or one line that says why not. Work and what moves data are no declarations: see `server`.
+/// The next declaration, or one line that says why not. Work and what moves data are no declarations: see
+/// `server`.
 pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<Config, String> {
     let mut next = config.clone();
     match change {
@@ -211,8 +212,8 @@ pub(crate) fn drive_spec(path: &str, drive_bytes: Option<u64>, data_dir: &Path) 
     }
 }
 
-/// The declaration with the drive that is to replace `old` in it, and that drive's name: a declared one, or a new one at
-/// the path.
+/// The declaration with the drive that is to replace `old` in it, and that drive's name: a declared one, or a
+/// new one at the path.
 pub(crate) fn replacement(
     config: &Config,
     (group, old, new): (&str, &str, &str),

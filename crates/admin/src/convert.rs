@@ -1,5 +1,5 @@
-//! The answer to `GET /v1/status`, made of what the controllers say. Most of it goes as it is; histograms and frames become
-//! percentiles and bytes here, not on the threads that serve hosts.
+//! The answer to `GET /v1/status`, made of what the controllers say. Most of it goes as it is; histograms and
+//! frames become percentiles and bytes here, not on the threads that serve hosts.
 
 mod images;
 mod policies;

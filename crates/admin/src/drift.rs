@@ -16,8 +16,9 @@ use config::DeclarationError;
 /// What names an object of a list: most have a name, a portal its address.
 const KEYS: [&str; 2] = ["name", "listen"];
 
-/// The declaration to be applied. What the file changes against the `base` is taken from the file; what is there and not declared
-/// stays, and so does what commands changed. A volume does not shrink, and membership of groups and pools is not taken back.
+/// The declaration to be applied. What the file changes against the `base` is taken from the file; what is
+/// there and not declared stays, and so does what commands changed. A volume does not shrink, and membership
+/// of groups and pools is not taken back.
 ///
 /// # Errors
 /// Where the two together make no sense.

@@ -1,8 +1,10 @@
-//! The events of an array, kept in its data directory: numbered, timed, bounded, and each line with a checksum.
+//! The events of an array, kept in its data directory: numbered, timed, bounded, and each line with a
+//! checksum.
 //!
-//! `events/<number of its first event>.log` are files of at most [`SEGMENT_LEN`] lines, `<CRC32C in hex> <JSON>`. A file is only appended to;
-//! the oldest goes when there are too many. A line that does not fit its checksum (the last one of a process that was killed) is left out, and
-//! nothing else. A thread of its own writes: no controller waits for this file.
+//! `events/<number of its first event>.log` are files of at most [`SEGMENT_LEN`] lines, `<CRC32C in hex>
+//! <JSON>`. A file is only appended to; the oldest goes when there are too many. A line that does not fit its
+//! checksum (the last one of a process that was killed) is left out, and nothing else. A thread of its own
+//! writes: no controller waits for this file.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -93,7 +95,8 @@ impl EventLog {
         Ok((EventLog(kept), EventWriter(writer.map_err(failed)?, receiver)))
     }
 
-    /// The events that are asked for, the oldest first. It may read files: not for a thread that must not wait.
+    /// The events that are asked for, the oldest first. It may read files: not for a thread that must not
+    /// wait.
     pub fn read(&self, query: EventQuery) -> Vec<EventRecord> {
         let oldest_ms = now_ms().saturating_sub(AGE_MAX.as_millis() as u64).max(query.since_ms);
         let wanted = |e: &EventRecord| e.number > query.after && e.unix_ms >= oldest_ms;

@@ -1,5 +1,6 @@
-//! Block devices are known by what stays when their names change: the kernel gives names in the order in which it finds devices. The
-//! identity of each one that the array has is in its state; a start finds it wherever it is now, and does not take another one for it.
+//! Block devices are known by what stays when their names change: the kernel gives names in the order in
+//! which it finds devices. The identity of each one that the array has is in its state; a start finds it
+//! wherever it is now, and does not take another one for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +9,8 @@ use std::path::{Path, PathBuf};
 use array::{Array, DriveSpec};
 use config::Config;
 
-/// Where sysfs has what identifies a device, below the directory of the device; the first that is there counts. Those of partitions are
-/// at the whole device.
+/// Where sysfs has what identifies a device, below the directory of the device; the first that is there
+/// counts. Those of partitions are at the whole device.
 const ATTRIBUTES: [&str; 6] = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"];
 /// Where sysfs has none, the links that udev makes: these say what is on the device and not what it is.
 const BY_CONTENT: [&str; 4] = ["dm-name-", "lvm-pv-", "md-name-", "md-uuid-"];
@@ -152,7 +153,7 @@ pub fn settle(config: &mut Config, known: &BTreeMap<String, String>, places: &Pl
             }
             Whereabouts::Displaced(other) => {
                 let cause = format!(
-                    "{shown} is another device now ({other}), and its own ({identity}) is not there; \
+                    "{shown} is another device now ({other}), and its own ({identity}) is missing; \
                      if it was exchanged: masu group replace GROUP {name} {name}",
                     name = drive.name
                 );

@@ -1,5 +1,5 @@
-//! The declaration follows the array: a spare that took a place by itself is a drive of its group from then on, and a group
-//! that has left its pool is leaving no more.
+//! The declaration follows the array: a spare that took a place by itself is a drive of its group from then
+//! on, and a group that has left its pool is leaving no more.
 
 use config::Config;
 

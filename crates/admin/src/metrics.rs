@@ -272,7 +272,7 @@ const VOLUME_COUNTERS: &[VolumeCounter] = &[
     ("masu_volume_zeroed_bytes_total", "Bytes zeroed by the array", |c| c.zeroed_bytes),
     ("masu_volume_moved_bytes_total", "Bytes copied by moving them inside the array", |c| c.moved_bytes),
     ("masu_volume_shared_bytes_total", "Bytes copied by sharing pages", |c| c.shared_bytes),
-    ("masu_volume_reclaimed_bytes_total", "Bytes given back by UNMAP", |c| c.reclaimed_bytes),
+    ("masu_volume_reclaimed_bytes_total", "Bytes released by UNMAP", |c| c.reclaimed_bytes),
     ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |c| c.compare_misses),
 ];
 

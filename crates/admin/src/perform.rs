@@ -1,5 +1,5 @@
-//! How a change is made: work is asked for, what is declared becomes the next declaration. The array keeps it before it takes effect,
-//! and takes back what a failure leaves.
+//! How a change is made: work is asked for, what is declared becomes the next declaration. The array keeps it
+//! before it takes effect, and takes back what a failure leaves.
 
 use std::path::Path;
 

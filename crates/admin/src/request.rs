@@ -9,7 +9,8 @@ use config::{CachePolicy, Class, FileFormat};
 pub struct Declared {
     /// The declaration of the array as it is now, as TOML; secrets are in it.
     pub text: String,
-    /// In what the array differs from the declaration that was applied last, a line each; none when it was started without one.
+    /// In what the array differs from the declaration that was applied last, a line each; none when it was
+    /// started without one.
     pub drift: Option<Vec<String>>,
 }
 
@@ -159,7 +160,8 @@ pub enum Change {
         /// Its name.
         name: String,
     },
-    /// A drive that no group uses is declared no longer: a spare, or one that was replaced, also where it is not there any more.
+    /// A drive that no group uses is declared no longer: a spare, or one that was replaced, also where it is
+    /// not there any more.
     DriveForget {
         /// Its name.
         name: String,

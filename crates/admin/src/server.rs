@@ -31,7 +31,8 @@ use crate::trouble::{Tracker, sort, trouble_of};
 use crate::{identity, membership};
 use status::{Events, Status, Trouble};
 
-/// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
+/// How often the declaration follows the array. Until then the labels alone say what changed, and they
+/// decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// The largest request body: no change comes near it.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -42,7 +43,8 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
 const EVENTS_WAIT_MAX: Duration = Duration::from_secs(25);
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;
-/// How long a socket may still answer whose process is about to end: one that was killed with a large pool takes a tenth of a second.
+/// How long a socket may still answer whose process is about to end: one that was killed with a large pool
+/// takes a tenth of a second.
 const SOCKET_TIME: Duration = Duration::from_secs(2);
 const SOCKET_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that wait to be accepted.
@@ -191,7 +193,8 @@ impl Bound {
     }
 }
 
-/// Keeps the declaration as the array stands: what a spare or a group that leaves has changed by itself is kept, too.
+/// Keeps the declaration as the array stands: what a spare or a group that leaves has changed by itself is
+/// kept, too.
 async fn follow(served: &Served) {
     loop {
         tokio::time::sleep(FOLLOW_INTERVAL).await;
@@ -239,8 +242,8 @@ async fn try_missing_again(array: &mut Array, events: &EventSender) {
 pub struct ArrayOwner(Arc<Served>);
 
 impl ArrayOwner {
-    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes nothing. What changes is told as
-    /// what this one did.
+    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes
+    /// nothing. What changes is told as what this one did.
     pub async fn apply_again(
         &self,
         who: &str,
@@ -377,7 +380,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Who {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
         let name = match stream.io().peer_cred() {
             Ok(peer) => format!("user {} of this machine", peer.uid()),
-            Err(_) => "somebody on this machine".into(),
+            Err(_) => "a user of this machine".into(),
         };
         Who { name, peer: None }
     }

@@ -1,6 +1,6 @@
-//! Where the state of an array is kept: `array.state.toml` in its data directory, replaced as a whole, with a checksum; the ten
-//! forms before it are in `array.state.history`. Beside it lies the declaration that was applied last, to tell what a person
-//! changed in a file from what was changed by command.
+//! Where the state of an array is kept: `array.state.toml` in its data directory, replaced as a whole, with a
+//! checksum; the ten forms before it are in `array.state.history`. Beside it lies the declaration that was
+//! applied last, to tell what a person changed in a file from what was changed by command.
 
 use std::fs::{self, File};
 use std::io::Write;

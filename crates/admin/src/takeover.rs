@@ -1,5 +1,6 @@
-//! What is on a drive that is to be taken, before it is taken: file systems, partition tables, LVM, md, ZFS, Ceph and their like, as
-//! libblkid knows them. The array itself refuses every drive that is not blank; here the refusal gets the name of what was found.
+//! What is on a drive that is to be taken, before it is taken: file systems, partition tables, LVM, md, ZFS,
+//! Ceph and their like, as libblkid knows them. The array itself refuses every drive that is not blank; here
+//! the refusal gets the name of what was found.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -173,7 +174,8 @@ mod tests {
         let file = std::fs::File::create(&path).expect("a file");
         file.set_len(32 << 20).expect("sized");
         assert_eq!(checked(&path), Ok(()), "it is blank");
-        // The start of a swap area: version 1, its pages, and the signature at the end of the first page (mkswap(8)).
+        // The start of a swap area: version 1, its pages, and the signature at the end of the first page
+        // (mkswap(8)).
         let mut page = vec![0_u8; 4096];
         page[1024..1028].copy_from_slice(&1_u32.to_le_bytes());
         page[1028..1032].copy_from_slice(&8191_u32.to_le_bytes());

@@ -59,7 +59,8 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal. `Some` if it is to be told, with the number of those that were not told since the last event.
+    /// Counts a refusal. `Some` if it is to be told, with the number of those that were not told since the
+    /// last event.
     fn add(&mut self, peer: IpAddr, now: Instant) -> Option<u64> {
         if self.began.is_none_or(|began| now.duration_since(began) >= WINDOW) {
             self.began = Some(now);

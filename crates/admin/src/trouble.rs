@@ -183,7 +183,8 @@ fn of_refused(refused: &[Refusals], all: &mut Vec<Trouble>) {
         let text = format!("is refused again and again, {} times; the last: {}", r.logins, r.text);
         all.push(trouble(Severity::Warning, r.object.clone(), "refused", text, to_do));
     };
-    let to_do = "compare its CHAP name and secret (masu host set); if it is somebody else, see where from";
+    let to_do =
+        "compare its CHAP name and secret (masu host set); if it is another machine, find it by its address";
     hosts.iter().for_each(|host| tell(host, to_do));
     let to_do = "declare it if it is yours: masu host set NAME INITIATOR; otherwise see where it comes from";
     strangers.iter().take(STRANGERS_MAX).for_each(|stranger| tell(stranger, to_do));

@@ -14,7 +14,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The array's identity, on the label of every drive it owns; chosen at random, once, when it is not given.
+    /// The array's identity, on the label of every drive it owns; chosen at random, once, when it is not
+    /// given.
     #[serde(default, skip_serializing_if = "ArrayId::is_default")]
     pub id: ArrayId,
     /// The iSCSI name of the target.
@@ -29,7 +30,8 @@ pub struct Config {
     /// A drive that does not answer for so long is read around, where others have its data.
     #[serde(default = "drive_slow_ms", skip_serializing_if = "is_drive_slow_ms")]
     pub drive_slow_ms: u64,
-    /// A drive that does not answer for so long is dropped, where its group can do without it; operations on others fail.
+    /// A drive that does not answer for so long is dropped, where its group can do without it; operations on
+    /// others fail.
     #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
     pub drive_drop_ms: u64,
     /// Names of drives in no group: one that fits takes the place of a drive that fails.
@@ -119,8 +121,8 @@ impl Config {
         Patience { slow: Duration::from_millis(slow), drop: Duration::from_millis(drop) }
     }
 
-    /// This declaration with another laid over it: objects of the same name become the other's, what the other does not
-    /// name stays; target, controllers and portals are the other's.
+    /// This declaration with another laid over it: objects of the same name become the other's, what the
+    /// other does not name stays; target, controllers and portals are the other's.
     pub fn overlaid_with(self, mut other: Config) -> Config {
         other.images.iter_mut().for_each(|image| image.keep_format(self.image(&image.name)));
         // Who is declared without a policy keeps the one that it was given.
@@ -168,7 +170,8 @@ impl Config {
         self.policies.iter().find(|p| p.name == name)
     }
 
-    /// All that can be promised something, volumes and images: which of the two it is, in a word, its name, and the policy that is declared for it.
+    /// All that can be promised something, volumes and images: which of the two it is, in a word, its name,
+    /// and the policy that is declared for it.
     pub fn promised(&self) -> impl Iterator<Item = (&'static str, &String, Option<&String>)> {
         let volumes = self.volumes.iter().map(|v| ("volume", &v.name, v.policy.as_ref()));
         volumes.chain(self.images.iter().map(|i| ("image", &i.name, i.policy.as_ref())))

@@ -20,7 +20,8 @@ pub const FRAME_BYTES: u64 = 4096;
 pub const READ_AHEAD_PERCENT: u8 = 25;
 /// What is read ahead of one sequential reader.
 pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
-/// From this size on a read or write passes by the cache: 256 KiB are several stripe units or milliseconds of a drive's transfer.
+/// From this size on a read or write passes by the cache: 256 KiB are several stripe units or milliseconds of
+/// a drive's transfer.
 pub const DIRECT_BYTES_DEFAULT: u64 = 256 << 10;
 
 /// The cache of a controller.
@@ -33,11 +34,13 @@ pub struct CacheSettings {
     /// What is read ahead of one sequential reader at most; 0: nothing.
     #[serde(default = "read_ahead", rename = "read_ahead", deserialize_with = "size::bytes")]
     pub read_ahead_bytes: u64,
-    /// Reads and writes of this size and more pass by the memory: drives are good at them, and they would displace what is read again. A larger one
-    /// lets writes of many hosts wait for the drives together, sorted, instead of each at the drives by itself.
+    /// Reads and writes of this size and more pass by the memory: drives are good at them, and they would
+    /// displace what is read again. A larger one lets writes of many hosts wait for the drives together,
+    /// sorted, instead of each at the drives by itself.
     #[serde(default = "direct", rename = "direct", deserialize_with = "size::bytes")]
     pub direct_bytes: u64,
-    /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on. Their content is lost.
+    /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on.
+    /// Their content is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ssds: Vec<String>,
     /// Parts of the memory that belong to some volumes. What is not claimed by a minimum is shared.

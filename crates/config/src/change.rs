@@ -3,8 +3,8 @@
 use crate::{Config, ConfigError, ImageConfig};
 
 impl Config {
-    /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and without data that
-    /// nobody has moved away yet.
+    /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and
+    /// without data that nobody has moved away yet.
     ///
     /// # Errors
     /// Which object stands in the way.

@@ -220,8 +220,8 @@ const STRIPE_UNIT_BYTES_MIN: u32 = 8 << 10;
 /// Pages of this size should lose little to whole rows.
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// The stripe unit of a group for which nobody chose one: the largest from 64 KiB down to 8 KiB with which pages of 1 MiB that
-/// take whole rows waste at most a tenth; where none does, the one that wastes least.
+/// The stripe unit of a group for which nobody chose one: the largest from 64 KiB down to 8 KiB with which
+/// pages of 1 MiB that take whole rows waste at most a tenth; where none does, the one that wastes least.
 pub fn stripe_unit_bytes_default(level: Level, width: usize) -> u32 {
     let parities = match level {
         Level::Raid0 | Level::Raid1 | Level::Raid10 => return STRIPE_UNIT_BYTES_MAX,

@@ -9,9 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::names::normalised;
 
-/// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255 no peer takes.
+/// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255
+/// no peer takes.
 pub const SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
-/// Hosts address LUs single-level (SAM-5 4.7.3): peripheral device addressing below 256, flat space addressing above.
+/// Hosts address LUs single-level (SAM-5 4.7.3): peripheral device addressing below 256, flat space
+/// addressing above.
 pub const LUN_MAX: u16 = (1 << 14) - 1;
 
 /// A listening address; it belongs to one controller and is a portal group of its own (tag = controller + 1).

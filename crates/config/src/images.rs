@@ -25,8 +25,8 @@ pub struct ImageConfig {
     /// The service that it is promised among the images of its controller; as of a volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// What kind of file it is. None: it is found out when the image is declared, or opened for the first time, and fixed from then on: what a guest
-    /// writes to its disk never makes another one of it.
+    /// What kind of file it is. None: it is found out when the image is declared, or opened for the first
+    /// time, and fixed from then on: what a guest writes to its disk never makes another one of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<FileFormat>,
     /// Directories in which its parents may lie, beside its own.

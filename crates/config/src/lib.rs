@@ -1,7 +1,8 @@
-//! The declaration of an array, `array.toml`: types, checks, and the one reader that knows places. No engine is here: the
-//! array converts what it takes to its engines' terms.
+//! The declaration of an array, `array.toml`: types, checks, and the one reader that knows places. No
+//! engine is here: the array converts what it takes to its engines' terms.
 //!
-//! Each object is one struct: what a person writes, what the API changes, what the array is started with and what it keeps.
+//! Each object is one struct: what a person writes, what the API changes, what the array is started with and
+//! what it keeps.
 //!
 //! ```toml
 //! target = "iqn.2026-11.net.example:masu"

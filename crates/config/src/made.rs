@@ -1,5 +1,5 @@
-//! What the array has made so far. It is kept beside the declaration and declared by nobody: what is named here is only ever
-//! opened, and made again never.
+//! What the array has made so far. It is kept beside the declaration and declared by nobody: what is named
+//! here is only ever opened, and made again never.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,17 @@ use world::DriveSpec;
 
 use crate::{Config, GroupConfig, GroupId};
 
-/// What was made, by the names of the declaration: the table `[made]` of the state. No declaration that a person writes has it. Keys of
-/// other versions are passed over: the number of the state's format says which version can read it.
+/// What was made, by the names of the declaration: the table `[made]` of the state. No declaration that a
+/// person writes has it. Keys of other versions are passed over: the number of the state's format says which
+/// version can read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Made {
     /// Drives that were opened once: the file of one is not made again when it is missing.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub drives: BTreeSet<String>,
-    /// Pools. A journal is not named: the volumes of its pool say which one has acknowledged writes of theirs, and none is made in its place.
+    /// Pools. A journal is not named: the volumes of its pool say which one has acknowledged writes of
+    /// theirs, and none is made in its place.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub pools: BTreeSet<String>,
     /// Volumes.
@@ -25,13 +27,15 @@ pub struct Made {
     /// Drives whose content may be overwritten, until they are made.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub overwrite: BTreeSet<String>,
-    /// Volumes that are to be deleted, or were being made when the process ended, with their pools: a start deletes what is left.
+    /// Volumes that are to be deleted, or were being made when the process ended, with their pools: a start
+    /// deletes what is left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub discarded: BTreeMap<String, String>,
     /// What the block devices are that drives were opened on, whatever their names are now.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, String>,
-    /// Drives in whose place another device is, and how that is told: they are not opened. It is seen anew in every life, and not kept.
+    /// Drives in whose place another device is, and how that is told: they are not opened. It is seen anew in
+    /// every life, and not kept.
     #[serde(skip)]
     pub displaced: BTreeMap<String, String>,
     /// Groups, from the moment before the first label is written.
@@ -46,7 +50,8 @@ pub struct MadeGroup {
     /// The identity on its labels; not known of one that an older masu made, until it is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<GroupId>,
-    /// Whether it was made whole. Until then no host has written to it, and creation goes on where it was interrupted.
+    /// Whether it was made whole. Until then no host has written to it, and creation goes on where it was
+    /// interrupted.
     #[serde(default = "yes")]
     pub ready: bool,
 }
@@ -56,7 +61,8 @@ fn yes() -> bool {
 }
 
 impl Made {
-    /// All of a declaration that an older masu kept: it did not say what was made, and made everything at once.
+    /// All of a declaration that an older masu kept: it did not say what was made, and made everything at
+    /// once.
     pub fn all_of(config: &Config) -> Made {
         let mut made = Made::default();
         made.finish(config, &BTreeMap::new());
@@ -68,8 +74,9 @@ impl Made {
         self.groups.get(name).is_some_and(|group| group.ready)
     }
 
-    /// Notes that everything in the declaration was made, and forgets what is in it no more. `ids` are those of the groups that are open.
-    /// What lies in memory is never noted: it ends with the process, and every start makes it.
+    /// Notes that everything in the declaration was made, and forgets what is in it no more. `ids` are those
+    /// of the groups that are open. What lies in memory is never noted: it ends with the process, and every
+    /// start makes it.
     pub fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>) {
         let ssds = config.cache.iter().flat_map(|c| &c.ssds);
         let used = config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);

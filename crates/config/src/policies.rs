@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::check::{check_names, refuse};
 use crate::{Config, ConfigError, size};
 
-/// The smallest and the largest unit that requests are counted in: a sector, and what hosts ask for at most at a time.
+/// The smallest and the largest unit that requests are counted in: a sector, and what hosts ask for at most
+/// at a time.
 const UNIT_BYTES: std::ops::RangeInclusive<u64> = 512..=(1 << 20);
 /// What a pool may have below its scheduler: as much as all sessions of a large array keep out.
 const DEPTH: std::ops::RangeInclusive<u32> = 1..=1024;
-/// What work in the background gets in any case: 10 MiB/s in units of 8 KiB, with which a drive of 600 GB is rebuilt in 16 hours.
+/// What work in the background gets in any case: 10 MiB/s in units of 8 KiB, with which a drive of 600 GB is
+/// rebuilt in 16 hours.
 const BACKGROUND_MINIMUM_IOPS: u64 = 1280;
 
 /// What holds for all policies.

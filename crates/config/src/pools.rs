@@ -36,10 +36,12 @@ pub struct PoolConfig {
     /// Used share at which a warning is raised.
     #[serde(default = "soft_threshold")]
     pub soft_threshold_percent: u8,
-    /// Used share at which space is about to run out. In a file 0, or nothing, is 95, or the soft threshold where that is higher.
+    /// Used share at which space is about to run out. In a file 0, or nothing, is 95, or the soft threshold
+    /// where that is higher.
     #[serde(default)]
     pub critical_threshold_percent: u8,
-    /// A group in no pool, on which writes are durable before they are in place; none: the write cache is volatile.
+    /// A group in no pool, on which writes are durable before they are in place; none: the write cache is
+    /// volatile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
     /// The controller that owns it and every LU on it.
@@ -75,7 +77,8 @@ pub struct VolumeConfig {
     /// Logical block length that hosts see: 512 or 4096.
     #[serde(default = "block", rename = "block")]
     pub block_bytes: u32,
-    /// Physical block length that hosts are told, so that they align: 512 or 4096, no less than the logical one.
+    /// Physical block length that hosts are told, so that they align: 512 or 4096, no less than the logical
+    /// one.
     #[serde(default = "physical_block", rename = "physical_block")]
     pub physical_block_bytes: u32,
     /// What becomes of its writes; says nothing where there is no cache.
@@ -84,7 +87,8 @@ pub struct VolumeConfig {
     /// The partition of the cache that it is in; none: the one of all that are in no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// The service that it is promised; none: its part of what is left. One that is not declared is said in the status, and promises nothing.
+    /// The service that it is promised; none: its part of what is left. One that is not declared is said in
+    /// the status, and promises nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// Hosts may read it only.

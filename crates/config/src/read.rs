@@ -105,7 +105,8 @@ impl Config {
     }
 }
 
-/// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is gone.
+/// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is
+/// gone.
 pub fn place_in(path: &Path, place: &str) -> String {
     let line = std::fs::read_to_string(path).ok().and_then(|text| line_of(&text, place));
     line.map_or(path.display().to_string(), |line| format!("{}:{line}", path.display()))
@@ -156,7 +157,8 @@ fn without_made(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has the name g0.
+/// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has
+/// the name g0.
 fn line_of(text: &str, place: &str) -> Option<usize> {
     let (kind, rest) = place.split_once(' ').unwrap_or((place, ""));
     let kind = kind.trim_end_matches(':');

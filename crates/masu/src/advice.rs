@@ -9,7 +9,8 @@ use crate::Cli;
 /// Sources in which every `masu` begins a command.
 const ADVISERS: [&str; 3] = ["admin/src/trouble.rs", "admin/src/answers.rs", "admin/src/change.rs"];
 
-/// The error in the command at the beginning of `text`; `None` also if it does not begin with a command, unless it `must`.
+/// The error in the command at the beginning of `text`; `None` also if it does not begin with a command,
+/// unless it `must`.
 fn fault(root: &Command, text: &str, must: bool) -> Option<String> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || " -_{}.".contains(c))).unwrap_or(text.len());
     let mut words = text[..end].split_whitespace().skip(1).peekable();

@@ -18,30 +18,32 @@ use crate::table;
 
 /// Verify storage: measure, compare with published values, write a report
 ///
-/// Runs on a temporary array of its own, or with --target on other storage. Promises of masu decide the exit status: 0 all
-/// judged promises are held, 1 one is not held, 3 none is refuted but some are undecided or in doubt, 2 the run could not be
-/// done. A published statement that is not reproduced is a result, not a failure.
+/// Runs on a temporary array of its own, or with --target on other storage. Promises of masu decide the exit
+/// status: 0 all judged promises are held, 1 one is not held, 3 none is refuted but some are undecided or in
+/// doubt, 2 the run could not be done. A published statement that is not reproduced is a result, not a
+/// failure.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The verification
     #[arg(value_parser = names(), default_value = ALL)]
     which: String,
-    /// Another target, as iscsi://host:port/target/lun; vaai accepts a second LU, sanboot requires one per server
+    /// Another target, as iscsi://host:port/target/lun; vaai accepts a second LU, sanboot requires one per
+    /// server
     #[arg(long = "target")]
     targets: Vec<String>,
     /// Confirm that the LUs of --target are overwritten
     #[arg(long)]
     destroy_data: bool,
-    /// Amount of data, as a share of the published experiment (0.02 is 2 GiB of 100; for a real diskstress 0.01 is 80 MB of 8 GB,
-    /// for a real fileserver 0.01 is 1.3 GB of a server's 128)
+    /// Amount of data, as a share of the published experiment (0.02 is 2 GiB of 100; for a real diskstress
+    /// 0.01 is 80 MB of 8 GB, for a real fileserver 0.01 is 1.3 GB of a server's 128)
     #[arg(long)]
     scale: Option<f64>,
-    /// Repeats of each vaai measurement (10 decide every claim in most runs, the contended power-on last); rounds of a real
-    /// fileserver (8)
+    /// Repeats of each vaai measurement (10 decide every claim in most runs, the contended power-on last);
+    /// rounds of a real fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// Quick form: vaai for two and a half minutes; sanboot with fewer numbers of servers, once each; qos with shorter phases;
-    /// fileserver for two minutes; diskstress with fewer repeats
+    /// Quick form: vaai for two and a half minutes; sanboot with fewer numbers of servers, once each; qos
+    /// with shorter phases; fileserver for two minutes; diskstress with fewer repeats
     #[arg(long)]
     quick: bool,
     /// Sensitivity analysis of sanboot: repeat it with other values of unpublished inputs
@@ -53,7 +55,8 @@ pub(crate) struct Verify {
     /// Folder or drive that a real diskstress measures (by default the output folder)
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Guest of a real diskstress, built by `make diskstress` (target/judges/diskstress); adds this run to `all`
+    /// Guest of a real diskstress, built by `make diskstress` (target/judges/diskstress); adds this run to
+    /// `all`
     #[arg(long)]
     guest: Option<PathBuf>,
     /// Disk formats of a real fileserver, each dynamic and fixed
@@ -172,8 +175,8 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     }
 }
 
-/// Runs one after the other, because all of them measure, then writes the page over their records. A verification that cannot
-/// run does not stop the others.
+/// Runs one after the other, because all of them measure, then writes the page over their records. A
+/// verification that cannot run does not stop the others.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
     let mut failed = Vec::new();

@@ -1,4 +1,5 @@
-//! Policies as an operator meets them: made, attached, changed while a host writes, kept over a sudden end, refused with a reason.
+//! Policies as an operator meets them: made, attached, changed while a host writes, kept over a sudden end,
+//! refused with a reason.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of a process run processes")]
 

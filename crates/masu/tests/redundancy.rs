@@ -1,5 +1,5 @@
-//! Drives fail, are replaced and examined, groups and pools come and go, as an operator meets it: real processes, real files,
-//! QEMU's initiator as the host.
+//! Drives fail, are replaced and examined, groups and pools come and go, as an operator meets it: real
+//! processes, real files, QEMU's initiator as the host.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of a process run processes")]
 

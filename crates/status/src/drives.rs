@@ -89,7 +89,8 @@ pub struct Member {
     /// Operations that were given up because the drive did not answer in time, since it was opened.
     #[serde(default)]
     pub silences: u64,
-    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, in microseconds; none where there were few.
+    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, in microseconds; none
+    /// where there were few.
     #[serde(default)]
     pub p99_us: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! The status of an array: one struct per object, which controllers fill, the API serves as JSON and commands print.
+//! The status of an array: one struct per object, which controllers fill, the API serves as JSON and commands
+//! print.
 
 mod caching;
 mod drives;
@@ -65,7 +66,8 @@ pub struct Status {
     pub missing: Vec<Missing>,
     /// Long work that runs now.
     pub jobs: Vec<Job>,
-    /// The last events since the start, oldest first: what `masu status` shows. `GET /v1/events` has those that are kept.
+    /// The last events since the start, oldest first: what `masu status` shows. `GET /v1/events` has those
+    /// that are kept.
     pub events: Vec<String>,
     /// What is wrong, the worst first.
     #[serde(default)]

@@ -70,7 +70,7 @@ pub(super) fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &st
 pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
     let place = ControlError::at(format!("pool {name:?}"));
     let pool = controller.state().pools.get(name).cloned();
-    let pool = pool.ok_or_else(|| place(&"there is no such pool here"))?;
+    let pool = pool.ok_or_else(|| place(&"no such pool on this controller"))?;
     let this = controller.clone();
     let begun = controller.jobs.begin((JobKind::Rebalance, name), 0, async move |job| {
         let pace = pace(&this, &pool, job, FOREGROUND_SHARE_PERCENT_DEFAULT);
@@ -87,7 +87,7 @@ pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<S
 pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("volume {volume:?}"));
     let lu = controller.state().lus.get(volume).cloned();
-    let lu = lu.ok_or_else(|| place()(&"there is no such volume here"))?;
+    let lu = lu.ok_or_else(|| place()(&"no such volume on this controller"))?;
     let on_pool =
         lu.disk().below().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
     let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
@@ -102,12 +102,10 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
             None => Ok(None),
         };
         match pool.reclaim_behind(&name, settle, pace).await {
-            Ok(r) => {
-                Ok(format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes))
-            }
-            Err(e) => Err(format!("volume {name}: nothing more is given back: {e}")),
+            Ok(r) => Ok(format!("volume {name}: {} of {} bytes released", r.released_bytes, r.scanned_bytes)),
+            Err(e) => Err(format!("volume {name}: release of zeros ended: {e}")),
         }
     });
-    let what = if begun { "is searched for zeros" } else { "is searched for zeros already" };
+    let what = if begun { "search for zeros has begun" } else { "search for zeros is running already" };
     Ok(vec![format!("volume {volume}: {what}")])
 }

@@ -16,8 +16,8 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 const DRIVE: &str = "192MiB";
 pub(crate) const VOLUME_LEN: u64 = 48 << 20;
 
-/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1). With a cache, smaller than the volumes, the first
-/// pool has a journal on two drives of its own.
+/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1). With a cache,
+/// smaller than the volumes, the first pool has a journal on two drives of its own.
 fn declaration(port: u16, cached: bool) -> String {
     let mut text = format!("target = \"{TARGET}\"\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n");
     if cached {
@@ -43,8 +43,8 @@ fn declaration(port: u16, cached: bool) -> String {
     text + "[[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = { 0 = \"vpa\", 1 = \"vpb\" }\n"
 }
 
-/// A port below those that the system gives to clients (32768 and up): while nobody listens, a client at its own port would
-/// connect to itself.
+/// A port below those that the system gives to clients (32768 and up): while nobody listens, a client at its
+/// own port would connect to itself.
 fn free_port() -> io::Result<u16> {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
@@ -83,7 +83,8 @@ impl Array {
         }
         let mut process = command.spawn()?;
         let begun = Instant::now();
-        // Both, whichever is there first. (A port alone tells nothing: the kernel closes those of a killed process late.)
+        // Both, whichever is there first. (A port alone tells nothing: the kernel closes those of a killed
+        // process late.)
         let serves = || {
             UnixStream::connect(self.data().join("api.sock")).is_ok()
                 && TcpStream::connect(("127.0.0.1", self.port)).is_ok()

@@ -1,5 +1,5 @@
-//! kill -9 under load, again and again: what was acknowledged and flushed is there after the restart, everything else is old or
-//! new, sector by sector.
+//! kill -9 under load, again and again: what was acknowledged and flushed is there after the restart,
+//! everything else is old or new, sector by sector.
 //!
 //! ```text
 //! cargo run --release --package masu --example kill -- --rounds 50 [--masu target/release/masu] [--seed 1]
@@ -116,7 +116,8 @@ impl Judge {
         Ok(())
     }
 
-    /// A drive's file is removed, the group goes on, another drive takes its place and is filled; all under load.
+    /// A drive's file is removed, the group goes on, another drive takes its place and is filled; all under
+    /// load.
     async fn replace(&mut self) -> Result<()> {
         for (group, drive) in [("ga", "a1"), ("gb", "b0")] {
             let load = self.begin_load().await?;

@@ -1,7 +1,7 @@
 //! What a volume must and may hold, sector by sector.
 //!
-//! A sector is what the last flush made durable, or anything written later. A flush makes durable what was acknowledged before
-//! it was sent.
+//! A sector is what the last flush made durable, or anything written later. A flush makes durable what was
+//! acknowledged before it was sent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,7 +63,8 @@ impl Shadow {
         for write in writes {
             for sector in write.sectors {
                 let Some(later) = self.later.get_mut(&sector) else { continue };
-                // The order of writes to one sector is that in which they were sent: one is in flight at a time.
+                // The order of writes to one sector is that in which they were sent: one is in flight at a
+                // time.
                 let Some(at) = later.iter().position(|stamp| *stamp == write.stamp) else { continue };
                 later.drain(..=at);
                 self.durable[sector as usize] = write.stamp;
@@ -94,7 +95,8 @@ impl Shadow {
         }
     }
 
-    /// Compares what was read after a crash, and takes it as what is durable from now on. What is wrong, in words.
+    /// Compares what was read after a crash, and takes it as what is durable from now on. What is wrong, in
+    /// words.
     pub(crate) fn settle(&mut self, first: u64, bytes: &[u8], wrong: &mut Vec<String>) {
         let mut expected = [0; SECTOR_LEN];
         for (sector, found) in (first..).zip(bytes.chunks_exact(SECTOR_LEN)) {

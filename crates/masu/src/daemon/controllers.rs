@@ -75,7 +75,8 @@ fn start(
     all: Vec<ControllerHandle>,
     end: TellsEnd,
 ) -> Result<JoinHandle<Result<(), RunError>>> {
-    // Secrets (CHAP challenges, copy tokens) come from the world's random streams: the seed must not be guessed.
+    // Secrets (CHAP challenges, copy tokens) come from the world's random streams: the seed must not be
+    // guessed.
     let seed = u64::from_le_bytes(random()?);
     let options = world_real::Options { cpu, seed, ..world_real::Options::default() };
     Ok(world_real::start(&format!("controller-{index}"), options, move |world| async move {

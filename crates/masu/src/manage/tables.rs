@@ -220,7 +220,8 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
 fn sums(pool: &Pool, s: &Status) -> String {
     let own = || s.volumes.iter().filter(|v| v.pool == pool.name);
     let exclusive: u64 = own().map(|v| v.exclusive_bytes).sum();
-    // Shared pages are in several volumes and on the drives once: what the pool uses beyond the exclusive ones.
+    // Shared pages are in several volumes and on the drives once: what the pool uses beyond the exclusive
+    // ones.
     let shared = pool.used_bytes.saturating_sub(exclusive);
     format!(
         "pool {}: {} exclusive + {} shared (counted once) = {} used of {}",
