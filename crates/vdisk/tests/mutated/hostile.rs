@@ -349,7 +349,7 @@ fn parents_are_regular_files_beneath_the_directory_of_the_image() {
         };
         check("images/over.vhd", "parents_in").await;
         check("images/piped.vhd", "not a regular file").await;
-        check("images/linked.vhd", "leads out").await;
+        check("images/linked.vhd", "leaves the directory").await;
         check("images/own.vhd", "already in the chain").await;
         check("images/pipe", "not a regular file").await;
         let over = path("images/over.vhd");
