@@ -182,7 +182,7 @@ bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB
 .PHONY: bench-layers
 bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, scheduling, placement, modelled drives
 	@$(STEP) "layers, build" cargo build --release --locked --quiet -p pool --example open_ten_tb
-	@$(STEP) "layers, build" cargo bench --locked --quiet --no-run -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab \
+	@$(STEP) "layers, build" cargo bench --locked --quiet --no-run -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab_tools -p verify_sanboot \
 	  --bench speed --bench sequential --bench placement --bench frames --bench journal --bench decisions --bench images \
 	  --bench promises --bench streams --bench drives --bench san
 	@mkdir -p target/bench
@@ -197,8 +197,8 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "a cached read, without and with policies" $(BENCH) array --bench promises
 	@$(STEP) "64 sequential readers, in virtual time" $(BENCH) array --bench streams
 	@$(STEP) "placement, in virtual time" $(BENCH) pool --bench placement
-	@$(STEP) "modelled drives beside measured ones" $(BENCH) lab --bench drives
-	@$(STEP) "eight servers on 28 drives, in virtual time" $(BENCH) lab --bench san
+	@$(STEP) "modelled drives beside measured ones" $(BENCH) lab_tools --bench drives
+	@$(STEP) "eight servers on 28 drives, in virtual time" $(BENCH) verify_sanboot --bench san
 
 .PHONY: soak
 soak: setup build release ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges on the release binary

@@ -1,7 +1,7 @@
 //! Files of other programs that say a load: Iometer's and fio's. What is understood of any is within its
 //! limits.
 //!
-//! The files of the two readers are taken as they are: all of `lab` would bring the array, a runtime and SMB,
+//! The files of the two readers are taken as they are: all of `lab_tools` would bring the array, a runtime and SMB,
 //! minutes of building.
 #![no_main]
 #![expect(dead_code, reason = "nothing is run")]
@@ -12,7 +12,7 @@ extern crate self as lab_core;
 #[path = "../../crates/lab_core/src/quantity.rs"]
 pub(crate) mod quantity;
 
-#[path = "../../crates/lab/src/load"]
+#[path = "../../crates/lab_tools/src/load"]
 mod load {
     pub(crate) mod access;
     pub(crate) mod fio;

@@ -12,7 +12,6 @@ mod scopes;
 mod source;
 mod tracked;
 mod unused;
-mod verifications;
 mod words;
 
 use std::path::Path;
@@ -37,9 +36,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     for package in &packages {
         let imports = imports::of_package(root, package, &sources);
         circles::check(&package.name, &imports, &mut findings);
-        if package.name == verifications::LABORATORY {
-            verifications::check(&imports, &mut findings);
-        }
     }
     for (place, fault) in dependencies::faults(&dependencies::graph(root)?.crates) {
         findings.push(Finding::error(&place, 0, fault));

@@ -8,15 +8,18 @@ use lab_core::claim::Claims;
 use lab_core::record::{RunRecord, World};
 use lab_core::verification::{self, Request, Verification};
 
-use crate::diskstress::Diskstress;
-use crate::fileserver::Fileserver;
-use crate::fileserver::real::Format;
-use crate::qos::Qos;
-use crate::run::Run;
-use crate::sanboot::Sanboot;
-use crate::sanboot::results::Layout;
-use crate::vaai::Vaai;
-use crate::{diskstress, fileserver, qos, sanboot, vaai};
+use verify_diskstress::Diskstress;
+use verify_fileserver::Fileserver;
+use verify_fileserver::real::Format;
+use verify_qos::Qos;
+use verify_run::Run;
+use verify_sanboot::Sanboot;
+use verify_sanboot::results::Layout;
+use verify_vaai::Vaai;
+use {
+    verify_diskstress as diskstress, verify_fileserver as fileserver, verify_qos as qos,
+    verify_sanboot as sanboot, verify_vaai as vaai,
+};
 
 /// The options of the command line for single verifications; each takes its own.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use lab::compare::{Compared, Comparison, Verdict};
+use lab_tools::compare::{Compared, Comparison, Verdict};
 use serde_json::json;
 
 use crate::table;

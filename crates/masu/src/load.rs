@@ -14,13 +14,13 @@ pub(crate) struct Load {
     #[command(subcommand)]
     kind: Option<Kind>,
     #[command(flatten)]
-    blocks: Option<lab::cli::Load>,
+    blocks: Option<lab_tools::cli::Load>,
 }
 
 #[derive(Subcommand)]
 enum Kind {
-    Files(lab::files::cli::Files),
-    Fileserver(lab::fileserver::load::cli::FileServer),
+    Files(lab_tools::files::cli::Files),
+    Fileserver(verify_fileserver::load::cli::FileServer),
     /// Concurrent sequential I/O on files, one thread per file, bypassing the page cache
     #[command(disable_help_flag = true)]
     Diskstress {
@@ -32,12 +32,12 @@ enum Kind {
 
 pub(crate) fn run(load: &Load) -> Result<ExitCode> {
     match &load.kind {
-        Some(Kind::Files(files)) => lab::files::cli::run(files)?,
-        Some(Kind::Fileserver(load)) => lab::fileserver::load::cli::run(load)?,
+        Some(Kind::Files(files)) => lab_tools::files::cli::run(files)?,
+        Some(Kind::Fileserver(load)) => verify_fileserver::load::cli::run(load)?,
         Some(Kind::Diskstress { words }) => {
             return Ok(diskstress::main_with("masu load diskstress", words));
         }
-        None => lab::cli::run_load(load.blocks.as_ref().context("missing target; see --help")?)?,
+        None => lab_tools::cli::run_load(load.blocks.as_ref().context("missing target; see --help")?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

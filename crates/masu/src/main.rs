@@ -49,7 +49,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Verify(verify::Verify),
-    Run(lab::run::cli::Run),
+    Run(verify_run::cli::Run),
     Serve(daemon::Serve),
     Check(check::Check),
     Compare(compare::Compare),
@@ -62,7 +62,7 @@ enum Command {
     #[command(subcommand)]
     Vdisk(vdisk::Vdisk),
     Load(Box<load::Load>),
-    Agent(lab::fileserver::load::cli::AgentArgs),
+    Agent(verify_fileserver::load::cli::AgentArgs),
 }
 
 /// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),
-        Command::Run(run) => lab::run::cli::run(&run, option_env!("MASU_COMMIT")).map(ExitCode::from),
+        Command::Run(run) => verify_run::cli::run(&run, option_env!("MASU_COMMIT")).map(ExitCode::from),
         Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
         Command::Check(check) => check::run(&check),
         Command::Compare(compare) => compare::run(&compare),
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         Command::Manage(manage) => manage::run(&manage),
         Command::Vdisk(vdisk) => vdisk::run(&vdisk),
         Command::Load(load) => load::run(&load),
-        Command::Agent(agent) => lab::fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
+        Command::Agent(agent) => verify_fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from outer to inner cause.

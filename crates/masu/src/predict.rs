@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lab::predict::{Forecast, Refusal, Validation, WhatIf, unknown};
-use lab::sanboot::POINTS;
-use lab::sanboot::exchange::changes;
-use lab::sanboot::ramp::{predicted_changed, ramp};
-use lab::sanboot::results::{Layout, Pattern, Results};
+use lab_tools::predict::{Forecast, Refusal, Validation, WhatIf, unknown};
 use serde_json::json;
+use verify_sanboot::POINTS;
+use verify_sanboot::exchange::changes;
+use verify_sanboot::ramp::{predicted_changed, ramp};
+use verify_sanboot::results::{Layout, Pattern, Results};
 
 use crate::table;
 
@@ -155,7 +155,7 @@ fn print_forecast(forecast: &Forecast) {
 }
 
 fn print_validation(validation: &Validation) {
-    let point = |p: &lab::predict::Checked| {
+    let point = |p: &lab_tools::predict::Checked| {
         let within = if p.is_within() { "in the interval" } else { "outside the interval" };
         format!("{} servers {:+.1} % ({within})", p.servers, 100.0 * p.error())
     };

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use admin::{Client, Status};
 use anyhow::{Context, Result};
 use clap::Args;
-use lab::samplers::array::{Traffic, cache, controller, pool, port, traffic};
-use lab::samplers::{Counter, Host, HostPlan, Plan, Samplers, Series, Window};
 use lab_core::quantity::parse_time;
+use lab_tools::samplers::array::{Traffic, cache, controller, pool, port, traffic};
+use lab_tools::samplers::{Counter, Host, HostPlan, Plan, Samplers, Series, Window};
 
 use crate::manage::{Where, client};
 use crate::table;

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use lab::fileserver::real::Format;
-use lab::sanboot::results::Layout;
 use lab::verify::{self, Asked, VERIFICATIONS};
 use lab_core::index;
 use lab_core::record::{RunRecord, World};
 use lab_core::verdict::Tally;
 use lab_core::verification::Request;
+use verify_fileserver::real::Format;
+use verify_sanboot::results::Layout;
 
 use crate::table;
 

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -32,7 +32,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("diskstress", &[]),
     ("lab_core", &[]),
     (
-        "lab",
+        "lab_tools",
         &[
             "world",
             "world_real",
@@ -47,14 +47,34 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "scsi",
             "iscsi",
             "array",
-            "diskstress",
             "lab_core",
         ],
     ),
+    // And every verification, as the binary may.
+    ("lab", &["lab_core"]),
     ("admin", &["world", "config", "status", "array"]),
     ("masu", ALL),
     ("sim", &["world", "world_model", "block", "raid", "pool", "stack", "scsi", "iscsi", "array"]),
     ("xtask", &[]),
+];
+
+/// The crates under `crates/verify_*`: a new one needs no row of its own.
+const VERIFICATIONS: &str = "verify_";
+
+/// What a verification may know: the tools, and what it drives and measures; never another verification.
+const VERIFICATION: &[&str] = &[
+    "world",
+    "world_real",
+    "world_model",
+    "block",
+    "qos",
+    "vdisk",
+    "scsi",
+    "iscsi",
+    "array",
+    "diskstress",
+    "lab_core",
+    "lab_tools",
 ];
 
 const ALL: &[&str] = &[
@@ -78,6 +98,7 @@ const ALL: &[&str] = &[
     "array",
     "diskstress",
     "lab_core",
+    "lab_tools",
     "lab",
     "admin",
 ];
@@ -100,7 +121,7 @@ const EDGE: [&str; 10] = [
 ];
 
 /// The edge.
-const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab", "masu", "sim", "xtask"];
+const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim", "xtask"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
 const TEXT: [(&str, &str); 3] = [("config", "serde"), ("config", "toml"), ("status", "serde")];
@@ -111,14 +132,17 @@ const SYSTEM: [(&str, &[&str]); 4] = [
     ("io-uring", &["world_real"]),
     ("libc", &["world_real"]),
     ("fuser", &["attach"]),
-    ("rustix", &["world_real", "attach", "diskstress", "lab", "admin", "masu", "xtask"]),
+    (
+        "rustix",
+        &["world_real", "attach", "diskstress", "lab_tools", "verify_fileserver", "admin", "masu", "xtask"],
+    ),
 ];
 
 /// Checks the dependencies of all packages.
 pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
     for package in packages {
         let place = format!("package {}", package.name);
-        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == package.name) else {
+        let Some(allowed) = allowed(&package.name) else {
             let text = "missing in the layer table of ARCHITECTURE.md and xtask";
             findings.push(Finding::error(&place, 0, text));
             continue;
@@ -132,14 +156,23 @@ pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
     }
 }
 
+/// The crates of the workspace that a package may know; none: the package is not in the table.
+fn allowed(package: &str) -> Option<&'static [&'static str]> {
+    let row = LAYERS.iter().find(|(name, _)| *name == package).map(|(_, allowed)| *allowed);
+    row.or_else(|| package.starts_with(VERIFICATIONS).then_some(VERIFICATION))
+}
+
 /// Why `package` may not use `dependency`.
-fn fault(package: &str, allowed: &[&str], dependency: &str, for_tests: bool) -> Option<String> {
-    if LAYERS.iter().any(|(name, _)| *name == dependency) {
-        let fine = allowed.contains(&dependency) || (for_tests && FOR_TESTS.contains(&dependency));
+fn fault(package: &str, known: &[&str], dependency: &str, for_tests: bool) -> Option<String> {
+    if allowed(dependency).is_some() {
+        let verification = dependency.starts_with(VERIFICATIONS) && ["lab", "masu"].contains(&package);
+        let fine =
+            verification || known.contains(&dependency) || (for_tests && FOR_TESTS.contains(&dependency));
         return (!fine).then(|| format!("depends on {dependency}, which the layer table does not allow"));
     }
     let is_text = TEXT.contains(&(package, dependency));
-    if !for_tests && EDGE.contains(&dependency) && !AT_THE_EDGE.contains(&package) && !is_text {
+    let at_the_edge = AT_THE_EDGE.contains(&package) || package.starts_with(VERIFICATIONS);
+    if !for_tests && EDGE.contains(&dependency) && !at_the_edge && !is_text {
         return Some(format!("depends on {dependency}, which only {} may do", AT_THE_EDGE.join(", ")));
     }
     let (_, users) = SYSTEM.iter().find(|(name, _)| *name == dependency)?;
@@ -153,9 +186,8 @@ mod tests {
 
     #[test]
     fn edges_that_the_table_does_not_have_are_found() {
-        let allowed = |name: &str| LAYERS.iter().find(|(n, _)| *n == name).expect("a layer").1;
         let check = |package: &str, dependency: &str, for_tests: bool| {
-            fault(package, allowed(package), dependency, for_tests)
+            fault(package, allowed(package).expect("a layer"), dependency, for_tests)
         };
         assert_eq!(check("raid", "block", false), None);
         assert_eq!(check("raid", "world_model", true), None);
@@ -171,5 +203,11 @@ mod tests {
         assert!(check("status", "toml", false).is_some());
         assert!(check("config", "raid", false).is_some());
         assert!(check("array", "serde", false).is_some());
+        assert_eq!(check("lab", "verify_vaai", false), None);
+        assert_eq!(check("verify_vaai", "lab_tools", false), None);
+        assert_eq!(check("verify_vaai", "serde", false), None);
+        assert!(check("verify_vaai", "verify_qos", false).is_some());
+        assert!(check("lab_tools", "verify_qos", false).is_some());
+        assert!(check("array", "verify_qos", false).is_some());
     }
 }

@@ -7,8 +7,8 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::Result;
 use attach::Detached;
-use lab::attached::{Attached, Disk};
-use lab::lu::Lu;
+use lab_tools::attached::{Attached, Disk};
+use lab_tools::lu::Lu;
 use vdisk::Access;
 use world::World;
 

@@ -1,0 +1,200 @@
+//! What a load runs against: a LU behind a session, a file or a device.
+
+use std::cell::Cell;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+use array::LocalSession;
+use block::Pieces;
+use iscsi::initiator::{Options, Session, Url};
+use scsi::{Lun, Request, Status};
+use world::{Buf, Data, Drive, DriveSpec, World};
+
+use super::access::Op;
+use crate::hosts::Disk;
+use crate::testbed;
+
+/// Where it is.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum Place {
+    /// A LU, and how to log in.
+    Lu { lun: Lun, login: Box<Options> },
+    /// A file or a device.
+    Drive(DriveSpec),
+}
+
+impl Place {
+    /// A target as given by the user: `iscsi://host:port/target/lun`, or the path of an existing file or
+    /// device.
+    pub fn find(text: &str) -> Result<Place> {
+        if text.starts_with("iscsi:") {
+            let url = Url::parse(text)?;
+            let login = Box::new(crate::hosts::login_of(&url)?);
+            return Ok(Place::Lu { lun: Lun(url.lun), login });
+        }
+        let path = PathBuf::from(text);
+        Ok(Place::Drive(if is_device(&path)? {
+            DriveSpec::Device { path }
+        } else {
+            DriveSpec::File { path, create_len_bytes: None }
+        }))
+    }
+
+    /// How the worker of this number logs in: an initiator port of its own for each.
+    pub fn login(&self, number: usize, depth: u16) -> Option<(Options, Lun)> {
+        let Place::Lu { lun, login } = self else { return None };
+        let number = (number as u32 + 1).to_be_bytes();
+        let isid = [0x80, 1, number[2], number[3], 0, 0];
+        Some((Options { isid, depth_max: depth, ..(**login).clone() }, *lun))
+    }
+}
+
+fn is_device(path: &Path) -> Result<bool> {
+    let facts = std::fs::metadata(path)
+        .with_context(|| format!("{}: not an iscsi:// URL, file or device", path.display()))?;
+    let kind = facts.file_type();
+    ensure!(kind.is_file() || kind.is_block_device(), "{}: not a file or device", path.display());
+    Ok(kind.is_block_device())
+}
+
+/// It, opened by one worker.
+#[derive(Clone)]
+pub enum Target {
+    /// Reached over iSCSI.
+    Lu(Disk, Rc<Session>),
+    /// A LU of an array in the same world.
+    Local(Rc<LocalLu>),
+    /// A file or a device.
+    Drive(Drive),
+}
+
+/// A session with an array in the same world, for one worker.
+pub struct LocalLu {
+    session: LocalSession,
+    lun: Lun,
+    /// Tags of one nexus differ.
+    next_tag: Cell<u64>,
+}
+
+/// A command that ends with a unit attention is sent again, as disk drivers do; an array has no more to say
+/// at once.
+const TRIES_MAX: usize = 8;
+
+impl LocalLu {
+    /// Executes a command. `None`: it was refused.
+    async fn execute(&self, request: impl Fn(u64) -> Request) -> Option<Pieces> {
+        for _ in 0..TRIES_MAX {
+            let tag = self.next_tag.replace(self.next_tag.get() + 1);
+            let response = self.session.execute(self.lun, request(tag)).await;
+            if response.status == Status::Good {
+                return Some(response.data_in);
+            }
+            // SPC-5 4.4: the sense key of both formats.
+            let key = match response.sense[..] {
+                [0x72 | 0x73, key, ..] | [0x70 | 0x71, _, key, ..] => key & 0xf,
+                _ => 0,
+            };
+            if key != UNIT_ATTENTION {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+const UNIT_ATTENTION: u8 = 0x6;
+
+/// What it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Its capacity.
+    pub len_bytes: u64,
+    /// Its logical block.
+    pub block_bytes: u64,
+    /// The longest I/O.
+    pub transfer_bytes_max: u64,
+}
+
+impl Target {
+    /// A LU of an array in the same world, behind a session of one worker's own.
+    pub fn local(session: LocalSession, lun: Lun, len_bytes: u64) -> (Target, Facts) {
+        let facts = Facts { len_bytes, block_bytes: 512, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+        (Target::Local(Rc::new(LocalLu { session, lun, next_tag: Cell::new(1) })), facts)
+    }
+
+    /// Opens it for the worker of this number.
+    pub async fn open(world: &World, place: &Place, number: usize, depth: u16) -> Result<(Target, Facts)> {
+        if let Place::Drive(spec) = place {
+            let drive = world.open_drive(spec).await?;
+            let (len_bytes, block_bytes) = (drive.info().len_bytes, drive.info().block_bytes.into());
+            let facts = Facts { len_bytes, block_bytes, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+            return Ok((Target::Drive(drive), facts));
+        }
+        let (login, lun) = place.login(number, depth).expect("it is a LU");
+        let session = Session::login(world, &login).await?;
+        let disk = Disk::open(world.clone(), session.clone(), lun).await?;
+        let caps = disk.capabilities().await?;
+        let most = match caps.transfer_bytes_max {
+            0 => world::BUF_LEN_MAX as u64,
+            most => most,
+        };
+        let facts = Facts {
+            len_bytes: caps.len_bytes,
+            block_bytes: caps.block_bytes.into(),
+            transfer_bytes_max: most,
+        };
+        Ok((Target::Lu(disk, Rc::new(session)), facts))
+    }
+
+    /// Ends the session, if there is one.
+    pub fn close(&self) {
+        if let Target::Lu(_, session) = self {
+            session.close();
+        }
+    }
+
+    /// Reads. The outer error: the target is lost; the inner: it did not do it.
+    pub async fn read(&self, op: Op) -> Result<Option<Pieces>> {
+        match self {
+            Target::Lu(disk, _) => good(disk.read(op.at, op.len).await),
+            Target::Local(lu) => Ok(lu.execute(|tag| testbed::read(op.at, op.len, tag)).await),
+            Target::Drive(drive) => {
+                let filled = drive.read(op.at, Buf::new(op.len as usize)).await;
+                Ok(served(filled.result)?.map(|()| filled.buf.freeze().into()))
+            }
+        }
+    }
+
+    /// Writes. `None`: it was refused.
+    pub async fn write(&self, op: Op, data: Data) -> Result<Option<()>> {
+        match self {
+            Target::Lu(disk, _) => good(disk.write(op.at, data.into()).await),
+            Target::Local(lu) => {
+                let request = |tag| testbed::write(op.at, data.clone().into(), tag);
+                Ok(lu.execute(request).await.map(drop))
+            }
+            Target::Drive(drive) => served(drive.write(op.at, data).await),
+        }
+    }
+}
+
+/// Commands that end with sense are counted as failed; a session that breaks ends the load.
+fn good<T>(result: Result<T, crate::hosts::DiskError>) -> Result<Option<T>> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.sense().is_some() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A medium error is counted as failed; a drive that is gone, or has no room, ends the load.
+fn served(result: Result<(), world::DriveError>) -> Result<Option<()>> {
+    match result {
+        Ok(()) => Ok(Some(())),
+        Err(world::DriveError::Medium { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

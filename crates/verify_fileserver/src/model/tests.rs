@@ -1,0 +1,130 @@
+//! One server or two for some seconds: the same seed gives the same counters, the formats differ where they
+//! must, and the report has what it must.
+
+use super::Ran;
+use super::bed::{Bed, Shape, set};
+use super::course::{ArrayWindow, Course, RampStep, Which};
+use super::disk::Format;
+use super::play::{self, Set, Use, Watcher};
+use crate::beyond;
+use crate::claims::measures;
+use crate::figures::figures;
+use crate::report::published_figures;
+use crate::scenario::Fileserver;
+use lab_core::interrupt::Stop;
+use lab_core::record::World;
+use lab_core::report::Value;
+use lab_core::scenario::ScenarioFile;
+
+fn small() -> Fileserver {
+    let (mut small, _) = Fileserver::load(None).expect("built in");
+    small = small.quick();
+    (small.published.servers, small.published.trees, small.published.dummy_trees) = (1, 16, 0);
+    small.published.disk.0 = 64 << 30;
+    small.array.cache.0 = 64 << 20;
+    small.run.seconds = 8;
+    let seconds = std::time::Duration::from_secs;
+    (small.run.from.0, small.run.server_every.0, small.run.array_every.0) =
+        (seconds(2), seconds(1), seconds(2));
+    small
+}
+
+/// Nobody waits for it.
+fn run(scenario: &Fileserver, shape: Shape, (which, what): (Which, Use), stop: &Stop) -> Course {
+    let (plan, layout) = set(scenario, 1).expect("a set");
+    let used = if which.format == Format::Fixed { 0 } else { layout.used_bytes() };
+    let bed = Bed::make(scenario, shape, used, 1).expect("a bed");
+    let watcher = Watcher { stop, tell: &|_, _| {} };
+    play::run(scenario, (&bed, &Set { plan, layout }), (which, &scenario.run), what, &watcher).expect("a run")
+}
+
+fn course(which: Which) -> Course {
+    let scenario = small();
+    let what = Use::published(&scenario, 1, which.os_cache, 1);
+    run(&scenario, Shape::published(which.format, 1), (which, what), &Stop::default())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_counters_to_the_byte() {
+    let text = || serde_json::to_string(&course(Which::VHDX)).expect("text");
+    let first = text();
+    assert_eq!(first, text());
+}
+
+#[test]
+fn all_formats_serve_the_clients_and_small_blocks_grow_more_often() {
+    let [dynamic, fixed, vhdx] = [Which::DYNAMIC, Which::FIXED, Which::VHDX].map(course);
+    for course in [&dynamic, &fixed, &vhdx] {
+        assert_eq!((course.hosts.len(), course.arrays.len()), (8, 4));
+        let mb = course.of_servers(|w| w.tool_mb_per_s);
+        assert!(mb.iter().all(|mb| (5.0..125.0).contains(mb)), "{mb:?}");
+        // The array reads no less than the clients get.
+        let read = course.of_lus(|w| w.read_mb_per_s).iter().sum::<f64>();
+        assert!(read > 0.5 * mb.iter().sum::<f64>(), "{read}");
+        let busy = |w: &ArrayWindow| w.controller_percent[0] > 0.0 && w.controller_percent[1] == 0.0;
+        assert!(course.arrays.iter().all(busy));
+        // One server: the host has 32 GiB, and it 2.
+        assert_eq!(course.hosts[0].available_mb, 30.0 * 1024.0 * 1024.0 * 1024.0 / 1e6);
+    }
+    // In so few seconds a VHDX may not need a second one of its blocks, which are 16 times as large.
+    assert!(dynamic.grown_blocks[0] > 5 * vhdx.grown_blocks[0]);
+    assert_eq!((fixed.grown_blocks[0], fixed.commands.besides, fixed.commands.crooked), (0, 0, 0));
+    // Blocks of 32 MiB need less to be written of them than those of 2 MiB, and nothing of them lies off 4
+    // KiB.
+    assert!(vhdx.commands.besides * 5 < dynamic.commands.besides, "{:?}", vhdx.commands);
+    // Of a VHD's blocks, which are 512 bytes further from one to the next, every eighth happens to lie on
+    // them.
+    assert!(vhdx.commands.crooked == 0 && dynamic.commands.crooked * 4 > dynamic.commands.payload * 3);
+}
+
+#[test]
+fn servers_are_on_their_hosts_and_lus_at_their_controllers() {
+    let scenario = small();
+    let what = Use { per_host: 1, ..Use::published(&scenario, 2, false, 1) };
+    let shape = Shape { owners: 2, ..Shape::published(Format::Fixed, 2) };
+    let spread = run(&scenario, shape, (Which::FIXED, what), &Stop::default());
+    assert_eq!(spread.files.len(), 2);
+    for window in &spread.arrays {
+        let [first, second] = window.controller_percent[..] else { panic!("two controllers") };
+        assert!(first > 0.0 && second > 0.0 && first < 3.0 * second && second < 3.0 * first, "{window:?}");
+        assert!(window.lus.iter().all(|lu| lu.read_iops > 0.0));
+    }
+    // Each host works as one with one server does.
+    let alone = course(Which::FIXED);
+    let [both, one] = [&spread, &alone].map(|c| c.of_host(|w| w.logical_percent).iter().sum::<f64>());
+    assert!((0.5..2.0).contains(&(both / one)), "{both} and {one}");
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_its_whole_windows() {
+    let (scenario, stop) = (small(), Stop::default());
+    stop.ask();
+    let what = Use::published(&scenario, 1, false, 1);
+    let course = run(&scenario, Shape::published(Format::Fixed, 1), (Which::FIXED, what), &stop);
+    assert_eq!((course.hosts.len(), course.arrays.len()), (2, 1));
+}
+
+#[test]
+fn each_published_figure_has_a_panel() {
+    let scenario = small();
+    let courses: Vec<Course> = [Which::DYNAMIC, Which::FIXED, Which::CACHED, Which::VHDX].map(course).into();
+    let four = courses[1].clone();
+    let ramp = vec![RampStep { owners: 1, servers: 1, course: four }];
+    let ran = Ran { courses, ramp, growths: vec![], stopped: false };
+    let measured = [measures(&scenario, &ran), beyond::measures(&ran)].concat();
+    let judged = scenario.claims.judge(World::Model, &measured, false);
+    let figures = [figures(&scenario, &ran), beyond::figures(&scenario, &ran)].concat();
+    let rows = published_figures().rows;
+    assert_eq!(rows.len(), 23);
+    let panels = |id: &str| figures.iter().find(|f| f.id == id).map(|f| f.panels.len().max(1));
+    for figure in ["array", "response", "servers", "cache_array", "cache_response", "cache_servers"] {
+        let wanted = rows.iter().filter(|row| matches!(&row[2], Value::Text(id) if id == figure)).count();
+        assert_eq!(panels(figure), Some(wanted), "{figure}");
+    }
+    assert_eq!((panels("throughput"), panels("host")), (Some(1), Some(3)));
+    // And every claim names a figure that is there.
+    let measured = judged.iter().filter(|claim| claim.estimate.is_some());
+    assert!(measured.clone().count() > 30);
+    assert!(measured.into_iter().all(|claim| claim.figure.as_deref().and_then(panels).is_some()));
+    assert!(figures.iter().all(|f| f.series.iter().all(|s| !s.points.is_empty())));
+}

@@ -1,0 +1,406 @@
+//! `fileserver.toml`: what is run, on which hardware. A file that does not fit is refused with one line that
+//! names the place.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::Deserialize;
+use world_model::{FibreChannel, Link};
+
+use lab_core::checks::Checks;
+use lab_core::claim::Claims;
+use lab_core::quantity::{Size, Time};
+use lab_core::scenario::ScenarioFile;
+
+/// `fileserver.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fileserver {
+    pub name: String,
+    pub(super) question: String,
+    pub(super) published: Published,
+    pub(super) run: Run,
+    quick: Run,
+    pub(super) array: Array,
+    pub(super) port: Port,
+    pub(super) controller: Controller,
+    pub(super) host: Host,
+    pub(super) server: Server,
+    pub(super) client: Client,
+    pub(super) bottleneck: Bottleneck,
+    pub(super) ramp: Ramp,
+    quick_ramp: QuickRamp,
+    pub(super) growth: Growth,
+    quick_growth: QuickGrowth,
+    pub(super) real: Real,
+    /// What is claimed.
+    #[serde(rename = "claim")]
+    pub(super) claims: Claims,
+}
+
+/// The published experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Published {
+    pub(super) servers: u32,
+    pub(super) clients: u32,
+    pub(super) workers: u32,
+    pub(super) read_percent: u32,
+    pub(super) trees: u32,
+    pub(super) dummy_trees: u32,
+    pub(super) disk: Size,
+    pub(super) fixed_mb_per_s: f64,
+    pub(super) dynamic_mb_per_s: f64,
+}
+
+/// What is counted, and when.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Run {
+    pub(super) seconds: u32,
+    pub(super) from: Time,
+    pub(super) server_every: Time,
+    pub(super) array_every: Time,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Array {
+    pub(super) controllers: usize,
+    pub(super) cache: Size,
+    pub(super) drive: String,
+    pub(super) drives_per_group: u32,
+    pub(super) stripe_unit: Size,
+    pub(super) page: Size,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Port {
+    pub(super) fibre_channel_gbit: u32,
+}
+
+/// Controller time per command.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Controller {
+    pub(super) cores: u32,
+    pub(super) command: Time,
+    pub(super) per_kib: Time,
+}
+
+/// The machine that the servers are on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Host {
+    pub(super) cores: u32,
+    pub(super) memory: Size,
+    pub(super) io: Time,
+    pub(super) dynamic_io: Time,
+    pub(super) vhdx_io: Time,
+    pub(super) lookup: Time,
+}
+
+/// A file server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    pub(super) cores: u32,
+    pub(super) memory: Size,
+    pub(super) cache: Size,
+    pub(super) request: Time,
+    pub(super) per_kib: Time,
+    pub(super) transfer: Size,
+    pub(super) entry_bytes: u32,
+    pub(super) log_writes: u32,
+    pub(super) lazy_every: Time,
+    pub(super) lazy_depth: u32,
+    pub(super) fresh_percent: u32,
+    pub(super) again_percent: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Client {
+    pub(super) gbit: u32,
+    pub(super) folder: Time,
+    pub(super) file: Time,
+    pub(super) per_kib: Time,
+}
+
+/// Above these something holds the servers up.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bottleneck {
+    pub(super) response: Time,
+    pub(super) queue_per_spindle: f64,
+    pub(super) utilisation_percent: f64,
+    pub(super) cost_percent: f64,
+}
+
+/// More and more servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ramp {
+    pub(super) servers: Vec<u32>,
+    pub(super) spread_servers: Vec<u32>,
+    pub(super) per_host: u32,
+    seconds: u32,
+    from: Time,
+    every: Time,
+}
+
+impl Ramp {
+    /// What is counted of a step, and when.
+    pub(super) fn run(&self) -> Run {
+        Run { seconds: self.seconds, from: self.from, server_every: self.every, array_every: self.every }
+    }
+}
+
+/// What of it is different in the quick form.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickRamp {
+    servers: Vec<u32>,
+    spread_servers: Vec<u32>,
+    seconds: u32,
+    from: Time,
+    every: Time,
+}
+
+/// Growth during the run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Growth {
+    pub(super) seconds: u32,
+    pub(super) expand_at: Time,
+    pub(super) free: Size,
+    pub(super) read_percent: u32,
+}
+
+/// What of it is different in the quick form.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickGrowth {
+    seconds: u32,
+    expand_at: Time,
+    free: Size,
+}
+
+/// On this machine.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Real {
+    pub(super) scale: f64,
+    pub(super) scale_quick: f64,
+    pub(super) repeats: usize,
+    pub(super) repeats_quick: usize,
+    pub(super) cache: Size,
+}
+
+/// What a cache can be.
+const CACHE: RangeInclusive<Size> = Size(16 << 20)..=Size(64 << 30);
+/// Between two samples.
+const EVERY_MIN: Time = Time(Duration::from_millis(100));
+const DAY_SECONDS: u32 = 86_400;
+
+impl ScenarioFile for Fileserver {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../scenarios/fileserver.toml"), "scenarios/fileserver.toml");
+    const MEASURES: &'static [&'static str] = &[
+        "array.reads.iops",
+        "array.reads.mb",
+        "array.writes.iops",
+        "array.writes.mb",
+        "array.writes.smaller",
+        "cache.read",
+        "cache.throughput",
+        "controller",
+        "controller.first",
+        "controller.second",
+        "drives",
+        "full.after",
+        "full.reads",
+        "full.warned",
+        "growth.refused",
+        "growth.stalls",
+        "headroom",
+        "hits",
+        "order.array",
+        "order.network",
+        "order.top",
+        "pending",
+        "quarter.bytes",
+        "quarter.ios",
+        "queued",
+        "queued.most",
+        "ramp.busy",
+        "ramp.end",
+        "ramp.law",
+        "ramp.spread",
+        "same.memory",
+        "same.processors",
+        "same.queue",
+        "same.read",
+        "same.write",
+        "throughput.below",
+        "throughput.dynamic",
+        "throughput.fixed",
+        "throughput.less",
+        "throughput.whole",
+        "vhdx.besides",
+        "vhdx.cost",
+        "vhdx.fewer",
+        "vhdx.straight",
+        "vhdx.throughput",
+        "writes.more",
+        "writes.smaller",
+    ];
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        let p = &self.published;
+        c.range("published.servers", p.servers, 1..=16);
+        c.range("published.clients", p.clients, 1..=8);
+        c.range("published.workers", p.workers, 1..=64);
+        c.range("published.read_percent", p.read_percent, 0..=100);
+        c.range("published.trees", p.trees, 1..=1000);
+        c.range("published.dummy_trees", p.dummy_trees, 0..=1000);
+        c.range("growth.read_percent", self.growth.read_percent, 0..=99);
+        c.range("server.fresh_percent", self.server.fresh_percent, 0..=100);
+        c.range("server.again_percent", self.server.again_percent, 0..=100);
+        self.check_runs(c);
+        self.check_hardware(c);
+    }
+}
+
+impl Fileserver {
+    /// The quick form.
+    pub(super) fn quick(self) -> Fileserver {
+        let q = self.quick_growth;
+        let growth = Growth { seconds: q.seconds, expand_at: q.expand_at, free: q.free, ..self.growth };
+        let QuickRamp { servers, spread_servers, seconds, from, every } = self.quick_ramp.clone();
+        let ramp = Ramp { servers, spread_servers, seconds, from, every, ..self.ramp };
+        Fileserver { run: self.quick, growth, ramp, ..self }
+    }
+
+    fn check_runs(&self, c: &mut Checks) {
+        for (key, run) in [("run", &self.run), ("quick", &self.quick)] {
+            let (server, array) = (run.server_every.0, run.array_every.0);
+            let whole = array.as_nanos().is_multiple_of(server.as_nanos().max(1));
+            c.range(&format!("{key}.seconds"), run.seconds, 1..=DAY_SECONDS);
+            c.range(&format!("{key}.server_every"), run.server_every, EVERY_MIN..=run.array_every);
+            c.must(&format!("{key}.array_every"), whole, "be whole intervals of server_every");
+            let counted = Duration::from_secs(run.seconds.into());
+            c.must(key, array.saturating_mul(2) <= counted, "count two windows of array_every or more");
+        }
+        let quick = &self.quick_ramp;
+        let lists = [&self.ramp.servers, &self.ramp.spread_servers, &quick.servers, &quick.spread_servers];
+        lists.into_iter().flatten().for_each(|servers| c.range("ramp.servers", *servers, 1..=64));
+        c.range("ramp.per_host", self.ramp.per_host, 1..=u32::MAX);
+        for (key, every, seconds) in
+            [("ramp", self.ramp.every, self.ramp.seconds), ("quick_ramp", quick.every, quick.seconds)]
+        {
+            c.range(&format!("{key}.seconds"), seconds, 1..=DAY_SECONDS);
+            let half = Time(Duration::from_secs(seconds.into()) / 2);
+            c.range(&format!("{key}.every"), every, EVERY_MIN..=half);
+        }
+        let real = &self.real;
+        c.share("real.scale", real.scale);
+        c.share("real.scale_quick", real.scale_quick);
+        c.range("real.repeats", real.repeats, 1..=1000);
+        c.range("real.repeats_quick", real.repeats_quick, 1..=1000);
+        c.range("real.cache", real.cache, CACHE);
+    }
+
+    fn check_hardware(&self, c: &mut Checks) {
+        let (a, s, h) = (&self.array, &self.server, &self.host);
+        c.range("array.controllers", a.controllers, 1..=8);
+        c.range("controller.cores", self.controller.cores, 1..=64);
+        c.range("array.drives_per_group", a.drives_per_group, 3..=32);
+        c.range("array.cache", a.cache, CACHE);
+        c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
+        c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);
+        c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=u64::MAX);
+        c.range("server.cores", s.cores, 1..=64);
+        c.range("host.cores", h.cores, 1..=64);
+        c.range("server.lazy_depth", s.lazy_depth, 1..=256);
+        c.must("server.lazy_every", s.lazy_every.0 >= Duration::from_millis(10), "be 10 ms or more");
+        c.range("server.entry_bytes", s.entry_bytes, 0..=4096);
+        c.range("server.log_writes", s.log_writes, 0..=64);
+        c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
+        let has_link = Link::ethernet(self.client.gbit, MTU_BYTES).is_ok();
+        c.must("client.gbit", has_link, "be 1, 10, 25, 40 or 100");
+        let most = self.ramp.per_host.max(self.published.servers);
+        let servers_memory = s.memory.0.saturating_mul(most.into());
+        c.must("host.memory", servers_memory <= h.memory.0, "be what its servers have, or more");
+        c.must("server.cache", s.cache <= s.memory, "be at most server.memory");
+        let (client, controller) = (&self.client, &self.controller);
+        for (key, cost) in [
+            ("host.io", h.io),
+            ("host.dynamic_io", h.dynamic_io),
+            ("host.vhdx_io", h.vhdx_io),
+            ("host.lookup", h.lookup),
+            ("server.request", s.request),
+            ("server.per_kib", s.per_kib),
+            ("client.folder", client.folder),
+            ("client.file", client.file),
+            ("client.per_kib", client.per_kib),
+            ("controller.command", controller.command),
+            ("controller.per_kib", controller.per_kib),
+        ] {
+            c.range(key, cost, Time(Duration::ZERO)..=Time(Duration::from_secs(1)));
+        }
+    }
+
+    fn speed(&self) -> Option<FibreChannel> {
+        match self.port.fibre_channel_gbit {
+            1 => Some(FibreChannel::Gfc1),
+            2 => Some(FibreChannel::Gfc2),
+            4 => Some(FibreChannel::Gfc4),
+            8 => Some(FibreChannel::Gfc8),
+            _ => None,
+        }
+    }
+
+    /// The link of the array's port.
+    pub(super) fn fabric(&self) -> Link {
+        Link::fibre_channel(self.speed().expect("checked when it was read"))
+    }
+
+    /// The segment of a server.
+    pub(super) fn network(&self) -> Link {
+        Link::ethernet(self.client.gbit, MTU_BYTES).expect("checked when it was read")
+    }
+}
+
+/// Ethernet (IEEE 802.3).
+const MTU_BYTES: u32 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_scenario_reads_and_wrong_ones_are_refused() {
+        let (built_in, _) = Fileserver::load(None).expect("built in");
+        assert_eq!(built_in.published.servers * built_in.published.clients, 8);
+        assert!(built_in.quick().run.seconds < 600);
+        for (from, to, said) in [
+            ("servers = 4", "servers = 0", "published"),
+            ("gbit = 1 ", "gbit = 2 ", "client.gbit"),
+            ("array_every = \"60s\"", "array_every = \"15s\"", "run"),
+            ("transfer = \"128KiB\"", "transfer = 1000", "server.transfer"),
+            ("clients = 2", "client = 2", "client"),
+            ("scale = 0.004", "scale = 1.5", "real.scale"),
+        ] {
+            assert!(Fileserver::BUILT_IN.0.contains(from), "{from}");
+            let text = Fileserver::BUILT_IN.0.replacen(from, to, 1);
+            let error = Fileserver::parse(&text, "my.toml").expect_err(to).to_string();
+            assert!(error.contains(said) && !error.contains('\n'), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What the published experiment does not have: other loads, other policies, a drive that dies, a thousand
+//! LUs. In the model world, with the array as the scheduler.
+
+use std::time::Duration;
+
+use ::qos::Policy;
+use anyhow::Result;
+use world::Rng;
+
+use super::bed::{self, Bed, Shape};
+use super::judge::{self, Capacity};
+use super::play::{self, Course, Load, Script, Step};
+use super::scenario::{Form, Qos};
+use lab_tools::load::Access;
+
+/// What was found, one number each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extras {
+    /// Latencies of the reserved LU, nanoseconds.
+    pub(super) neighbour: Option<Neighbour>,
+    /// Of several kinds of load with minimums: the worst window, as a share of the minimum.
+    pub(super) mixed: Option<f64>,
+    /// The same from a drive's death to the end of the phase.
+    pub(super) rebuild: Option<Rebuild>,
+    /// The same while policies change, and how often they did.
+    pub(super) changes: Option<(f64, usize)>,
+    /// A thousand LUs.
+    pub(super) thousand: Option<Thousand>,
+    /// For the figures.
+    pub(super) courses: Vec<Course>,
+}
+
+/// A reserved LU beside a neighbour that keeps 64 in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbour {
+    /// Its 99th percentile when it is alone and gets no more than its share.
+    pub(super) alone_p99_ns: u64,
+    /// The same with the neighbour.
+    pub(super) beside_p99_ns: u64,
+    /// What one I/O takes on an idle array.
+    pub(super) service_ns: u64,
+    /// I/Os per second that the neighbour had meanwhile.
+    pub(super) neighbour_iops: f64,
+}
+
+/// A drive died and its spare was filled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rebuild {
+    /// The worst window of VMs with a minimum, as a share of it.
+    pub(super) worst: f64,
+    /// All VMs together, before and after, bytes per second.
+    pub(super) before: f64,
+    pub(super) after: f64,
+    /// What the rebuild did to drives, bytes per second.
+    pub(super) rebuilt: f64,
+}
+
+/// A thousand LUs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Thousand {
+    /// Of those with a minimum: the worst window, with one I/O more, as a share of the minimum.
+    pub(super) worst: f64,
+    /// Of those without: the least and the most, as a share of their mean.
+    pub(super) spread: (f64, f64),
+    /// All together, I/Os per second.
+    pub(super) iops: f64,
+}
+
+const KIB: u64 = 1 << 10;
+/// Of the phases of these runs.
+const PHASE: Duration = Duration::from_secs(40);
+const FREE: Policy = Policy {
+    minimum_iops: 0,
+    maximum_iops: None,
+    bandwidth_bytes_per_s: None,
+    weight: ::qos::WEIGHT_DEFAULT,
+    burst_units: 0,
+};
+
+fn minimum(units: u64) -> Policy {
+    Policy { minimum_iops: units, ..FREE }
+}
+
+fn load(size: u64, read_percent: u32, random_percent: u32, outstanding: u16) -> Load {
+    Load { access: Access::new(size, read_percent, random_percent), outstanding }
+}
+
+fn script(id: &str, title: &str, loads: Vec<Load>, steps: Vec<Step>) -> Script {
+    Script { id: id.into(), title: title.into(), hosts: 1, loads, steps }
+}
+
+fn step(name: &str, policies: Vec<Policy>, time: Duration) -> Step {
+    Step { name: name.into(), policies, time, dies: None }
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Extra {
+    Neighbour,
+    Mixed,
+    Rebuild,
+    Changes,
+    Thousand,
+}
+
+/// What it found.
+pub(super) enum Found {
+    Neighbour(Neighbour),
+    Mixed(f64, Course),
+    Rebuild(Rebuild, Course),
+    Changes(f64, usize, Course),
+    Thousand(Thousand),
+}
+
+impl Extra {
+    pub(super) const ALL: [Extra; 5] =
+        [Extra::Neighbour, Extra::Mixed, Extra::Rebuild, Extra::Changes, Extra::Thousand];
+
+    /// How it is called while it runs.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Extra::Neighbour => "a noisy neighbour",
+            Extra::Mixed => "several sizes and depths",
+            Extra::Rebuild => "a drive dies",
+            Extra::Changes => "policies change under load",
+            Extra::Thousand => "a thousand LUs",
+        }
+    }
+
+    pub(super) fn run(self, stand: &Stand<'_>) -> Result<Found> {
+        match self {
+            Extra::Neighbour => stand.neighbour(),
+            Extra::Mixed => stand.mixed(),
+            Extra::Rebuild => stand.rebuild(),
+            Extra::Changes => stand.changes(),
+            Extra::Thousand => stand.thousand(),
+        }
+    }
+}
+
+impl Extras {
+    /// What one of them found.
+    pub(super) fn add(&mut self, found: Found) {
+        let course = match found {
+            Found::Neighbour(neighbour) => {
+                self.neighbour = Some(neighbour);
+                None
+            }
+            Found::Mixed(worst, course) => {
+                self.mixed = Some(worst);
+                Some(course)
+            }
+            Found::Rebuild(rebuild, course) => {
+                self.rebuild = Some(rebuild);
+                Some(course)
+            }
+            Found::Changes(worst, changes, course) => {
+                self.changes = Some((worst, changes));
+                Some(course)
+            }
+            Found::Thousand(thousand) => {
+                self.thousand = Some(thousand);
+                None
+            }
+        };
+        self.courses.extend(course);
+    }
+}
+
+/// What everything is played on.
+pub(super) struct Stand<'a> {
+    pub(super) qos: &'a Qos,
+    pub(super) bed: &'a Bed,
+    pub(super) capacity: &'a Capacity,
+    pub(super) seed: u64,
+}
+
+impl Stand<'_> {
+    /// A script on that bed.
+    pub(super) fn play(&self, bed: &Bed, script: &Script, form: Form) -> Result<Course> {
+        play::model(self.qos, bed, script, form, self.capacity, self.seed)
+    }
+
+    /// The worst window of all VMs with a minimum in all phases.
+    fn worst(&self, course: &Course) -> f64 {
+        let view = judge::view(self.qos, self.capacity, course);
+        let all = view.phases.iter().flat_map(|phase| &phase.vms).filter(|vm| vm.rates.minimum > 0.0);
+        all.map(|vm| vm.worst / vm.rates.minimum).fold(f64::INFINITY, f64::min)
+    }
+
+    /// A LU of one random read of 4 KiB at a time, promised 120 per second, and one that keeps 64 in flight.
+    fn neighbour(&self) -> Result<Found> {
+        let reserved = load(4 * KIB, 100, 100, 1);
+        let share = minimum(RESERVED_IOPS);
+        let run = |loads: Vec<Load>, policies: Vec<Policy>| {
+            let steps = vec![step("all", policies, PHASE)];
+            self.play(self.bed, &script("neighbour", "A noisy neighbour", loads, steps), Form::Array)
+        };
+        let idle = run(vec![reserved], vec![FREE])?;
+        let alone = run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
+        let beside = run(vec![reserved, load(4 * KIB, 100, 100, 64)], vec![share, FREE])?;
+        let neighbour = beside.done[1].iter().filter(|d| d.at_ns >= beside.phases[0].from_ns).count();
+        Ok(Found::Neighbour(Neighbour {
+            alone_p99_ns: latency(self.qos, &alone).1,
+            beside_p99_ns: latency(self.qos, &beside).1,
+            service_ns: latency(self.qos, &idle).0,
+            neighbour_iops: neighbour as f64 / PHASE.as_secs_f64(),
+        }))
+    }
+
+    /// Four kinds of load with minimums, and six without that want all they can get.
+    fn mixed(&self) -> Result<Found> {
+        let loads = vec![
+            load(4 * KIB, 100, 100, 2),
+            load(8 * KIB, 67, 100, 8),
+            load(64 * KIB, 0, 100, 4),
+            load(512 * KIB, 0, 100, 1),
+            load(4 * KIB, 100, 100, 16),
+            load(8 * KIB, 67, 100, 32),
+            load(64 * KIB, 0, 100, 8),
+            load(256 * KIB, 50, 100, 2),
+            load(4 * KIB, 0, 100, 4),
+            load(512 * KIB, 100, 100, 1),
+        ];
+        let mut policies = vec![minimum(60), minimum(150), minimum(500), minimum(1000)];
+        policies.resize(loads.len(), FREE);
+        let steps = vec![
+            step("nothing", vec![FREE; loads.len()], PHASE),
+            step("VM01-04 with minimums", policies, PHASE),
+        ];
+        let course =
+            self.play(self.bed, &script("mixed", "Several sizes and depths", loads, steps), Form::Array)?;
+        Ok(Found::Mixed(self.worst(&course), course))
+    }
+
+    /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array
+    /// can do; five VMs have minimums that the rest can give.
+    fn rebuild(&self) -> Result<Found> {
+        let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
+        let mut bed = bed::make(self.qos, shape, self.seed)?;
+        bed.config.qos.background_minimum_iops = self.capacity.all() as u64 / 2 / self.qos.published.unit.0;
+        let vms = self.qos.published.vms;
+        let policies: Vec<Policy> =
+            (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
+        let mut steps =
+            vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
+        steps[1].dies = Some(0);
+        let loads = vec![Load::published(self.qos); vms];
+        let course = self.play(
+            &bed,
+            &script("rebuild", "A drive dies, its spare is filled", loads, steps),
+            Form::Array,
+        )?;
+        let view = judge::view(self.qos, self.capacity, &course);
+        let (before, after) = (view.phases[0].sum, view.phases[1].sum);
+        let died_ns = course.phases[1].from_ns;
+        let mut looks = course.looks.iter().skip_while(|look| look.at_ns < died_ns);
+        let rebuilt = looks.next().zip(looks.last()).map_or(0.0, |(first, last)| {
+            let bytes = last.background_bytes - first.background_bytes;
+            bytes as f64 * 1e9 / (last.at_ns - first.at_ns) as f64
+        });
+        Ok(Found::Rebuild(Rebuild { worst: self.worst(&course), before, after, rebuilt }, course))
+    }
+
+    /// Minimums that fit, drawn anew every 15 s.
+    fn changes(&self) -> Result<Found> {
+        let mut rng = Rng::with_seed(self.seed);
+        let vms = self.qos.published.vms;
+        let steps = (0..CHANGES).map(|change| {
+            let mut policies = vec![FREE; vms];
+            // Three of them, of 4 to 16 MB/s: they fit at any depth.
+            for _ in 0..3 {
+                policies[rng.usize(..vms)] = minimum(rng.u64(500..2000));
+            }
+            step(&format!("{}", change + 1), policies, Duration::from_secs(15))
+        });
+        let steps: Vec<Step> = steps.collect();
+        let loads = vec![Load::published(self.qos); vms];
+        let course =
+            self.play(self.bed, &script("changes", "Policies change under load", loads, steps), Form::Array)?;
+        Ok(Found::Changes(self.worst(&course), CHANGES, course))
+    }
+
+    /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even
+    /// part.
+    fn thousand(&self) -> Result<Found> {
+        let shape = Shape { volumes: LUS, volume_bytes: 64 << 20, others_bytes: 0, has_spare: false };
+        let bed = bed::make(self.qos, shape, self.seed)?;
+        let policies = |lu: usize| if lu < LUS / 10 { minimum(LU_IOPS) } else { FREE };
+        let steps = vec![step("all", (0..LUS).map(policies).collect(), PHASE)];
+        let loads = vec![load(4 * KIB, 100, 100, 1); LUS];
+        let course = self.play(&bed, &script("thousand", "A thousand LUs", loads, steps), Form::Array)?;
+        let view = judge::view(self.qos, self.capacity, &course);
+        let (reserved, free) = view.phases[0].vms.split_at(LUS / 10);
+        let io_bytes_per_s = 4.0 * KIB as f64 / self.qos.run.window.0.as_secs_f64();
+        let worst = reserved
+            .iter()
+            .map(|vm| (vm.worst + io_bytes_per_s) / vm.rates.minimum)
+            .fold(f64::INFINITY, f64::min);
+        let mean = free.iter().map(|vm| vm.mean).sum::<f64>() / free.len() as f64;
+        let spread = free.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), vm| {
+            (low.min(vm.mean / mean), high.max(vm.mean / mean))
+        });
+        Ok(Found::Thousand(Thousand { worst, spread, iops: view.phases[0].sum / (4 * KIB) as f64 }))
+    }
+}
+
+/// One read takes about 6 ms: at 120 per second it works most of the time.
+const RESERVED_IOPS: u64 = 120;
+const CHANGES: usize = 12;
+const LUS: usize = 1000;
+/// Ten drives do about 2,000 random reads per second with many in flight.
+const LU_IOPS: u64 = 6;
+
+/// Mean and 99th percentile of the first VM, from when the change had settled on.
+fn latency(qos: &Qos, course: &Course) -> (u64, u64) {
+    let from = course.phases[0].from_ns + qos.run.settle.0.as_nanos() as u64;
+    let mut all: Vec<u64> = course.done[0].iter().filter(|d| d.at_ns > from).map(|d| d.took_ns).collect();
+    all.sort_unstable();
+    let mean = all.iter().sum::<u64>() / all.len().max(1) as u64;
+    (mean, all.get(all.len() * 99 / 100).copied().unwrap_or_default())
+}

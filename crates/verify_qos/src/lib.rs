@@ -1,0 +1,46 @@
+//! The verification `qos`: a service that is kept, for every virtual disk.
+//!
+//! ```text
+//!   run ──> stage (VMs, nodes, the array on modelled drives) ──> play: phases, one after the other ──> Course
+//!    └── scenario
+//!   Course ──> judge (windows, water-filling) ──> claims (measures), figures, findings ──> report
+//! ```
+
+#![forbid(unsafe_code)]
+// A command of an array in the model world is one future through all of its layers.
+#![recursion_limit = "256"]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
+)]
+
+mod bed;
+mod claims;
+mod extra;
+mod figures;
+mod judge;
+mod node;
+mod play;
+mod real;
+mod report;
+mod results;
+mod run;
+pub mod scenario;
+mod vm;
+
+use lab_core::record::World;
+
+/// The verification.
+pub struct Qos;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    pub world: World,
+}
+
+#[cfg(test)]
+mod tests;

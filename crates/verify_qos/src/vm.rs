@@ -1,0 +1,136 @@
+//! A virtual machine: it keeps its I/Os in flight and notes when each ended.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use anyhow::{Result, bail};
+use array::{LocalSession, Lun};
+use block::Pieces;
+use scsi::Status;
+use world::{Buf, Data, World};
+
+use super::node::Node;
+use lab_tools::hosts::Disk;
+use lab_tools::load::access::{Op, Walk};
+use lab_tools::testbed::{self, notice_attentions};
+
+/// How a VM comes to its disk.
+#[derive(Clone)]
+pub(super) enum Route {
+    /// A command that reaches the controller as a value.
+    Local(Rc<LocalSession>, Lun),
+    /// Over iSCSI.
+    Session(Disk),
+}
+
+impl Route {
+    /// Takes notice of what the LU has to say at first.
+    pub(super) async fn greet(&self) {
+        let Route::Local(session, lun) = self else { return };
+        notice_attentions(session, *lun).await;
+    }
+
+    async fn execute(&self, op: Op, zeros: &Data, tag: u64) -> Result<()> {
+        match self {
+            Route::Session(disk) if op.reads => disk.read(op.at, op.len).await.map(drop)?,
+            Route::Session(disk) => disk.write(op.at, zeros.slice(..op.len as usize).into()).await?,
+            Route::Local(session, lun) => {
+                let request = match op.reads {
+                    true => testbed::read(op.at, op.len, tag),
+                    false => testbed::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
+                };
+                let response = session.execute(*lun, request).await;
+                if response.status != Status::Good {
+                    bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An I/O that ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Done {
+    pub(super) at_ns: u64,
+    /// How long it took.
+    pub(super) took_ns: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) struct Vm {
+    pub(super) world: World,
+    pub(super) route: Route,
+    /// The scheduler of the node that it is on, and its number there.
+    pub(super) node: Option<(Rc<Node>, usize)>,
+    pub(super) walk: RefCell<Walk>,
+    pub(super) zeros: Data,
+    pub(super) log: RefCell<Vec<Done>>,
+    pub(super) stopped: Cell<bool>,
+    pub(super) running: Cell<u32>,
+    pub(super) failure: RefCell<Option<String>>,
+}
+
+impl Vm {
+    /// One that has not begun.
+    pub(super) fn new(world: &World, route: Route, walk: Walk, transfer_bytes_max: u64) -> Vm {
+        Vm {
+            world: world.clone(),
+            route,
+            node: None,
+            walk: RefCell::new(walk),
+            zeros: Buf::shared_zeros(transfer_bytes_max as usize).freeze(),
+            log: RefCell::default(),
+            stopped: Cell::new(false),
+            running: Cell::new(0),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// Begins with so many outstanding.
+    pub(super) fn start(self: &Rc<Vm>, outstanding: u16) {
+        for number in 0..u64::from(outstanding) {
+            let vm = self.clone();
+            vm.running.set(vm.running.get() + 1);
+            self.world.spawn(async move {
+                if let Err(error) = vm.go_on(number).await {
+                    vm.failure.borrow_mut().get_or_insert(error.to_string());
+                }
+                vm.running.set(vm.running.get() - 1);
+            });
+        }
+    }
+
+    /// What failed, if anything did.
+    pub(super) fn check(&self) -> Result<()> {
+        match &*self.failure.borrow() {
+            Some(failure) => bail!("{failure}"),
+            None => Ok(()),
+        }
+    }
+
+    async fn go_on(&self, number: u64) -> Result<()> {
+        // Tags of one nexus differ between its tasks; each has one command at a time.
+        let tag = number + 2;
+        while !self.stopped.get() {
+            let op = self.walk.borrow_mut().step();
+            let due = self.world.now();
+            match &self.node {
+                Some((node, vm)) => {
+                    let admitted = node.admit(*vm, op.len).await;
+                    let served = self.route.execute(op, &self.zeros, tag).await;
+                    node.done(admitted);
+                    served?;
+                }
+                None => self.route.execute(op, &self.zeros, tag).await?,
+            }
+            let now = self.world.now();
+            self.log.borrow_mut().push(Done {
+                at_ns: now.0,
+                took_ns: now.since(due).as_nanos() as u64,
+                bytes: op.len,
+            });
+        }
+        Ok(())
+    }
+}

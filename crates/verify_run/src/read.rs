@@ -1,0 +1,329 @@
+//! Reads a scenario: names resolved, files of loads read, everything checked before anything is made.
+
+use std::path::Path;
+use std::time::Duration;
+
+use array::config::Policy;
+use lab_core::quantity::Size;
+use lab_core::scenario::{ScenarioError, parse};
+
+use super::asked;
+use super::lines::{Table, Text};
+use super::loads;
+use super::names::{Names, expanded};
+use super::plan::{
+    ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, LoadPlan, PhasePlan, Plan, PoolPlan, VolumePlan,
+};
+use super::scenario::{ArrayTable, DriveTable, NewPolicy, PhaseTable, PolicyTable, VolumeTable, Written};
+
+/// Windows of a run at most.
+const WINDOWS_MAX: u128 = 100_000;
+/// Pages of pools.
+const PAGE_BYTES_DEFAULT: u64 = 1 << 20;
+const STRIPE_UNIT_BYTES_DEFAULT: u64 = 64 << 10;
+/// Arrays, drives, volumes of a scenario at most, each.
+const COUNT_MAX: usize = 1000;
+
+impl PolicyTable {
+    fn policy(&self) -> Result<Policy, String> {
+        let none = Policy::none();
+        let policy = Policy {
+            minimum_iops: self.minimum.unwrap_or(0),
+            maximum_iops: self.maximum,
+            bandwidth_bytes_per_s: self.bandwidth.map(|size| size.0),
+            weight: self.weight.unwrap_or(none.weight),
+            ..none
+        };
+        policy.check().map_err(|e| e.to_string())?;
+        Ok(policy)
+    }
+}
+
+/// Reads and checks a scenario; files of loads are looked for in `folder`.
+///
+/// # Errors
+///
+/// The first thing that is wrong, with its line.
+pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, ScenarioError> {
+    let written: Written = parse(text, path)?;
+    let at = Text { path, text };
+    check_times(&written, at)?;
+    let arrays = arrays(&written, at)?;
+    let (names, volumes) = volumes(&written, &arrays, at)?;
+    let hosts = hosts(&written, &names, &volumes, at)?;
+    let loads = loads::loads(&written, &names, folder, at)?;
+    let phases = phases(&written, &arrays, &names, &loads, at)?;
+    let places = asked::Places::new(&arrays, &loads, &phases);
+    let search = asked::search(&written, &places, at)?;
+    let (asked, claims) = asked::claims(&written, &places, search.is_some(), at)?;
+    let Written { name, question, run, .. } = written;
+    Ok(Plan { name, question, run, arrays, volumes, hosts, loads, phases, asked, claims, search })
+}
+
+fn check_times(written: &Written, at: Text<'_>) -> Result<(), ScenarioError> {
+    let run = &written.run;
+    let wrong = |key: &str, cause: &str| Err(at.wrong(&[("run", 0)], key, cause));
+    if run.window.0 < Duration::from_millis(10) {
+        return wrong("window", "invalid window: must be 10ms or more");
+    }
+    if !(1..=1000).contains(&run.repeats) {
+        return wrong("repeats", "invalid repeats: must be in 1 to 1000");
+    }
+    if run.figures.iter().any(|quantity| !quantity.has_windows()) {
+        return wrong("figures", "invalid figures: rebuild_time and largest_count cannot be drawn over time");
+    }
+    let mut windows = run.warm_up.0.as_nanos() / run.window.0.as_nanos();
+    for (n, phase) in written.phases.iter().enumerate() {
+        let least = run.settle.0 + 2 * run.window.0;
+        if phase.time.0 < least {
+            let cause = format!(
+                "invalid time of phase {:?}: must be {} s or more, settle and two windows",
+                phase.name,
+                least.as_secs_f64()
+            );
+            return Err(at.wrong(&[("phase", n)], "time", cause));
+        }
+        windows += phase.time.0.as_nanos() / run.window.0.as_nanos();
+    }
+    match windows > WINDOWS_MAX {
+        true => wrong("window", "invalid window: the run has more than 100000 of them"),
+        false => Ok(()),
+    }
+}
+
+fn inherited(
+    written: &Written,
+    table: &ArrayTable,
+    n: usize,
+    at: Text<'_>,
+) -> Result<ArrayTable, ScenarioError> {
+    let Some(like) = &table.like else { return Ok(table.clone()) };
+    let base = written.arrays[..n].iter().enumerate().find(|(_, other)| other.name == *like);
+    let Some((index, base)) = base else {
+        let cause = format!("unknown array {like:?}: an array can be like one that stands before it");
+        return Err(at.wrong(&[("array", n)], "like", cause));
+    };
+    let base = inherited(written, base, index, at)?;
+    let mut whole = table.clone();
+    whole.cache = table.cache.or(base.cache);
+    whole.spares = table.spares.clone().or(base.spares);
+    if table.drives.is_empty() {
+        whole.drives = base.drives;
+    }
+    if table.groups.is_empty() {
+        whole.groups = base.groups;
+    }
+    if table.pools.is_empty() {
+        whole.pools = base.pools;
+    }
+    Ok(whole)
+}
+
+fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, ScenarioError> {
+    let mut out: Vec<ArrayPlan> = Vec::new();
+    for (n, table) in written.arrays.iter().enumerate() {
+        let here = [("array", n)];
+        if out.iter().any(|other| other.name == table.name) {
+            return Err(at.wrong(&here, "name", format!("array {:?} is there twice", table.name)));
+        }
+        out.push(array(&inherited(written, table, n, at)?, &here, at)?);
+    }
+    Ok(out)
+}
+
+fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPlan, ScenarioError> {
+    let within = |name: &'static str, index: usize| [here, &[(name, index)]].concat();
+    let kinds: Vec<(&str, Option<usize>)> =
+        table.drives.iter().map(|drive| (drive.name.as_str(), drive.count)).collect();
+    let (names, all) = Names::expand(&kinds);
+    if all.is_empty() || all.len() > COUNT_MAX {
+        let cause = format!("array {:?} must have 1 to {COUNT_MAX} drives", table.name);
+        return Err(at.wrong(here, "drive", cause));
+    }
+    let mut drives = Vec::new();
+    for (n, drive) in table.drives.iter().enumerate() {
+        let kind = drive_kind(drive).map_err(|cause| at.wrong(&within("array.drive", n), "name", cause))?;
+        let of = expanded(&drive.name, drive.count).into_iter();
+        drives.extend(of.map(|name| DrivePlan { name, kind: kind.clone() }));
+    }
+    let named = |list: &[String]| -> Result<Vec<String>, String> {
+        Ok(names.resolve("drive", list)?.into_iter().map(|n| all[n].clone()).collect())
+    };
+    let mut groups = Vec::new();
+    for (n, group) in table.groups.iter().enumerate() {
+        let drives =
+            named(&group.drives).map_err(|cause| at.wrong(&within("array.group", n), "drives", cause))?;
+        let unit = group.stripe_unit.map_or(STRIPE_UNIT_BYTES_DEFAULT, |size| size.0);
+        let stripe_unit_bytes = u32::try_from(unit).map_err(|_| {
+            at.wrong(&within("array.group", n), "stripe_unit", "invalid stripe_unit: must be less than 4GiB")
+        })?;
+        groups.push(GroupPlan { name: group.name.clone(), level: group.level, drives, stripe_unit_bytes });
+    }
+    let group_names = Names::of(groups.iter().map(|group| group.name.as_str()));
+    let mut pools = Vec::new();
+    for (n, pool) in table.pools.iter().enumerate() {
+        group_names
+            .resolve("group", &pool.groups)
+            .map_err(|cause| at.wrong(&within("array.pool", n), "groups", cause))?;
+        let page_bytes = pool.page.map_or(PAGE_BYTES_DEFAULT, |size| size.0);
+        pools.push(PoolPlan { name: pool.name.clone(), groups: pool.groups.clone(), page_bytes });
+    }
+    let spares = named(table.spares.as_deref().unwrap_or_default())
+        .map_err(|cause| at.wrong(here, "spares", cause))?;
+    let cache_bytes = table.cache.map_or(0, |size| size.0);
+    Ok(ArrayPlan { name: table.name.clone(), cache_bytes, drives, groups, pools, spares })
+}
+
+fn drive_kind(drive: &DriveTable) -> Result<DriveKind, String> {
+    match (&drive.model, &drive.path) {
+        (Some(model), None) => match lab_tools::drives::load(model) {
+            Ok(_) if drive.size.is_some() => {
+                Err(format!("drive {:?} has model and size: a model has its own size", drive.name))
+            }
+            Ok(_) => Ok(DriveKind::Model(model.clone())),
+            Err(error) => Err(error.to_string()),
+        },
+        (None, Some(path)) if drive.count.is_none() => {
+            Ok(DriveKind::Path(path.clone(), drive.size.map(|size| size.0)))
+        }
+        (None, Some(_)) => Err(format!("drive {:?} has path and count: a path is one drive", drive.name)),
+        _ => Err(format!("drive {:?} must have one of: model, path", drive.name)),
+    }
+}
+
+fn volumes(
+    written: &Written,
+    arrays: &[ArrayPlan],
+    at: Text<'_>,
+) -> Result<(Names, Vec<VolumePlan>), ScenarioError> {
+    let kinds: Vec<(&str, Option<usize>)> =
+        written.volumes.iter().map(|volume| (volume.name.as_str(), volume.count)).collect();
+    let (names, all) = Names::expand(&kinds);
+    if all.len() > COUNT_MAX {
+        return Err(at.wrong(&[("volume", 0)], "count", format!("more than {COUNT_MAX} volumes")));
+    }
+    let mut out = Vec::new();
+    for (n, volume) in written.volumes.iter().enumerate() {
+        let here = [("volume", n)];
+        check_pool(volume, arrays).map_err(|cause| at.wrong(&here, "pool", cause))?;
+        if volume.size.0 == 0 || !volume.size.0.is_multiple_of(1 << 20) {
+            return Err(at.wrong(&here, "size", "invalid size: must be whole MiB"));
+        }
+        let policy = volume.policy.unwrap_or_default().policy();
+        let policy = policy.map_err(|cause| at.wrong(&here, "policy", cause))?;
+        out.extend(expanded(&volume.name, volume.count).into_iter().map(|name| VolumePlan {
+            name,
+            pool: volume.pool.clone(),
+            len_bytes: volume.size.0,
+            thin: volume.thin,
+            cache: volume.cache,
+            policy,
+        }));
+    }
+    Ok((names, out))
+}
+
+fn check_pool(volume: &VolumeTable, arrays: &[ArrayPlan]) -> Result<(), String> {
+    for array in arrays {
+        let pools = Names::of(array.pools.iter().map(|pool| pool.name.as_str()));
+        match (&volume.pool, array.pools.len()) {
+            (Some(pool), _) => {
+                pools.one("pool", pool).map_err(|e| format!("array {:?}: {e}", array.name))?;
+            }
+            (None, 1) => {}
+            (None, n) => {
+                return Err(format!(
+                    "volume {:?} must name its pool: array {:?} has {n} pools",
+                    volume.name, array.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hosts(
+    written: &Written,
+    names: &Names,
+    volumes: &[VolumePlan],
+    at: Text<'_>,
+) -> Result<Vec<HostPlan>, ScenarioError> {
+    let (mut out, mut taken) = (Vec::new(), vec![false; volumes.len()]);
+    for (n, host) in written.hosts.iter().enumerate() {
+        let wrong = |cause: String| at.wrong(&[("host", n)], "volumes", cause);
+        let own = names.resolve("volume", &host.volumes).map_err(wrong)?;
+        for volume in &own {
+            if std::mem::replace(&mut taken[*volume], true) {
+                return Err(wrong(format!("volume {:?} is on two hosts", volumes[*volume].name)));
+            }
+        }
+        out.push(HostPlan { name: host.name.clone(), volumes: own });
+    }
+    let alone = taken.iter().enumerate().filter(|(_, taken)| !**taken).map(|(volume, _)| volume);
+    out.extend(
+        alone
+            .map(|volume| HostPlan { name: format!("host-{}", volumes[volume].name), volumes: vec![volume] }),
+    );
+    Ok(out)
+}
+
+fn phases(
+    written: &Written,
+    arrays: &[ArrayPlan],
+    names: &Names,
+    loads: &[LoadPlan],
+    at: Text<'_>,
+) -> Result<Vec<PhasePlan>, ScenarioError> {
+    let load_names = Names::of(loads.iter().map(|load| load.name.as_str()));
+    let mut out: Vec<PhasePlan> = Vec::new();
+    for (n, phase) in written.phases.iter().enumerate() {
+        let wrong = |key: &str, cause: String| at.wrong(&[("phase", n)], key, cause);
+        if out.iter().any(|other| other.name == phase.name) {
+            return Err(wrong("name", format!("phase {:?} is there twice", phase.name)));
+        }
+        let loads = load_names.resolve("load", &phase.loads).map_err(|cause| wrong("loads", cause))?;
+        let policies = policies(names, &phase.policies).map_err(|cause| wrong("policies", cause))?;
+        check_events(phase, arrays).map_err(|(key, cause)| wrong(key, cause))?;
+        out.push(PhasePlan {
+            name: phase.name.clone(),
+            time: phase.time.0,
+            loads,
+            policies,
+            pull: phase.pull.clone(),
+            grow: phase.grow.iter().map(|grow| (grow.pool.clone(), grow.group.clone())).collect(),
+        });
+    }
+    match out.is_empty() {
+        true => Err(at.wrong(&[], "phase", "missing [[phase]]: add at least one phase")),
+        false => Ok(out),
+    }
+}
+
+fn policies(names: &Names, new: &[NewPolicy]) -> Result<Vec<(usize, Policy)>, String> {
+    let mut out = Vec::new();
+    for policy in new {
+        let NewPolicy { minimum, maximum, bandwidth, weight, .. } = *policy;
+        let bandwidth: Option<Size> = bandwidth;
+        let as_table = PolicyTable { minimum, maximum, bandwidth, weight }.policy()?;
+        out.extend(names.resolve("volume", &policy.volumes)?.into_iter().map(|volume| (volume, as_table)));
+    }
+    Ok(out)
+}
+
+fn check_events(phase: &PhaseTable, arrays: &[ArrayPlan]) -> Result<(), (&'static str, String)> {
+    for array in arrays {
+        let on = |key, cause: String| (key, format!("array {:?}: {cause}", array.name));
+        let drives = Names::of(array.drives.iter().map(|drive| drive.name.as_str()));
+        drives.resolve("drive", &phase.pull).map_err(|cause| on("pull", cause))?;
+        let pools = Names::of(array.pools.iter().map(|pool| pool.name.as_str()));
+        let groups = Names::of(array.groups.iter().map(|group| group.name.as_str()));
+        for grow in &phase.grow {
+            pools.one("pool", &grow.pool).map_err(|cause| on("grow", cause))?;
+            groups.one("group", &grow.group).map_err(|cause| on("grow", cause))?;
+            if array.pools.iter().any(|pool| pool.groups.contains(&grow.group)) {
+                return Err(on("grow", format!("group {:?} is in a pool already", grow.group)));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! All runs of a scenario: each array, each repeat, and each count that a search tries.
+
+use std::cell::RefCell;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use lab_core::claim::Outcome;
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
+use lab_core::progress::Progress;
+use lab_core::record::World;
+use lab_core::stats::Estimate;
+use lab_core::verdict::{Verdict, verdict};
+use lab_core::verification::{Request, RequestError};
+use world_model::Disk;
+
+use super::claims::level;
+use super::course::Course;
+use super::plan::{ArrayPlan, Plan};
+use super::play::{Opened, Stage, clients};
+use super::recording::{Ran, Recording};
+use super::search::{self, Found};
+use super::testbed::{self, Paths};
+use lab_tools::testbed::Testbed;
+use lab_tools::testbed::TimedArray;
+
+/// Plays all of it.
+///
+/// # Errors
+///
+/// Where a run cannot be done.
+pub(super) fn run(plan: &Plan, world: World, request: &Request, stop: &Stop) -> Result<Recording> {
+    let targets = request.targets.clone();
+    check(plan, world, &targets)?;
+    if plan.writes() {
+        request.agreed_targets()?;
+    }
+    let ran = match (world, &targets[..]) {
+        (World::Model, _) => modelled(plan, request.seed, stop)?,
+        (World::Real, []) => real(plan, request.seed, stop)?,
+        (World::Real, targets) => vec![on_targets(plan, targets, request.seed, stop)?],
+    };
+    Ok(Recording { ran, targets, stopped: stop.is_asked() })
+}
+
+/// Whether it can be played there.
+///
+/// # Errors
+///
+/// What keeps it from being played, and what to do.
+pub(super) fn check(plan: &Plan, world: World, targets: &[String]) -> Result<()> {
+    if world == World::Model && !targets.is_empty() {
+        return Err(RequestError::Modelled.into());
+    }
+    if targets.is_empty() && plan.arrays.is_empty() {
+        bail!("the scenario has no [[array]]: pass --world real and --target, or add one");
+    }
+    if !targets.is_empty() {
+        ensure!(
+            targets.len() == plan.volumes.len(),
+            "--target: {} LUs for {} volumes of the scenario: pass one for each",
+            targets.len(),
+            plan.volumes.len()
+        );
+        if let Some(phase) = plan.phases.iter().find(|phase| phase.changes_array()) {
+            bail!("phase {:?} changes the array: leave out --target, or policies, pull and grow", phase.name);
+        }
+    }
+    let pulls = plan.phases.iter().find(|phase| !phase.pull.is_empty());
+    match (world, pulls) {
+        (World::Real, Some(phase)) => {
+            bail!("phase {:?} pulls a drive: it requires --world model", phase.name)
+        }
+        (World::Real, None) => Ok(()),
+        (World::Model, _) => plan.arrays.iter().try_for_each(testbed::check_modelled),
+    }
+}
+
+/// A seed for each repeat; the same for each array, so that the same places are read.
+fn seed_of(seed: u64, repeat: usize) -> u64 {
+    // The odd constant is 2^64 divided by the golden ratio.
+    seed ^ (repeat as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// An array, and the one repeat of it that a piece of work does; of a search all.
+struct Piece<'a> {
+    array: usize,
+    made: &'a Testbed,
+    repeat: Option<usize>,
+}
+
+/// In virtual time, every piece on the next free core.
+fn modelled(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
+    let made =
+        plan.arrays.iter().map(|array| testbed::make(plan, array, seed)).collect::<Result<Vec<_>>>()?;
+    let repeats: Vec<Option<usize>> = match plan.search {
+        Some(_) => vec![None],
+        None => (0..plan.run.repeats).map(Some).collect(),
+    };
+    let pieces: Vec<Piece<'_>> = made
+        .iter()
+        .enumerate()
+        .flat_map(|(array, made)| repeats.iter().map(move |repeat| Piece { array, made, repeat: *repeat }))
+        .collect();
+    let progress = Progress::new(pieces.len() as u64);
+    let work = |index: usize, says: &dyn Fn(String)| {
+        let Piece { array, made, repeat } = pieces[index];
+        let array = &plan.arrays[array];
+        let once = |repeat: usize, count: Option<usize>| {
+            model(plan, array, made, count, (seed_of(seed, repeat), stop))
+        };
+        says(array.name.clone());
+        match repeat {
+            Some(repeat) => Ok((vec![once(repeat, None)?], None)),
+            None => searched(plan, once).map(|(courses, found)| (courses, Some(found))),
+        }
+    };
+    let done =
+        parallel::run((pieces.len(), parallel::cores()), stop, work, |text: String| progress.step(&text))?;
+    progress.end();
+    let mut out: Vec<Ran> = Vec::new();
+    for (index, (courses, found)) in done {
+        let name = &plan.arrays[pieces[index].array].name;
+        match out.iter_mut().find(|ran| ran.array == *name) {
+            Some(ran) => ran.courses.extend(courses),
+            None => out.push(Ran { array: name.clone(), courses, found }),
+        }
+    }
+    Ok(out)
+}
+
+/// Plays with several counts, and gives what was recorded with the largest that holds; with one volume where
+/// none does.
+fn searched(
+    plan: &Plan,
+    once: impl Fn(usize, Option<usize>) -> Result<Course>,
+) -> Result<(Vec<Course>, Found)> {
+    let search = plan.search.as_ref().context("missing [search] in the scenario")?;
+    let tried = RefCell::new(std::collections::BTreeMap::new());
+    let measure = |count: usize| -> Result<(Estimate, Verdict)> {
+        let courses =
+            (0..plan.run.repeats).map(|repeat| once(repeat, Some(count))).collect::<Result<Vec<_>>>()?;
+        let ran = Ran { array: String::new(), courses, found: None };
+        let outcome: Outcome = level(&ran, search.quantity, search.at).into();
+        tried.borrow_mut().insert(count, ran.courses);
+        let Outcome::Estimate(estimate) = outcome else {
+            bail!("with {count} volumes no I/O ended in a window that counts");
+        };
+        Ok((estimate, verdict(Some(&search.bound), &outcome, false).0))
+    };
+    let found = search::largest(plan.loads[search.load].volumes.len(), measure)?;
+    let courses = tried.into_inner().remove(&found.largest.max(1)).context("every count was tried")?;
+    Ok((courses, found))
+}
+
+/// One run in the model world.
+fn model(
+    plan: &Plan,
+    array: &ArrayPlan,
+    made: &Testbed,
+    count: Option<usize>,
+    (seed, stop): (u64, &Stop),
+) -> Result<Course> {
+    let model = made.model(seed);
+    let played = model.run(async |world| {
+        let started = made.start(&world).await?;
+        let mut opened = Vec::new();
+        for (number, client) in clients(plan, count).into_iter().enumerate() {
+            let (target, facts) = testbed::open_local(plan, &started, client.volume, number)?;
+            opened.push(Opened { client, target, facts });
+        }
+        let pull = |drive: &str| model.disks().get(drive).iter().for_each(Disk::kill);
+        let controller = RefCell::new(started.array);
+        let stage = Stage { plan, world, array: Some(&controller), clients: opened, pull: &pull, stop };
+        stage.play(&array.name, count).await
+    });
+    played.with_context(|| format!("array {:?}", array.name))
+}
+
+/// In real time, one run after the other, each on an array of its own.
+fn real(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
+    let progress = Progress::new((plan.arrays.len() * plan.run.repeats) as u64);
+    let mut out = Vec::new();
+    for array in &plan.arrays {
+        let once = |repeat: usize, count: Option<usize>| {
+            progress.step(&array.name);
+            let timed = testbed::start(plan, array, seed_of(seed, repeat))?;
+            let paths = Paths::to_array(plan, timed.listen());
+            over_sessions(plan, &array.name, paths, Some(timed), count, (seed_of(seed, repeat), stop))
+        };
+        out.extend(repeated(plan, &array.name, once, stop)?);
+    }
+    progress.end();
+    Ok(out)
+}
+
+fn on_targets(plan: &Plan, targets: &[String], seed: u64, stop: &Stop) -> Result<Ran> {
+    let progress = Progress::new(plan.run.repeats as u64);
+    let once = |repeat: usize, count: Option<usize>| {
+        progress.step("the LUs of --target");
+        let paths = Paths::to_targets(targets)?;
+        over_sessions(plan, TARGET_NAME, paths, None, count, (seed_of(seed, repeat), stop))
+    };
+    let ran = repeated(plan, TARGET_NAME, once, stop)?;
+    progress.end();
+    ran.context("the run was stopped before anything was measured")
+}
+
+/// The name of an array that is not masu's.
+const TARGET_NAME: &str = "target";
+
+/// All repeats, or the search, until it is stopped; `None` if nothing was done.
+fn repeated(
+    plan: &Plan,
+    array: &str,
+    once: impl Fn(usize, Option<usize>) -> Result<Course>,
+    stop: &Stop,
+) -> Result<Option<Ran>> {
+    let mut ran = Ran { array: array.to_owned(), courses: vec![], found: None };
+    if plan.search.is_some() && !stop.is_asked() {
+        let (courses, found) = searched(plan, once)?;
+        return Ok(Some(Ran { courses, found: Some(found), ..ran }));
+    }
+    for repeat in 0..plan.run.repeats {
+        if !stop.is_asked() {
+            ran.courses.push(once(repeat, None)?);
+        }
+    }
+    Ok((!ran.courses.is_empty()).then_some(ran))
+}
+
+/// One run in real time: hosts on a thread of their own.
+fn over_sessions(
+    plan: &Plan,
+    name: &str,
+    paths: Paths,
+    mut timed: Option<TimedArray>,
+    count: Option<usize>,
+    (seed, stop): (u64, &Stop),
+) -> Result<Course> {
+    let (plan, name, stop) = (plan.clone(), name.to_owned(), stop.clone());
+    let control = timed.as_mut().map(TimedArray::control);
+    let options = world_real::Options { seed, ..world_real::Options::default() };
+    let hosts = world_real::start("hosts", options, move |world| async move {
+        let mut opened = Vec::new();
+        for (number, client) in clients(&plan, count).into_iter().enumerate() {
+            let outstanding = plan.loads[client.load].jobs[client.job].outstanding;
+            let (target, facts) = paths.open(&world, client.volume, number, outstanding).await?;
+            opened.push(Opened { client, target, facts });
+        }
+        let array = control.map(RefCell::new);
+        let stage =
+            Stage { plan: &plan, world, array: array.as_ref(), clients: opened, pull: &|_| {}, stop: &stop };
+        stage.play(&name, count).await
+    })?;
+    // The array ends after its hosts.
+    let course = hosts.join().map_err(|_| anyhow!("the hosts have panicked"))?;
+    drop(timed);
+    course?
+}

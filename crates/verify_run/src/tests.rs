@@ -1,0 +1,158 @@
+//! The examples, each small enough for a few seconds, and what is refused.
+
+use std::path::{Path, PathBuf};
+
+use lab_core::interrupt::Stop;
+use lab_core::record::{RunRecord, World};
+use lab_core::verdict::Verdict;
+use lab_core::verification::{self, Request, Setup, Verification};
+
+use super::read::read;
+use super::scenario::EXAMPLE;
+use super::{Run, report, runs, words};
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/examples").join(format!("{name}.toml"))
+}
+
+fn request(name: &str) -> Request {
+    Request { scenario: Some(example(name)), repeats: 1, seed: 1, ..Request::default() }
+}
+
+/// Runs an example in virtual time; every claim of it is measured.
+fn played(name: &str) -> RunRecord {
+    let dir = tempfile::tempdir().expect("a folder");
+    let request = Request { out: dir.path().join(name), ..request(name) };
+    let record = match verification::run::<Run>(&request, &World::Model) {
+        Ok(record) => record,
+        // A build without the viewer writes everything but the page.
+        Err(error) if error.to_string().contains("no report viewer") => {
+            RunRecord::read(&request.out.join("results.json")).expect("a record")
+        }
+        Err(error) => panic!("{error:#}"),
+    };
+    assert!(dir.path().join(name).join("windows.csv").is_file());
+    for claim in &record.claims {
+        assert!(claim.verdict != Verdict::NotJudged && claim.figure.is_some(), "{claim:?}");
+    }
+    record
+}
+
+fn estimate(record: &RunRecord, id: &str) -> f64 {
+    let claim = record.claims.iter().find(|claim| claim.id == id);
+    claim.and_then(|claim| claim.estimate).unwrap_or_else(|| panic!("{id} is measured"))
+}
+
+#[test]
+fn two_layouts_are_compared() {
+    let record = played("which_of_two_layouts");
+    assert!(estimate(&record, "gain") > 1.0, "mirrors write twice, parity four times");
+    assert!(record.claims.iter().any(|claim| claim.id == "response.raid_5"));
+}
+
+#[test]
+fn a_drive_fails_and_no_io_does() {
+    let record = played("rebuild_under_load");
+    assert_eq!(estimate(&record, "failed"), 0.0);
+}
+
+#[test]
+fn a_minimum_protects_from_a_neighbour() {
+    let record = played("noisy_neighbour");
+    assert!(estimate(&record, "beside") < 1.0, "a neighbour costs something");
+    let metric = |phase: &str| {
+        let of = |name: &str, value: &str, metric: &lab_core::record::Metric| {
+            metric.dimensions.get(name).is_some_and(|own| own == value)
+        };
+        let mut all = record.metrics.iter().filter(|metric| metric.id == "rate");
+        let found = all.find(|metric| of("phase", phase, metric) && of("load", "database", metric));
+        found.and_then(lab_core::record::Metric::estimate).expect("measured").mean
+    };
+    assert!(metric("with a minimum") > metric("beside the copy"));
+}
+
+#[test]
+fn more_cache_has_more_hits() {
+    let record = played("how_much_cache");
+    assert!(estimate(&record, "response.32_mib") > estimate(&record, "response.256_mib"));
+}
+
+#[test]
+fn the_largest_count_is_found() {
+    let record = played("how_many_more_vms");
+    let largest = estimate(&record, "vms");
+    assert!((1.0..32.0).contains(&largest), "{largest}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_record() {
+    let recording = |seed: u64| {
+        let request = Request { seed, ..request("noisy_neighbour") };
+        let (plan, text) = report::load(&request).expect("reads");
+        let ran = runs::run(&plan, World::Model, &request, &Stop::default()).expect("runs");
+        let setup = Setup::<Run> { request: &request, own: &World::Model, scenario: &plan, text: &text };
+        Run::metrics(&setup, &ran)
+    };
+    let first = recording(1);
+    assert_eq!(first, recording(1));
+    assert_ne!(first, recording(2));
+}
+
+/// One thread serves an array of memory drives, another has the sessions of the scenario's hosts.
+#[test]
+fn a_fio_file_runs_on_the_lu_of_another_array() {
+    use lab_core::quantity::Size;
+    use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    let request = request("my_fio_file");
+    let (plan, _) = report::load(&request).expect("reads");
+    assert!(
+        words::check(&plan, World::Real, 1).contains("1 run of 6 s"),
+        "{}",
+        words::check(&plan, World::Real, 1)
+    );
+    let refused = runs::check(&plan, World::Model, &[]).expect_err("no array").to_string();
+    assert!(refused.contains("--target"), "{refused}");
+
+    let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
+    let pool = PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 64 << 20, threshold_percent: 80 };
+    let dir = tempfile::tempdir().expect("a folder");
+    let array = Embedded::start(&shape, &[pool], 1, dir.path()).expect("an array");
+    let mut short = plan;
+    short.phases[0].time = std::time::Duration::from_millis(1500);
+    short.run.window.0 = std::time::Duration::from_millis(250);
+    let targets = vec![format!("iscsi://{}/{TARGET}/0", array.listen())];
+    let request = Request { targets, ..request };
+    let refused = runs::run(&short, World::Real, &request, &Stop::default()).expect_err("it writes");
+    assert!(refused.to_string().contains("--destroy-data"), "{refused}");
+    let request = Request { destroy_data: true, ..request };
+    let ran = runs::run(&short, World::Real, &request, &Stop::default()).expect("runs");
+    let played = &ran.ran[0].courses[0].phases[0];
+    assert!(played.loads[0].iter().map(|window| window.ios).sum::<u64>() > 10, "{played:?}");
+    assert!(played.loads[0].iter().all(|window| window.failed == 0), "{played:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_line() {
+    assert!(read(EXAMPLE, "my.toml", Path::new("")).is_ok());
+    for (from, to, expected) in [
+        ("rate = 100.0", "rat = 100.0", "unknown field `rat`"),
+        ("volumes = [\"files\"]", "volumes = [\"file\"]", "unknown volume \"file\""),
+        ("model = \"savvio-10k1\" ", "model = \"savvio\" ", "the catalogue has"),
+        ("drives = [\"d\"] ", "drives = [\"e\"] ", "unknown drive \"e\""),
+        ("size = \"8GiB\"", "size = \"8GB\"", "8GB"),
+        ("random=100\"]", "random=101\"]", "101 %: must be at most 100 %"),
+        ("time = \"16s\"", "time = \"1s\"", "settle and two windows"),
+        ("loads = [\"database\"]", "loads = [\"databas\"]", "unknown load"),
+        ("maximum = 2000 }]", "maximum = 0 }]", "0"),
+        ("phase = \"alone\" }", "phase = \"aline\" }", "unknown phase"),
+        ("at_most = 20", "# at_most = 20", "must have one of"),
+        ("id = \"slower\"", "id = \"response\"", "twice"),
+        ("metric = \"response_mean\"", "metric = \"largest_count\"", "leave out load"),
+    ] {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let text = EXAMPLE.replacen(from, to, 1);
+        let said = read(&text, "my.toml", Path::new("")).expect_err(to).to_string();
+        let line: usize = said.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a line");
+        assert!(said.contains(expected) && !said.contains('\n') && line > 1, "{to}: {said}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The verification `sanboot`: how many servers boot and live from one array.
+//!
+//! ```text
+//!   run ──> point ──> bed (modelled drives; the product's array on them)
+//!    │        └─────> bench ──> conditioning (the cache as it is in the long run)
+//!    │                  └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
+//!    └── scenario
+//!   real ──> bench: the same servers, over iSCSI
+//!
+//!   results ──> ramp (predict) ──> survey ──> claims (measures), figures, tables, summary ──> report
+//!   inputs ──> sweep: the claims again, with other values of what is not published
+//! ```
+
+#![forbid(unsafe_code)]
+// A command of an array in the model world is one future through all of its layers.
+#![recursion_limit = "256"]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
+)]
+
+mod bed;
+mod bench;
+pub(crate) mod claims;
+mod conditioning;
+pub mod exchange;
+mod figures;
+mod findings;
+mod host;
+mod inputs;
+mod measured;
+mod point;
+pub mod ramp;
+mod real;
+mod report;
+pub mod results;
+mod run;
+pub mod scenario;
+mod steady;
+mod summary;
+mod survey;
+mod sweep;
+mod tables;
+mod which;
+mod write;
+
+pub use run::experiment;
+pub use write::POINTS;
+
+use lab_core::record::World;
+
+use results::Layout;
+
+/// The verification.
+pub struct Sanboot;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    /// The orderings for other choices of what is not published, besides.
+    pub sweep: bool,
+    /// Only these layouts; none: all.
+    pub layouts: Vec<Layout>,
+    pub world: World,
+}
+
+#[cfg(test)]
+mod tests;

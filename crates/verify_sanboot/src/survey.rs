@@ -1,0 +1,231 @@
+//! What the points say together: rates by pattern, layout and number of servers, and what was predicted of
+//! them.
+
+use super::ramp::predicted;
+use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
+use lab_core::stats::{Estimate, mean, quotient};
+use lab_tools::predict::{Forecast, Refusal};
+
+/// Predictions are fitted on so many servers and held against more.
+pub(crate) const FITTED_TO: u32 = 6;
+
+/// The results with their predictions.
+pub(crate) struct Survey<'a> {
+    pub(crate) results: &'a Results,
+    /// Fitted on 1 to 6 servers, up to the most that were run.
+    pub(crate) tried: Vec<Predicted>,
+    /// Fitted on all that was run with up to eight servers: what the answer says.
+    pub(crate) whole: Vec<Predicted>,
+}
+
+/// A prediction of a pattern on a layout.
+pub(crate) struct Predicted {
+    pub(crate) pattern: Pattern,
+    pub(crate) layout: Layout,
+    pub(crate) forecast: Result<Forecast, Refusal>,
+}
+
+/// A prediction held against the point that was run.
+pub(crate) struct Held {
+    pub(crate) pattern: Pattern,
+    pub(crate) layout: Layout,
+    pub(crate) servers: u32,
+    /// Predicted over measured, minus 1.
+    pub(crate) error: f64,
+    pub(crate) is_within: bool,
+}
+
+/// Servers of the published experiment.
+pub(crate) const PUBLISHED_SERVERS: u32 = 8;
+
+impl<'a> Survey<'a> {
+    /// Predicts what can be predicted.
+    pub(crate) fn new(results: &'a Results) -> Survey<'a> {
+        let to = results.points.iter().map(|p| p.servers).max().unwrap_or(0);
+        let all = |upto: u32, to: u32| -> Vec<Predicted> {
+            let each = Pattern::ALL.into_iter().flat_map(|p| Layout::ALL.map(|l| (p, l)));
+            each.filter_map(|(pattern, layout)| {
+                let forecast = predicted(results, pattern, layout, upto, to)?;
+                Some(Predicted { pattern, layout, forecast })
+            })
+            .collect()
+        };
+        let tried = all(FITTED_TO, to);
+        Survey { results, tried, whole: all(PUBLISHED_SERVERS, to.max(2 * PUBLISHED_SERVERS)) }
+    }
+
+    /// The results alone.
+    pub(crate) fn of_points(results: &'a Results) -> Survey<'a> {
+        Survey { results, tried: vec![], whole: vec![] }
+    }
+
+    /// Whether it was run in real time.
+    pub(crate) fn is_real(&self) -> bool {
+        self.results.world == "real"
+    }
+
+    /// The points of one place in the figures.
+    pub(crate) fn points(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<&'a Point> {
+        // A disk of its own gives the same however many others there are.
+        let servers = if layout == Layout::Internal { 1 } else { servers };
+        let is = |p: &&Point| p.pattern == pattern && p.layout == layout && p.servers == servers;
+        self.results.points.iter().filter(is).collect()
+    }
+
+    /// The numbers of servers that were run on a layout.
+    pub(crate) fn servers(&self, pattern: Pattern, layout: Layout) -> Vec<u32> {
+        let of = self.results.points.iter().filter(|p| p.pattern == pattern && p.layout == layout);
+        let mut all: Vec<u32> = of.map(|p| p.servers).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Independent values of something: one per repeat; of a single repeat, its windows (batch means).
+    pub(crate) fn batches(
+        &self,
+        (pattern, layout, servers): (Pattern, Layout, u32),
+        of: impl Fn(&Point, &super::results::Window) -> f64,
+    ) -> Vec<f64> {
+        let points = self.points(pattern, layout, servers);
+        let windows = |p: &Point| -> Vec<f64> { p.windows.iter().map(|w| of(p, w)).collect() };
+        match points.as_slice() {
+            [one] => windows(one),
+            all => all
+                .iter()
+                .filter_map(|p| Some(windows(p)).filter(|w| !w.is_empty()))
+                .map(|w| mean(&w).mean)
+                .collect(),
+        }
+    }
+
+    /// I/Os per second that each server gets on average.
+    pub(crate) fn each(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+        self.batches((pattern, layout, servers), |p, w| w.iops / f64::from(p.servers))
+    }
+
+    /// The mean of that with its interval.
+    pub(crate) fn estimate(&self, pattern: Pattern, layout: Layout, servers: u32) -> Option<Estimate> {
+        let values = self.each(pattern, layout, servers);
+        (!values.is_empty()).then(|| mean(&values))
+    }
+
+    /// A server on one layout with so many, over one on another.
+    pub(crate) fn over(&self, pattern: Pattern, a: (Layout, u32), b: (Layout, u32)) -> Option<Estimate> {
+        quotient(&self.each(pattern, a.0, a.1), &self.each(pattern, b.0, b.1))
+    }
+
+    /// Of the working one.
+    pub(crate) fn controller_busy(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+        self.batches((pattern, layout, servers), |_, w| w.controller_busy.iter().copied().fold(0.0, f64::max))
+    }
+
+    /// Through all ports.
+    pub(crate) fn port_mb_per_s(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+        self.batches((pattern, layout, servers), |_, w| w.port_mb_per_s)
+    }
+
+    /// The resource of the array that works most at a point.
+    pub(crate) fn busiest(&self, pattern: Pattern, layout: Layout, servers: u32) -> Option<&'a Resource> {
+        let point = self.points(pattern, layout, servers).into_iter().next()?;
+        let shared = point.resources.iter().filter(|r| r.kind != ResourceKind::Host);
+        shared.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
+    }
+
+    /// The predictions of those that were left out of the fit, held against what was run.
+    pub(crate) fn held(&self) -> Vec<Held> {
+        let mut out = Vec::new();
+        for predicted in &self.tried {
+            let Ok(forecast) = &predicted.forecast else { continue };
+            for point in forecast.points.iter().filter(|point| point.servers > FITTED_TO) {
+                let (pattern, layout, servers) = (predicted.pattern, predicted.layout, point.servers);
+                if let Some(each) = self.estimate(pattern, layout, servers) {
+                    let measured = each.mean * f64::from(servers);
+                    out.push(Held {
+                        pattern,
+                        layout,
+                        servers,
+                        error: point.iops.median / measured - 1.0,
+                        is_within: (point.iops.low..=point.iops.high).contains(&measured),
+                    });
+                }
+            }
+        }
+        out
+    }
+
+    /// Up to how many servers nobody gets less than from a disk of its own, in any pattern; and where that
+    /// ends.
+    pub(crate) fn carried(&self, layout: Layout) -> Carried {
+        let mut first: Option<(u32, Pattern)> = None;
+        let mut most = 0;
+        for pattern in Pattern::ALL {
+            for servers in self.servers(pattern, layout) {
+                most = most.max(servers);
+                let over = self.over(pattern, (layout, servers), (Layout::Internal, 1));
+                let is_less = over.is_some_and(|over| over.mean < 1.0);
+                if is_less && first.is_none_or(|(least, _)| servers < least) {
+                    first = Some((servers, pattern));
+                }
+            }
+        }
+        Carried { most, first }
+    }
+
+    /// How much less each server gets with the next one, in percent, with the most servers that are carried.
+    pub(crate) fn next_costs(&self, pattern: Pattern, layout: Layout, servers: u32) -> Option<f64> {
+        let next = self.servers(pattern, layout).into_iter().find(|n| *n > servers)?;
+        let over = self.over(pattern, (layout, next), (layout, servers))?;
+        Some(100.0 * (1.0 - over.mean) / f64::from(next - servers))
+    }
+}
+
+/// How many servers a layout carries.
+pub(crate) struct Carried {
+    /// The most that were run.
+    pub(crate) most: u32,
+    /// The first number of servers that is too many, and for what.
+    pub(crate) first: Option<(u32, Pattern)>,
+}
+
+/// A pattern as a reader calls it.
+pub(crate) fn pattern_words(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::RandomRead => "random reads",
+        Pattern::RandomWrite => "random writes",
+        Pattern::RandomMix => "random 75/25",
+        Pattern::SequentialRead => "sequential reads",
+        Pattern::SequentialWrite => "sequential writes",
+        Pattern::SequentialMix => "sequential 75/25",
+    }
+}
+
+/// A layout as a reader calls it.
+pub(crate) fn layout_words(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Raid5x4 => "RAID5 × 4",
+        Layout::Raid1x8 => "RAID1 × 8",
+        Layout::Internal => "internal disk",
+        Layout::Given => "the LUs given",
+    }
+}
+
+/// Its colour in the whole report.
+pub(crate) fn layout_color(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Raid5x4 => "orange",
+        Layout::Raid1x8 => "blue",
+        Layout::Internal => "grey",
+        Layout::Given => "green",
+    }
+}
+
+/// Drives that a layout needs, as far as is known.
+pub(crate) fn drives(layout: Layout, servers: u32) -> Option<u32> {
+    match layout {
+        Layout::Raid5x4 => Some(4 * 3),
+        Layout::Raid1x8 => Some(8 * 2),
+        Layout::Internal => Some(servers),
+        Layout::Given => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! The report of points whose truth is known: a port that nobody filled, controllers that are nearly full,
+//! two servers on one group.
+
+use super::claims;
+use super::results::*;
+use super::survey::Survey;
+use super::{figures, summary, tables};
+use lab_core::claim::JudgedClaim;
+use lab_core::record::World;
+use lab_core::scenario::ScenarioFile;
+use lab_core::verdict::Verdict;
+use lab_tools::predict::Forecast;
+
+const GROUPS: u32 = 4;
+
+/// I/Os per second of each server: all alike but those that share a group, which is full.
+fn rates(layout: Layout, servers: u32) -> Vec<f64> {
+    let sharers = |n: u32| (0..servers).filter(|other| other % GROUPS == n % GROUPS).count() as f64;
+    let rate = |n| match layout {
+        Layout::Internal | Layout::Given => 170.0,
+        Layout::Raid1x8 => 400.0,
+        Layout::Raid5x4 => 300.0 / sharers(n),
+    };
+    (0..servers).map(rate).collect()
+}
+
+fn resource(name: String, kind: ResourceKind, units: u32, utilisation: f64, used_by: Vec<u32>) -> Resource {
+    Resource { name, kind, units, utilisation, used_by }
+}
+
+fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
+    let rates = rates(layout, servers);
+    let groups = if layout == Layout::Raid1x8 { 2 * GROUPS } else { GROUPS };
+    let total: f64 = rates.iter().sum();
+    let wobble = |window: u32| 1.0 + 0.004 * (f64::from(window * 7 + repeat * 3 + servers)).sin();
+    let used_by = |g: u32| (0..servers).filter(|n| n % groups == g).collect::<Vec<u32>>();
+    let busy = |g: u32| (used_by(g).iter().map(|n| rates[*n as usize]).sum::<f64>() / 410.0).min(1.0);
+    let everybody: Vec<u32> = (0..servers).collect();
+    let mut resources = vec![
+        resource("controller0".into(), ResourceKind::Controller, 1, total * 30e-6, everybody.clone()),
+        resource("port0".into(), ResourceKind::Port, 1, total * 20e-6, everybody),
+    ];
+    for g in 0..groups {
+        resources.push(resource(format!("group{g}"), ResourceKind::Group, 1, busy(g), used_by(g)));
+        resources.push(resource(format!("g{g}d0"), ResourceKind::Drive, 1, busy(g), used_by(g)));
+    }
+    let window = |window: u32| Window {
+        seconds: 1.0,
+        iops: total * wobble(window),
+        server_iops: rates.iter().map(|rate| rate * wobble(window)).collect(),
+        controller_busy: vec![total * 30e-6 * wobble(window)],
+        port_busy: vec![total * 20e-6 * wobble(window)],
+        port_mb_per_s: total * 4096.0 / 1e6,
+        drive_busy: (0..groups).map(busy).collect(),
+        drive_queue_mean: 1.0,
+        hit_share: 0.0,
+        write_pending: 0.0,
+    };
+    let server = |iops: &f64| ServerRate {
+        iops: *iops,
+        mb_per_s: iops * 4096.0 / 1e6,
+        response_ms_mean: 4e3 / iops,
+        response_ms_p99: 9e3 / iops,
+    };
+    Point {
+        pattern,
+        layout,
+        servers,
+        repeat,
+        packing: vec![],
+        files_of: 0,
+        seed: 1,
+        per_server: rates.iter().map(server).collect(),
+        windows: (0..6).map(window).collect(),
+        resources: if layout == Layout::Internal { vec![] } else { resources },
+        hit_share: 0.0,
+        warm_up_s: 1.0,
+        settled: true,
+        virtual_s: 7.0,
+        array_ios: 1000,
+    }
+}
+
+fn results() -> Results {
+    let mut points = Vec::new();
+    for pattern in Pattern::ALL {
+        for layout in Layout::MODELLED {
+            let most = if layout == Layout::Internal { 1 } else { 8 };
+            points
+                .extend((1..=most).flat_map(|n| (0..3).map(move |repeat| point(pattern, layout, n, repeat))));
+        }
+    }
+    Results {
+        version: "0".into(),
+        scenario: "sanboot".into(),
+        world: "model".into(),
+        seed: 1,
+        quick: false,
+        stopped: false,
+        conditions: vec![],
+        points,
+        packed: vec![],
+    }
+}
+
+fn judged(results: &Results) -> Vec<JudgedClaim> {
+    let (scenario, _) = super::scenario::Sanboot::load(None).expect("built in");
+    scenario.claims.judge(World::Model, &claims::measures(&Survey::new(results)), false)
+}
+
+#[test]
+fn every_claim_has_a_figure_and_every_section_what_it_names() {
+    let results = results();
+    let survey = Survey::new(&results);
+    let figures = figures::figures(&survey);
+    for claim in judged(&results) {
+        assert!(figures.iter().any(|f| Some(&f.id) == claim.figure.as_ref()), "{}: no figure", claim.name);
+    }
+    for figure in &figures {
+        assert!(
+            figure.series.iter().all(|s| s.points.iter().flatten().all(|v| v.is_finite())),
+            "{}",
+            figure.id
+        );
+    }
+    for table in tables::tables(&survey) {
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.id);
+    }
+}
+
+#[test]
+fn the_answer_names_the_first_server_too_many() {
+    let results = results();
+    let survey = Survey::new(&results);
+    // RAID5: the fifth shares a group and gets 150, the mean is 240; with 7 servers it is 171, with 8 it is
+    // 150.
+    assert_eq!(survey.carried(Layout::Raid5x4).first, Some((8, Pattern::RandomRead)));
+    assert_eq!(survey.carried(Layout::Raid1x8).first, None);
+    let answer = summary::answer(&survey);
+    assert!(
+        answer.contains("RAID5 × 4 carries 7 servers") && answer.contains("RAID1 × 8 carries all 8"),
+        "{answer}"
+    );
+    assert!(answer.chars().count() < 160, "{answer}");
+    assert!(summary::details(&survey).contains("the next one costs each"));
+}
+
+#[test]
+fn claims_are_judged_by_their_intervals() {
+    let judged = judged(&results());
+    let verdict = |id: &str| judged.iter().find(|j| j.id == id).expect("the claim").verdict;
+    assert!(verdict("random_read.raid5") == Verdict::Held);
+    assert!(verdict("random_read.raid1") == Verdict::Held);
+    assert!(verdict("random_write.least") == Verdict::NotHeld);
+    assert!(verdict("sequential_mix.ninth") == Verdict::NotJudged);
+    assert!(verdict("port") == Verdict::NotHeld);
+}
+
+#[test]
+fn outstanding_ios_come_from_littles_law_where_nobody_states_them() {
+    let results = results();
+    let ramp = super::ramp::ramp(&results, Pattern::RandomRead, Layout::Raid1x8, 6).expect("a ramp");
+    assert_eq!((ramp.outstanding, ramp.groups, ramp.servers().len()), (4, 8, 6));
+    assert!(super::ramp::ramp(&results, Pattern::RandomRead, Layout::Internal, 6).is_none());
+    let json = serde_json::to_string(&results).expect("text");
+    let read: Results = serde_json::from_str(&json).expect("the same");
+    assert_eq!(read.points.len(), results.points.len());
+}
+
+#[test]
+fn a_ramp_of_a_run_is_predicted() {
+    let results = results();
+    let whole = super::ramp::predicted(&results, Pattern::SequentialRead, Layout::Raid1x8, 8, 8);
+    let Forecast { points, .. } = whole.expect("a ramp").expect("a prediction");
+    for point in points {
+        assert!((point.iops.median / f64::from(point.servers) / 400.0 - 1.0).abs() < 0.05, "{point:?}");
+    }
+}

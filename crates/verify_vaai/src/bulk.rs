@@ -1,0 +1,286 @@
+//! Zeroing and copying, with the array's help and without: prepared, measured, read back.
+
+use anyhow::Result;
+
+use super::bed::Bed;
+use super::host::Host;
+use super::record::{Course, Record};
+use super::scenario::Vaai;
+use lab_tools::datastore::{Content, File, Mode, sample_offsets};
+use lab_tools::hosts::{HostThread, Spent, Steps};
+use lab_tools::testbed::embedded::ArrayReading;
+
+/// Which bulk operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bulk {
+    /// A new eager-zeroed disk.
+    Zeroing,
+    /// A clone in the template's datastore.
+    Copy,
+    /// A clone in another pool.
+    Between,
+}
+
+/// Who does it, and in which steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The host.
+    Off,
+    /// The array, in the steps of the published experiment.
+    Paper,
+    /// The array, in the steps that it advertises.
+    Advertised,
+}
+
+impl Bulk {
+    /// All, in the order of the report.
+    pub(crate) const ALL: [Bulk; 3] = [Bulk::Zeroing, Bulk::Copy, Bulk::Between];
+
+    /// As it is called in samples.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Bulk::Zeroing => "zeroing",
+            Bulk::Copy => "copy",
+            Bulk::Between => "between",
+        }
+    }
+
+    /// The datastore that the new disk is on.
+    fn destination(self) -> usize {
+        usize::from(self == Bulk::Between)
+    }
+}
+
+impl Way {
+    /// In the order of the report.
+    pub(crate) const ALL: [Way; 3] = [Way::Off, Way::Paper, Way::Advertised];
+
+    /// As it is called in samples.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Off => "off",
+            Way::Paper => "paper",
+            Way::Advertised => "advertised",
+        }
+    }
+}
+
+/// Slots of the files.
+const TEMPLATE: u32 = 0;
+const NEW_DISK: u32 = 1;
+/// Steps of the array begin and end on whole pages.
+const ALIGN: u64 = 1 << 20;
+
+/// The bulk tests of one run.
+pub(crate) struct Bench<'a> {
+    pub(crate) vaai: &'a Vaai,
+    pub(crate) bed: &'a Bed,
+    pub(crate) host: HostThread<Host>,
+    pub(crate) seed: u64,
+    template: Option<File>,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(vaai: &'a Vaai, bed: &'a Bed, host: HostThread<Host>, seed: u64) -> Bench<'a> {
+        Bench { vaai, bed, host, seed, template: None }
+    }
+
+    /// Bytes that an operation makes.
+    pub(crate) fn len_bytes(&self, bulk: Bulk) -> u64 {
+        match bulk {
+            Bulk::Zeroing => self.vaai.scaled(self.vaai.published.zeroed_disk, ALIGN),
+            Bulk::Copy | Bulk::Between => self.vaai.scaled(self.vaai.published.template, ALIGN),
+        }
+    }
+
+    fn template_content(&self) -> Content {
+        let used = self.len_bytes(Bulk::Copy) / 100 * self.vaai.published.template_used_percent;
+        Content::Pattern { key: self.seed, used_bytes: used / 4096 * 4096 }
+    }
+
+    /// Writes the template.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        let (len, content) = (self.len_bytes(Bulk::Copy), self.template_content());
+        let template = self.host.run(move |host| async move {
+            let store = &host.stores[0];
+            let file = store.create_file(TEMPLATE, "template.vmdk", len, len).await?;
+            store.fill(&file, content).await?;
+            Ok(file)
+        })?;
+        self.template = Some(template);
+        Ok(())
+    }
+
+    /// What stops a bulk test on this array, if anything.
+    pub(crate) fn obstacle(&self, bulk: Bulk) -> Result<Option<String>> {
+        let destination = bulk.destination();
+        self.host.run(move |host| async move {
+            let Some(store) = host.stores.get(destination) else {
+                return Ok(Some("a second LU is required".into()));
+            };
+            let caps = store.caps();
+            Ok(match bulk {
+                Bulk::Zeroing if !caps.write_same => Some("the array does not support WRITE SAME(16)".into()),
+                Bulk::Copy | Bulk::Between if caps.copy.is_none() => {
+                    Some("the array does not report EXTENDED COPY".into())
+                }
+                Bulk::Copy | Bulk::Between if caps.naa.is_empty() => {
+                    Some("the LU has no NAA designator for EXTENDED COPY".into())
+                }
+                _ => None,
+            })
+        })
+    }
+
+    /// Prepares, measures and checks one operation. With `whole` all of it is read back instead of samples.
+    /// Gives the number of blocks that differ from what they must hold.
+    pub(crate) fn run(
+        &self,
+        bulk: Bulk,
+        way: Way,
+        repeat: usize,
+        whole: bool,
+        record: &mut Record,
+    ) -> Result<u64> {
+        if bulk == Bulk::Zeroing {
+            self.dirty(repeat)?;
+        }
+        let before = self.bed.read()?;
+        let (file, spent, ticks, steps) = self.operate(bulk, way)?;
+        let after = self.bed.read()?;
+        let wrong = self.read_back(bulk, &file, repeat, whole)?;
+        let destination = bulk.destination();
+        self.host.run(move |host| async move {
+            Ok(host.stores[destination].delete(NEW_DISK, &file, true).await?)
+        })?;
+        if repeat > 0 {
+            let (test, mode) = (bulk.name(), way.name());
+            record.courses.push(Course { test, mode, repeat, ticks });
+            for (metric, value) in self.values(bulk, &spent, steps, before.as_ref().zip(after.as_ref())) {
+                record.add(test, mode, repeat, metric, value);
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Space that was used before: blocks with a pattern where the new disk will lie.
+    fn dirty(&self, repeat: usize) -> Result<()> {
+        let (len, samples) = (self.len_bytes(Bulk::Zeroing), self.vaai.run.samples);
+        let content = Content::Pattern { key: self.seed + repeat as u64, used_bytes: len };
+        self.host.run(move |host| async move {
+            let store = &host.stores[0];
+            let file = store.create_file(NEW_DISK, "old.vmdk", len, len).await?;
+            let offsets = sample_offsets(&mut host.world.random(&format!("samples {repeat}")), len, samples);
+            store.fill_at(&file, content, &offsets).await?;
+            Ok(store.delete(NEW_DISK, &file, false).await?)
+        })
+    }
+
+    fn operate(
+        &self,
+        bulk: Bulk,
+        way: Way,
+    ) -> Result<(File, Spent, Vec<super::record::Tick>, Option<Steps>)> {
+        let (len, template, paper) =
+            (self.len_bytes(bulk), self.template.clone().unwrap_or_default(), self.vaai.paper_steps.clone());
+        let destination = bulk.destination();
+        self.host.run(move |host| async move {
+            let store = &host.stores[destination];
+            let wanted = Steps {
+                write_same_bytes: paper.write_same.0,
+                segment_bytes: paper.copy_segment.0,
+                segments: paper.segments_per_command,
+            };
+            let mode = match way {
+                Way::Off => Mode::Host,
+                Way::Paper => Mode::Array(store.caps().clipped(wanted, 1)),
+                Way::Advertised => Mode::Array(store.caps().advertised(ALIGN)),
+            };
+            let operation = async {
+                Ok(match bulk {
+                    Bulk::Zeroing => store.create_zeroed(NEW_DISK, "new.vmdk", len, mode).await?,
+                    Bulk::Copy | Bulk::Between => {
+                        store.clone_file(&host.stores[0], &template, NEW_DISK, "clone.vmdk", mode).await?
+                    }
+                })
+            };
+            let (file, spent, ticks) = host.measure(operation).await?;
+            let steps = if let Mode::Array(steps) = mode { Some(steps) } else { None };
+            Ok((file, spent, ticks, steps))
+        })
+    }
+
+    fn read_back(&self, bulk: Bulk, file: &File, repeat: usize, whole: bool) -> Result<u64> {
+        let content = match bulk {
+            Bulk::Zeroing => Content::Zeros,
+            Bulk::Copy | Bulk::Between => self.template_content(),
+        };
+        let (file, samples, destination) = (file.clone(), self.vaai.run.samples, bulk.destination());
+        self.host.run(move |host| async move {
+            let store = &host.stores[destination];
+            // The descriptor as another host would find it.
+            let found = store.file(NEW_DISK).await?;
+            anyhow::ensure!(
+                found.as_ref() == Some(&file),
+                "the descriptor of {} differs from what was written",
+                file.name
+            );
+            if whole {
+                return Ok(store.differences(&file, content).await?);
+            }
+            // The same blocks that were dirty, then as many others.
+            let mut offsets = sample_offsets(
+                &mut host.world.random(&format!("samples {repeat}")),
+                file.taken_bytes(),
+                samples,
+            );
+            offsets.extend(sample_offsets(
+                &mut host.world.random(&format!("other samples {repeat}")),
+                file.taken_bytes(),
+                samples,
+            ));
+            Ok(store.differences_at(&file, content, &offsets).await?)
+        })
+    }
+
+    fn values(
+        &self,
+        bulk: Bulk,
+        spent: &Spent,
+        steps: Option<Steps>,
+        array: Option<(&ArrayReading, &ArrayReading)>,
+    ) -> Vec<(&'static str, f64)> {
+        let mut values = vec![
+            ("len_bytes", self.len_bytes(bulk) as f64),
+            ("time_s", spent.time_s),
+            ("host_cpu_s", spent.host_cpu_s),
+            ("packets_out", spent.packets_out),
+            ("packets_in", spent.packets_in),
+            ("packets", spent.packets()),
+            ("bytes_out", spent.bytes_out),
+            ("bytes_in", spent.bytes_in),
+        ];
+        if let Some(steps) = steps {
+            let bytes = if bulk == Bulk::Zeroing {
+                steps.write_same_bytes
+            } else {
+                steps.segment_bytes * steps.segments as u64
+            };
+            values.push(("step_bytes", bytes as f64));
+        }
+        if let Some((before, after)) = array {
+            let drive_bytes = after.drive_bytes_since(before) as f64;
+            values.extend([
+                ("array_cpu_s", after.cpu_since(before).as_secs_f64()),
+                ("drive_bytes", drive_bytes),
+                ("drive_io_percent", 100.0 * drive_bytes / self.len_bytes(bulk) as f64),
+                ("zeroed_bytes", after.counted_since(before, |c| c.zeroed_bytes) as f64),
+                ("shared_bytes", after.counted_since(before, |c| c.shared_bytes) as f64),
+                ("moved_bytes", after.counted_since(before, |c| c.moved_bytes) as f64),
+                ("read_bytes", after.counted_since(before, |c| c.read_bytes) as f64),
+                ("written_bytes", after.counted_since(before, |c| c.written_bytes) as f64),
+            ]);
+        }
+        values
+    }
+}

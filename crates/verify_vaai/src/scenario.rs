@@ -1,0 +1,203 @@
+//! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused
+//! with one line that names the place.
+
+use lab_core::checks::Checks;
+use lab_core::scenario::ScenarioFile;
+use serde::Deserialize;
+
+use lab_core::claim::Claims;
+use lab_core::quantity::{Size, Time};
+
+use lab_tools::testbed::embedded::ArrayShape;
+
+/// `vaai.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct Vaai {
+    pub name: String,
+    /// The question that the report answers.
+    pub question: String,
+    /// Sizes of the published experiment.
+    pub published: Published,
+    /// How it is run.
+    pub run: Run,
+    /// The array under test.
+    pub array: ArrayShape,
+    /// The steps of the published experiment.
+    pub paper_steps: PaperSteps,
+    /// What a power-on is.
+    pub power_on: PowerOn,
+    /// Thin provisioning.
+    pub thin: Thin,
+    /// What is claimed, in the order of the report.
+    #[serde(rename = "claim")]
+    pub claims: Claims,
+}
+
+/// Sizes at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct Published {
+    /// The eager-zeroed disk.
+    pub zeroed_disk: Size,
+    pub template: Size,
+    /// How much of it holds data.
+    pub template_used_percent: u64,
+    /// Hosts that power on.
+    pub hosts: usize,
+    /// VMs of each.
+    pub vms_per_host: usize,
+    /// Size promised to each VM.
+    pub vm_disk: Size,
+}
+
+/// How it is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Share of the published sizes.
+    pub scale: f64,
+    /// Commands in flight per host.
+    pub outstanding: usize,
+    /// Bytes of one read or write without offload.
+    pub transfer: Size,
+    /// Blocks read back after each operation.
+    pub samples: usize,
+}
+
+/// The steps of the published experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperSteps {
+    /// Bytes of one WRITE SAME.
+    pub write_same: Size,
+    /// Bytes of one segment of EXTENDED COPY.
+    pub copy_segment: Size,
+    /// Segments of one EXTENDED COPY.
+    pub segments_per_command: usize,
+}
+
+/// A power-on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct PowerOn {
+    /// Lock operations on the VM's own files.
+    pub file_locks: usize,
+    /// Lock operations on shared resources.
+    pub shared_locks: usize,
+    /// The host's own work before each.
+    pub pause: Time,
+    /// Reads of the booting guest.
+    pub boot_reads: usize,
+    pub boot_writes: usize,
+    /// Time between two renewals of a host's heartbeat.
+    pub heartbeat: Time,
+    /// Longest wait after the first conflict.
+    pub backoff_first: Time,
+    /// Longest wait at all.
+    pub backoff_max: Time,
+}
+
+/// Thin provisioning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thin {
+    /// Size of the pool.
+    pub pool: Size,
+    /// Size of the volume on it.
+    pub promised: Size,
+    /// Its soft threshold.
+    pub threshold_percent: u8,
+    /// Of the pool, what its metadata may take.
+    pub metadata_percent_max: u64,
+}
+
+/// Less has no room for a pool's own metadata beside data.
+const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
+
+impl Vaai {
+    /// A published size, scaled to whole MiB, at least `least`.
+    pub fn scaled(&self, size: Size, least_bytes: u64) -> u64 {
+        let scaled = (size.0 as f64 * self.run.scale) as u64;
+        (scaled >> 20 << 20).max(least_bytes)
+    }
+}
+
+impl ScenarioFile for Vaai {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../scenarios/vaai.toml"), "scenarios/vaai.toml");
+    const MEASURES: &'static [&'static str] = &super::measures::MEASURES;
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        let (run, p, thin, steps) = (&self.run, &self.published, &self.thin, &self.paper_steps);
+        c.share("run.scale", run.scale);
+        c.range("run.outstanding", run.outstanding, 1..=256);
+        c.range("run.samples", run.samples, 1..=100_000);
+        c.multiple("run.transfer", run.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
+        c.range("published.hosts", p.hosts, 1..=64);
+        c.range("published.vms_per_host", p.vms_per_host, 1..=200);
+        c.range("published.template_used_percent", p.template_used_percent, 1..=100);
+        c.range("thin.threshold_percent", thin.threshold_percent, 1..=99);
+        c.multiple("thin.pool", thin.pool, Size(1 << 20), THIN_POOL_BYTES_MIN..=u64::MAX);
+        c.multiple("thin.promised", thin.promised, Size(1 << 20), 0..=u64::MAX);
+        c.must("thin.promised", thin.promised > thin.pool, "be more than thin.pool");
+        c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=u64::MAX);
+        c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=u64::MAX);
+        c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=usize::MAX);
+        c.power_of_two("array.page", self.array.page, 4096..=1 << 20);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(Vaai::BUILT_IN.0.contains(from), "{from:?} stands in the scenario");
+        Vaai::parse(&Vaai::BUILT_IN.0.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
+    }
+
+    #[test]
+    fn the_built_in_scenario_reads() {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        assert_eq!(vaai.published.zeroed_disk, Size(100 << 30));
+        assert_eq!(vaai.scaled(vaai.published.zeroed_disk, 0), 2 << 30);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_line() {
+        let said = refused("outstanding = 32", "outstandng = 32");
+        let line = Vaai::BUILT_IN.0.lines().position(|l| l.starts_with("outstanding")).expect("there") + 1;
+        assert!(said.starts_with(&format!("my.toml:{line}: ")), "{said}");
+        assert!(said.contains("`outstandng`") && !said.contains('\n'), "{said}");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused_in_one_line() {
+        for (from, to, expected) in [
+            ("scale = 0.02", "scale = 2", "run.scale"),
+            ("page = \"1MiB\"", "page = \"1MB\"", "invalid size"),
+            ("pause = \"11ms\"", "pause = \"11\"", "invalid time"),
+            ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),
+            ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),
+            ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "unknown claim"),
+            ("\"zeroing.paper.time\"", "\"zeroing.paper.cpu\"", "twice"),
+            ("at_least = 95", "", "must have one of"),
+            ("drives = \"memory\"", "drives = \"tape\"", "tape"),
+        ] {
+            let said = refused(from, to);
+            assert!(said.contains(expected) && !said.contains('\n'), "{to}: {said}");
+        }
+        let said = Vaai::load(Some(Path::new("/nowhere/x.toml"))).expect_err("not there").to_string();
+        assert!(said.starts_with("/nowhere/x.toml: "), "{said}");
+    }
+}
