@@ -9,10 +9,6 @@
 #![forbid(unsafe_code)]
 // A command of an array in the model world is one future through all of its layers.
 #![recursion_limit = "256"]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
-)]
 
 mod bed;
 mod claims;
