@@ -1,8 +1,8 @@
 //! Files of other programs that say a load: Iometer's and fio's. What is understood of any is within its
 //! limits.
 //!
-//! The files of the two readers are taken as they are: all of `lab_tools` would bring the array, a runtime and SMB,
-//! minutes of building.
+//! The files of the two readers are taken as they are: all of `lab_tools` would bring the array, a runtime,
+//! and minutes of building.
 #![no_main]
 #![expect(dead_code, reason = "nothing is run")]
 
