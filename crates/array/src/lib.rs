@@ -10,7 +10,8 @@
 //! * [`Array`] is what the administration holds: the declaration, and handles to the controllers.
 //! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and
 //!   the LUs on them.
-//! * The disk of a LU is a [`stack::Disk`]; `port` connects it to iSCSI.
+//! * The disk of a LU is a [`stack::Disk`]; `front_ends` are how hosts reach it: iSCSI, and a port on the
+//!   controller's own thread.
 
 mod array;
 mod cached;
@@ -18,15 +19,14 @@ pub mod check;
 mod control;
 mod controller;
 mod event;
+mod front_ends;
 mod groups;
 mod hosts;
 mod images;
 mod keeper;
-mod local;
 mod nexus;
 mod policies;
 mod pools;
-mod port;
 mod service_loop;
 pub mod status;
 mod terms;
@@ -38,8 +38,9 @@ pub use ::config::{self, Config};
 pub use array::Array;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
+pub use front_ends::{LocalPort, LocalSession};
+pub use hosts::SessionRefusal;
 pub use keeper::Keeper;
-pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};
 pub use service_loop::{run_controller, run_with_local_port};
 pub use world::{DriveSpec, ImageAccess, Patience};

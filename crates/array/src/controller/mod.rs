@@ -34,7 +34,7 @@ pub(crate) use made::{Fresh, Kind};
 pub(crate) use nexuses::Seen;
 pub(crate) use partitions::Partitions;
 pub(crate) use pool_service::PoolService;
-pub(crate) use ports::OpenPort;
+pub(crate) use ports::{FrontEnd, OpenPort};
 pub(crate) use slices::{Slices, name_after};
 pub(crate) use state::State;
 pub(crate) use watch::Watch;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use iscsi::target::LoginRefusal;
 use scsi::{Owner, TargetPort, Traffic, View, ViewSpec};
 use stack::Disk;
 
@@ -12,6 +11,17 @@ use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
 
+/// Why the array opens no session for an initiator. Front ends say it in their protocol's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionRefusal {
+    /// No declared host has this initiator name.
+    #[error("no host has this initiator name")]
+    UnknownInitiator,
+    /// The controller is stopping.
+    #[error("the array is stopping and accepts no session")]
+    Stopping,
+}
+
 /// Opens the nexus of a session at one of this controller's ports.
 pub(crate) fn open_nexus(
     controller: &Controller,
@@ -19,9 +29,9 @@ pub(crate) fn open_nexus(
     isid: [u8; 6],
     portal_group: u16,
     port_traffic: Rc<Traffic>,
-) -> Result<Rc<Seen>, LoginRefusal> {
+) -> Result<Rc<Seen>, SessionRefusal> {
     if controller.stopping.get() {
-        return Err(LoginRefusal::ServiceUnavailable);
+        return Err(SessionRefusal::Stopping);
     }
     let id = controller.state.borrow_mut().nexuses.fresh_id(controller.index);
     let target = controller.config().target.clone();
@@ -31,7 +41,7 @@ pub(crate) fn open_nexus(
         port: target_port(&target, portal_group),
     };
     let owners = crossings(controller, &nexus);
-    admit(controller, nexus, Some((owners, port_traffic))).ok_or(LoginRefusal::NotAllowed)
+    admit(controller, nexus, Some((owners, port_traffic))).ok_or(SessionRefusal::UnknownInitiator)
 }
 
 /// The nexus of a session at another controller's port, created when its first command crosses.

@@ -15,11 +15,12 @@ use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, GroupId, Made, PoolConfig};
 use crate::control::{ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
+use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
     begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_group, release_spares,
     take_back, take_back_spares,
 };
-use crate::hosts::{close_ports, end_sessions, open_port, update_views};
+use crate::hosts::update_views;
 use crate::images::{close_images, images_of, open_images};
 use crate::policies::set_policies;
 use crate::pools::{drop_pool, open_pool, open_volume, set_classes};

@@ -15,8 +15,8 @@ use world::World;
 use crate::config::GroupId;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
+use crate::front_ends::LocalPort;
 use crate::hosts::remote_nexus;
-use crate::local::LocalPort;
 use crate::{groups, images, pools};
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.

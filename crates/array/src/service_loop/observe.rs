@@ -354,7 +354,7 @@ fn port_status(port: &OpenPort, controller: usize) -> Port {
         controller,
         listen: port.listen,
         portal_group: port.portal_group,
-        sessions: port.portal.sessions().len(),
+        sessions: port.front_end.sessions(),
         commands: port.traffic.commands.get(),
         bytes_in: port.traffic.bytes_in.get(),
         bytes_out: port.traffic.bytes_out.get(),

@@ -16,7 +16,7 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
     controller.stopping.set(true);
     let world = &controller.world;
     let ports = controller.state().ports.clone();
-    ports.iter().for_each(|port| port.portal.stop());
+    ports.iter().for_each(|port| port.front_end.stop());
     let deadline = world.now() + grace;
     while controller.state().nexuses.iter().any(|seen| seen.local) && world.now() < deadline {
         world.sleep(Duration::from_millis(10)).await;

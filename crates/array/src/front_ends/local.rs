@@ -3,11 +3,10 @@
 
 use std::rc::Rc;
 
-use iscsi::target::LoginRefusal;
 use scsi::{HostView, Lun, Request, Response};
 
 use crate::controller::{Controller, Seen};
-use crate::hosts::{close_nexus, open_nexus};
+use crate::hosts::{SessionRefusal, close_nexus, open_nexus};
 
 /// A port for hosts on the controller's own thread.
 #[derive(Clone)]
@@ -24,8 +23,8 @@ impl LocalPort {
     /// sessions of one initiator.
     ///
     /// # Errors
-    /// As of an iSCSI login: no host has this initiator name, or the array is stopping.
-    pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, LoginRefusal> {
+    /// No host has this initiator name, or the array is stopping.
+    pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, SessionRefusal> {
         let controller = self.0.clone();
         let portal_group = controller.index as u16 + 1;
         let seen = open_nexus(&controller, initiator, isid, portal_group, Rc::default())?;

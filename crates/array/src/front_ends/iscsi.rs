@@ -1,29 +1,106 @@
-//! The array as an iSCSI portal sees it.
+//! iSCSI: a portal of the declaration, listening, and the array as that portal sees it.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
-use iscsi::target::{self, Chap, InitiatorPort, LoginRefusal, Secret, Target};
+use iscsi::target::{self, Chap, InitiatorPort, Limits, LoginRefusal, Portal, Secret, Target, serve};
 use scsi::View;
 use stack::Disk;
+use world::{Listener, NetError, StreamOptions, World};
 
 use crate::config::{ChapConfig, PortalConfig};
-use crate::controller::{Controller, OpenPort, Seen};
+use crate::controller::{Controller, FrontEnd, OpenPort, Seen};
 use crate::event::Event;
-use crate::hosts::{close_nexus, open_nexus};
-
-/// An open port with its controller.
-pub(crate) struct Port {
-    pub(crate) controller: Rc<Controller>,
-    pub(crate) open: Rc<OpenPort>,
-}
+use crate::hosts::{SessionRefusal, close_nexus, open_nexus};
+use crate::nexus::initiator_port;
 
 /// Longest text from a peer that an event repeats.
 const WHY_LEN_MAX: usize = 200;
+/// How long masu retries while an address is in use. The longest seen after a kill was 30 ms.
+const LISTEN_TIME: Duration = Duration::from_secs(1);
+const LISTEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// Opens a portal: listens, and serves whoever logs in.
+///
+/// # Errors
+///
+/// The address cannot be listened on.
+pub(super) async fn open(
+    controller: &Rc<Controller>,
+    declared: &PortalConfig,
+    portal_group: u16,
+) -> Result<Rc<OpenPort>, NetError> {
+    let options = StreamOptions { segment_bytes_max: declared.segment_bytes_max };
+    let listener = listen(controller, declared.listen, options).await?;
+    let portal = Portal::new();
+    let open = Rc::new(OpenPort {
+        config: declared.clone(),
+        portal_group,
+        listen: listener.local(),
+        front_end: Box::new(portal.clone()),
+        traffic: Rc::default(),
+    });
+    let port = Rc::new(Port { controller: controller.clone(), open: open.clone() });
+    let heeding = Rc::downgrade(&port);
+    portal.observe(move |event| heeding.upgrade().into_iter().for_each(|port| port.heed(event)));
+    let (world, target) = (controller.world.clone(), Rc::new(PortTarget(port)));
+    controller.world.spawn(serve(world, listener, target, Limits::default(), portal));
+    Ok(open)
+}
+
+/// Listens; retries for a short time while the address is in use. The kernel closes the sockets of a killed
+/// process some milliseconds after its end, and an immediate restart must not fail for that.
+async fn listen(
+    controller: &Controller,
+    addr: SocketAddr,
+    options: StreamOptions,
+) -> Result<Listener, NetError> {
+    let deadline = controller.world.now() + LISTEN_TIME;
+    loop {
+        match controller.world.listen_with(addr, options) {
+            Err(_) if controller.world.now() < deadline => controller.world.sleep(LISTEN_PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+impl FrontEnd for Portal {
+    fn stop(&self) {
+        Portal::stop(self);
+    }
+
+    fn disconnect(&self, world: &World, is_meant: &dyn Fn(&scsi::InitiatorPort) -> bool) {
+        Portal::disconnect(self, world, |port| is_meant(&initiator_port(&port.name, port.isid)));
+    }
+
+    fn restart_logins(&self) {
+        Portal::restart_logins(self);
+    }
+
+    fn sessions(&self) -> usize {
+        Portal::sessions(self).len()
+    }
+}
+
+impl From<SessionRefusal> for LoginRefusal {
+    fn from(refusal: SessionRefusal) -> LoginRefusal {
+        match refusal {
+            SessionRefusal::UnknownInitiator => LoginRefusal::NotAllowed,
+            SessionRefusal::Stopping => LoginRefusal::ServiceUnavailable,
+        }
+    }
+}
+
+/// An open port with its controller.
+struct Port {
+    controller: Rc<Controller>,
+    open: Rc<OpenPort>,
+}
 
 impl Port {
     /// Raises events for logins and failures at the port. A successful discovery raises none.
-    pub(crate) fn heed(&self, event: &target::Event) {
+    fn heed(&self, event: &target::Event) {
         match event {
             target::Event::LoginFailed { peer, initiator, is_discovery, is_refused: true, why } => {
                 self.refused((peer, initiator), *is_discovery, why);
@@ -72,7 +149,7 @@ fn printable(text: &str) -> String {
 }
 
 /// One host's session at a port. Dropping it ends the nexus at every controller.
-pub(crate) struct HostSession {
+struct HostSession {
     port: Rc<Port>,
     seen: Rc<Seen>,
 }
@@ -91,7 +168,7 @@ impl Drop for HostSession {
 
 /// Implements iSCSI's `Target` for the shared port.
 #[derive(Clone)]
-pub(crate) struct PortTarget(pub(crate) Rc<Port>);
+struct PortTarget(Rc<Port>);
 
 fn secret(chap: &ChapConfig) -> Secret {
     Secret { name: chap.name.clone(), secret: chap.secret.clone() }
