@@ -25,7 +25,7 @@ pub enum Endpoint {
     Tcp {
         /// `host:port`.
         addr: String,
-        /// The token.
+        /// Bearer token of the API, sent with each request.
         token: String,
     },
 }

@@ -27,38 +27,38 @@ pub enum Change {
     },
     /// A new pool over existing drives' groups.
     PoolCreate {
-        /// Its name.
+        /// Unique among pools; 1 to 64 characters.
         name: String,
-        /// Its groups.
+        /// Declared groups that no pool has.
         groups: Vec<String>,
         /// Page size.
         page_bytes: u64,
-        /// Soft threshold.
+        /// Used space, in percent, above which masu warns and hosts get a unit attention.
         soft_threshold_percent: u8,
-        /// Critical threshold.
+        /// Used space, in percent, above which the warning becomes critical.
         critical_threshold_percent: u8,
     },
     /// Other thresholds.
     PoolThreshold {
         /// The pool.
         name: String,
-        /// Percent.
+        /// Percent of the space, 1 to 100.
         soft_threshold_percent: u8,
         /// Percent; as it is when not given.
         critical_threshold_percent: Option<u8>,
     },
     /// A pool gets another group.
     PoolAddGroup {
-        /// The pool.
+        /// The pool that grows.
         pool: String,
         /// A group that no pool has.
         group: String,
     },
     /// All pages leave a group, then it leaves the pool. Answered when the moving has begun.
     PoolRemoveGroup {
-        /// The pool.
+        /// The pool that shrinks.
         pool: String,
-        /// Its group.
+        /// One of its groups; the others must have room for its pages.
         group: String,
     },
     /// Pages move from full groups to empty ones. Answered when it has begun.
@@ -87,7 +87,7 @@ pub enum Change {
     },
     /// A new group of new file drives or devices.
     GroupCreate {
-        /// Its name.
+        /// Unique among groups; 1 to 64 characters.
         name: String,
         /// `raid0`, `raid1`, `raid10`, `raid5` or `raid6`.
         level: String,
@@ -107,7 +107,7 @@ pub enum Change {
     GroupForegroundShare {
         /// The group.
         name: String,
-        /// Percent.
+        /// Share of the time, 1 to 99.
         percent: u8,
     },
     /// How fast a group is beside the others of its pool.
@@ -131,7 +131,7 @@ pub enum Change {
     },
     /// Another drive takes the place of one. Answered when its rebuild has begun.
     DriveReplace {
-        /// The group.
+        /// The group with the drive `old`.
         group: String,
         /// The drive that leaves.
         old: String,
@@ -145,7 +145,7 @@ pub enum Change {
     },
     /// A new drive that any group may take when it loses one.
     SpareAdd {
-        /// Its name.
+        /// Unique among drives.
         name: String,
         /// A device under /dev, else a file, made with `drive_bytes` when it is not there.
         path: String,
@@ -157,22 +157,22 @@ pub enum Change {
     },
     /// A drive is no spare any more, and forgotten.
     SpareRemove {
-        /// Its name.
+        /// The spare, as declared.
         name: String,
     },
     /// A drive that no group uses is declared no longer: a spare, or one that was replaced, also where it is
     /// not there any more.
     DriveForget {
-        /// Its name.
+        /// The drive, as declared.
         name: String,
     },
     /// A new volume.
     VolumeCreate {
-        /// Its name.
+        /// Unique among volumes and images; 1 to 64 characters.
         name: String,
         /// Its pool; the only one when not given.
         pool: Option<String>,
-        /// Size.
+        /// Capacity that hosts see, a multiple of `block_bytes`.
         size_bytes: u64,
         /// Thick instead of thin.
         thick: bool,
@@ -197,9 +197,9 @@ pub enum Change {
     },
     /// A virtual disk in a file, that hosts can see like a volume.
     ImageAdd {
-        /// Its name.
+        /// Unique among volumes and images; 1 to 64 characters.
         name: String,
-        /// The file.
+        /// Path of the VHD, VHDX, QCOW2, VMDK or raw file.
         file: String,
         /// Hosts may read it only.
         read_only: bool,
@@ -214,7 +214,7 @@ pub enum Change {
     },
     /// An image is served no longer. Its file stays.
     ImageRemove {
-        /// Its name.
+        /// The image, as declared.
         name: String,
     },
     /// A volume and its data are deleted.
@@ -234,14 +234,14 @@ pub enum Change {
     },
     /// A volume that shares the pages of another.
     SnapshotCreate {
-        /// The volume.
+        /// The volume whose state is kept.
         volume: String,
         /// The new one.
         name: String,
     },
     /// A new partition of the cache, or another minimum for it.
     CachePartitionSet {
-        /// Its name.
+        /// The partition; a new one when there is none of this name.
         name: String,
         /// What others leave to its volumes when they need it, on each controller.
         minimum_bytes: u64,
@@ -253,7 +253,7 @@ pub enum Change {
     },
     /// A new policy.
     PolicyCreate {
-        /// Its name.
+        /// The partition, as declared.
         name: String,
         /// What it promises; what is not given is not promised.
         terms: Terms,
@@ -284,7 +284,7 @@ pub enum Change {
     },
     /// A new host, or another initiator or other secrets for it. What is not given stays.
     HostSet {
-        /// Its name.
+        /// Unique among hosts; 1 to 64 characters.
         name: String,
         /// iSCSI name; a new host needs one.
         #[serde(default)]
@@ -309,9 +309,9 @@ pub enum Change {
     },
     /// A host sees a volume.
     Map {
-        /// The host.
+        /// The host that is to see it.
         host: String,
-        /// The volume.
+        /// A volume, a snapshot or an image.
         volume: String,
         /// The LUN; the first free one when not given.
         lun: Option<u16>,
@@ -321,9 +321,9 @@ pub enum Change {
     },
     /// A host sees a volume no longer.
     Unmap {
-        /// The host.
+        /// The host that sees it.
         host: String,
-        /// The volume.
+        /// A volume, a snapshot or an image.
         volume: String,
     },
 }

@@ -69,7 +69,7 @@ pub enum StoreError {
     Newer {
         /// The state.
         path: String,
-        /// Its format.
+        /// Read from the file's first line.
         format: u32,
     },
     /// What is kept makes no sense.

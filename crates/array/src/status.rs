@@ -20,11 +20,11 @@ pub struct ControllerStatus {
     pub busy: Duration,
     /// How long ago that was: `busy` of `age` is its utilisation.
     pub age: Duration,
-    /// Drives.
+    /// Those that this controller has open.
     pub drives: Vec<Drive>,
     /// RAID groups.
     pub groups: Vec<GroupStatus>,
-    /// Pools.
+    /// Those that this controller owns.
     pub pools: Vec<Pool>,
     /// Volumes, each with its LU's counters.
     pub volumes: Vec<VolumeStatus>,
@@ -38,7 +38,7 @@ pub struct ControllerStatus {
     pub below_minimum: Vec<BelowMinimum>,
     /// Sessions of hosts at this controller's ports.
     pub sessions: Vec<Session>,
-    /// Ports.
+    /// Those that this controller has open.
     pub ports: Vec<Port>,
     /// Who was refused repeatedly in the last minutes.
     pub refused: Vec<Refusals>,
@@ -57,7 +57,7 @@ pub struct ControllerStatus {
 /// A RAID group.
 #[derive(Clone, Debug)]
 pub struct GroupStatus {
-    /// Its name.
+    /// As declared.
     pub name: String,
     /// RAID level.
     pub level: Level,
@@ -93,9 +93,9 @@ pub enum JobKind {
 /// A volume and its LU.
 #[derive(Clone, Debug)]
 pub struct VolumeStatus {
-    /// Its name.
+    /// As declared.
     pub name: String,
-    /// Its pool.
+    /// The pool that its pages come from.
     pub pool: String,
     /// The volume of which it is a snapshot.
     pub snapshot_of: Option<String>,
@@ -124,9 +124,9 @@ pub struct VolumeStatus {
 /// A virtual disk in a file and its LU.
 #[derive(Clone, Debug)]
 pub struct ImageStatus {
-    /// Its name.
+    /// As declared.
     pub name: String,
-    /// Its file.
+    /// Path of the file that holds it.
     pub file: String,
     /// Hosts may read it only.
     pub read_only: bool,
@@ -139,7 +139,7 @@ pub struct ImageStatus {
 /// An image that is open.
 #[derive(Clone, Debug)]
 pub struct ServedImage {
-    /// Its format.
+    /// `vhd`, `vhdx`, `qcow2`, `vmdk` or `raw`.
     pub format: &'static str,
     /// What is wrong with it: it is only read since a change of its metadata failed, or its file system has
     /// no room.
@@ -180,9 +180,9 @@ pub struct CacheStatus {
 /// A partition of a cache.
 #[derive(Clone, Debug)]
 pub struct PartitionStatus {
-    /// Its name.
+    /// As declared.
     pub name: String,
-    /// Its frames.
+    /// What it holds, counted in cache frames.
     pub frames: PartitionCounts,
     /// What volumes did while they were in it.
     pub traffic: Traffic,
@@ -195,7 +195,7 @@ pub struct CachedStatus {
     pub volume: String,
     /// What becomes of its writes.
     pub policy: CachePolicy,
-    /// The partition it is in.
+    /// The partition whose frames it uses.
     pub partition: String,
     /// What it has and did.
     pub counts: UnitCounts,

@@ -49,7 +49,7 @@ pub struct Config {
     /// Where hosts connect.
     #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
     pub portals: Vec<PortalConfig>,
-    /// The drives.
+    /// Files, block devices and memory that groups and spares are made of.
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveConfig>,
     /// RAID groups of drives.

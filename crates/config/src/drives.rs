@@ -78,7 +78,7 @@ impl From<DriveConfig> for Written {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Its name.
+    /// Unique among drives; groups and spares refer to it.
     pub name: String,
     /// RAID level.
     pub level: Level,

@@ -89,9 +89,9 @@ mod luns {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChapConfig {
-    /// The name.
+    /// The user name that the peer presents.
     pub name: String,
-    /// The secret.
+    /// 12 to 255 bytes; RFC 7143 (12.1.3) asks for 96 random bits or more.
     pub secret: String,
 }
 

@@ -100,9 +100,9 @@ pub enum FileFormat {
     Raw,
     /// VHD, fixed: the footer is behind the disk.
     VhdFixed,
-    /// VHD, dynamic.
+    /// Grows block by block.
     VhdDynamic,
-    /// VHD, differencing.
+    /// Has what differs from a parent.
     VhdDifferencing,
     /// VHDX: its type is in its metadata, which no guest writes.
     Vhdx,

@@ -21,7 +21,7 @@ pub struct Made {
     /// theirs, and none is made in its place.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub pools: BTreeSet<String>,
-    /// Volumes.
+    /// Names; a start never creates one of these again.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
     /// Drives whose content may be overwritten, until they are made.

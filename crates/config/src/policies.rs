@@ -73,7 +73,7 @@ pub enum Sharing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
-    /// Its name.
+    /// Unique among policies; volumes refer to it.
     pub name: String,
     /// What it gets when it asks for it; 0: nothing is promised.
     #[serde(default, rename = "minimum", skip_serializing_if = "is_zero")]

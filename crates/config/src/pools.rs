@@ -20,7 +20,7 @@ pub const PHYSICAL_BLOCK_BYTES_DEFAULT: u32 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolConfig {
-    /// Its name.
+    /// Unique among pools; volumes refer to it.
     pub name: String,
     /// Names of its groups.
     pub groups: Vec<String>,
@@ -64,7 +64,7 @@ pub enum Provisioning {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeConfig {
-    /// Its name.
+    /// Unique among volumes and images; mappings refer to it.
     pub name: String,
     /// The pool it lies in.
     pub pool: String,

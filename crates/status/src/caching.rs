@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A controller's cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cache {
-    /// The controller.
+    /// The controller whose memory it is.
     pub controller: usize,
     /// Memory for content.
     pub memory_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Cache {
 /// A partition of a cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CachePartition {
-    /// Its name.
+    /// As declared; `default` for volumes of no other.
     pub name: String,
     /// What others leave to its volumes when they need it.
     pub minimum_bytes: u64,
@@ -93,7 +93,7 @@ pub struct CachedVolume {
     /// `write-back`, `write-through` or `off`.
     #[serde(default)]
     pub policy: String,
-    /// The partition it is in.
+    /// The partition whose frames it uses.
     #[serde(default)]
     pub partition: String,
     /// Bytes in frames.
@@ -112,7 +112,7 @@ pub struct CachedVolume {
 /// The journal of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Journal {
-    /// The pool.
+    /// The pool whose writes it makes durable.
     pub pool: String,
     /// Records taken.
     pub records: u64,
@@ -122,6 +122,6 @@ pub struct Journal {
     pub bytes: u64,
     /// Bytes that a replay would read.
     pub live_bytes: u64,
-    /// Its size.
+    /// Length of its ring on the drives.
     pub size_bytes: u64,
 }

@@ -7,13 +7,13 @@ use crate::jobs::Progress;
 /// A drive.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Drive {
-    /// Name.
+    /// As declared.
     pub name: String,
     /// Path or kind.
     pub medium: String,
     /// Size; 0 while it is not open.
     pub size_bytes: u64,
-    /// The group it is in.
+    /// The group that has or had it as a member.
     pub group: Option<String>,
     /// `active`, `rebuilding`, `missing`, `stale`, `failed`; `spare`, or `free` outside of groups.
     pub state: String,
@@ -22,7 +22,7 @@ pub struct Drive {
     pub fault: Option<String>,
     /// Read operations.
     pub reads: u64,
-    /// Bytes read.
+    /// By `reads`, since the drive was opened.
     pub read_bytes: u64,
     /// Write operations.
     pub writes: u64,
@@ -30,18 +30,18 @@ pub struct Drive {
     pub write_bytes: u64,
     /// Discards.
     pub zeros: u64,
-    /// Flushes.
+    /// Cache flushes that ended, since the drive was opened.
     pub flushes: u64,
 }
 
 /// A RAID group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
-    /// Name.
+    /// As declared.
     pub name: String,
-    /// Level.
+    /// `raid0`, `raid1`, `raid10`, `raid5` or `raid6`.
     pub level: String,
-    /// Drives.
+    /// Names of the members that are there, in the order of their positions.
     pub drives: Vec<String>,
     /// Usable size.
     pub size_bytes: u64,
@@ -74,7 +74,7 @@ pub struct Group {
 pub struct Member {
     /// Its number.
     pub position: u32,
-    /// The drive in it.
+    /// Its name; none while the position is empty.
     pub drive: Option<String>,
     /// `active`, `missing`, `stale`, `failed` or `rebuilding`.
     pub state: String,

@@ -62,6 +62,6 @@ pub struct EventRecord {
 /// `GET /v1/events`: kept events, the oldest first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Events {
-    /// The events.
+    /// Oldest first.
     pub events: Vec<EventRecord>,
 }

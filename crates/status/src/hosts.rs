@@ -11,7 +11,7 @@ pub struct Port {
     pub listen: SocketAddr,
     /// Portal group tag.
     pub portal_group: u16,
-    /// Its controller.
+    /// The controller that serves it.
     pub controller: usize,
     /// Sessions now.
     pub sessions: usize,
@@ -26,7 +26,7 @@ pub struct Port {
 /// A host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// Name.
+    /// As declared.
     pub name: String,
     /// iSCSI name.
     pub initiator: String,
@@ -39,22 +39,22 @@ pub struct Host {
 /// What a host sees under a number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostLun {
-    /// LUN.
+    /// The number by which the host addresses it.
     pub lun: u16,
-    /// Volume.
+    /// A volume, a snapshot or an image.
     pub volume: String,
 }
 
 /// A session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Session {
-    /// Host.
+    /// The declared host that logged in.
     pub host: String,
     /// iSCSI name.
     pub initiator: String,
-    /// ISID.
+    /// Initiator session identifier, 12 hexadecimal digits (RFC 7143, 11.12.5).
     pub isid: String,
-    /// Commands.
+    /// Executed since the login.
     pub commands: u64,
     /// Bytes both ways.
     pub bytes: u64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How far long work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Bytes that are done.
+    /// Never more than `total_bytes`.
     pub done_bytes: u64,
     /// All bytes; 0 while nobody knows.
     pub total_bytes: u64,

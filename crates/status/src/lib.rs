@@ -30,20 +30,20 @@ pub struct Status {
     pub target: String,
     /// Seconds since the start.
     pub uptime_s: u64,
-    /// Controllers.
+    /// How many there are, each a thread.
     pub controllers: usize,
     /// How busy each of them is.
     #[serde(default)]
     pub loads: Vec<Load>,
-    /// Ports.
+    /// iSCSI portals of all controllers.
     pub ports: Vec<Port>,
-    /// Drives.
+    /// Members, spares and free drives, also those that are missing.
     pub drives: Vec<Drive>,
     /// RAID groups.
     pub groups: Vec<Group>,
-    /// Pools.
+    /// Those that are open.
     pub pools: Vec<Pool>,
-    /// Volumes.
+    /// Those that are open, snapshots among them.
     pub volumes: Vec<Volume>,
     /// Virtual disks in files.
     #[serde(default)]
@@ -51,15 +51,15 @@ pub struct Status {
     /// Caches, one for each controller that has one.
     #[serde(default)]
     pub caches: Vec<Cache>,
-    /// Policies.
+    /// As declared.
     #[serde(default)]
     pub policies: Vec<Policy>,
     /// Schedulers of the pools in which a policy is in force.
     #[serde(default)]
     pub schedulers: Vec<PoolScheduler>,
-    /// Hosts.
+    /// As declared, with what is mapped to them.
     pub hosts: Vec<Host>,
-    /// Sessions.
+    /// Logged in now.
     pub sessions: Vec<Session>,
     /// What was made and cannot be opened: it is not served, and nothing is written to it.
     #[serde(default)]
@@ -85,16 +85,16 @@ pub struct Status {
 pub struct Missing {
     /// `group`, `pool` or `volume`.
     pub kind: String,
-    /// Its name.
+    /// As declared.
     pub name: String,
-    /// Why.
+    /// What was tried, and what the system or the medium said.
     pub cause: String,
 }
 
 /// How busy a controller is: two answers tell what it was between them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// The controller.
+    /// Its number, from 0.
     pub controller: usize,
     /// Milliseconds of processor time that it used since it started.
     pub busy_ms: u64,

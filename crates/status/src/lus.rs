@@ -7,16 +7,16 @@ use crate::qos::VolumeQos;
 /// A volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Volume {
-    /// Name.
+    /// As declared.
     pub name: String,
-    /// Pool.
+    /// The pool that its pages come from.
     pub pool: String,
     /// The volume of which it is a snapshot; that one may be deleted by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_of: Option<String>,
-    /// Size.
+    /// Capacity that hosts see.
     pub size_bytes: u64,
-    /// Used.
+    /// Pages that are mapped, whether shared or not.
     pub used_bytes: u64,
     /// Of these, in pages that other volumes use, too.
     pub shared_bytes: u64,
@@ -40,9 +40,9 @@ pub struct Volume {
 /// A virtual disk in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Image {
-    /// Name.
+    /// As declared.
     pub name: String,
-    /// File.
+    /// Path of the file that holds it.
     pub file: String,
     /// The controller that serves it.
     pub controller: usize,
@@ -77,9 +77,9 @@ pub struct Image {
 /// A LUN mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
-    /// Host.
+    /// The declared host.
     pub host: String,
-    /// LUN.
+    /// The number by which the host addresses it.
     pub lun: u16,
 }
 

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 /// A pool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pool {
-    /// Name.
+    /// As declared.
     pub name: String,
-    /// Groups.
+    /// Names of its RAID groups.
     pub groups: Vec<String>,
-    /// Page.
+    /// The unit of allocation.
     pub page_bytes: u64,
-    /// Size.
+    /// Bytes in the pages of all groups.
     pub size_bytes: u64,
-    /// Used.
+    /// Bytes of pages that are mapped.
     pub used_bytes: u64,
     /// Promised to hosts.
     pub promised_bytes: u64,
-    /// Soft threshold.
+    /// Used space above which masu warns and hosts get a unit attention.
     pub soft_threshold_percent: u8,
-    /// Critical threshold.
+    /// Used space above which the warning becomes critical.
     pub critical_threshold_percent: u8,
     /// The space of each group.
     pub group_spaces: Vec<PoolGroup>,
@@ -60,7 +60,7 @@ pub struct ClassHeat {
     pub used_bytes: u64,
     /// Reads; one of more than 64 KiB counts for each 64 KiB.
     pub reads: u64,
-    /// Writes.
+    /// One of more than 64 KiB counts for each 64 KiB.
     pub writes: u64,
     /// Its share of all of them.
     pub share_percent: f64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A policy: normalised IOPS.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Policy {
-    /// Its name.
+    /// As declared.
     pub name: String,
     /// What a volume gets when it asks for it; 0: nothing is promised.
     pub minimum_iops: u64,
@@ -28,7 +28,7 @@ pub struct Policy {
 pub struct PoolScheduler {
     /// The pool; none: that of the images.
     pub pool: Option<String>,
-    /// The controller.
+    /// The controller that has the pool.
     pub controller: usize,
     /// What counts as one.
     pub unit_bytes: u64,
@@ -53,7 +53,7 @@ pub struct PoolScheduler {
 /// How the service stands that a volume or an image is promised.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VolumeQos {
-    /// Its policy.
+    /// Its name; none without a limit or minimum.
     pub policy: Option<String>,
     /// `ok`, `below_minimum` or `unknown_policy`.
     pub state: String,
@@ -65,7 +65,7 @@ pub struct VolumeQos {
     pub minimum_requests: u64,
     /// Requests served by weight.
     pub weight_requests: u64,
-    /// Requests that waited.
+    /// Requests that could not begin when they came.
     pub waited_requests: u64,
     /// How long they waited, in microseconds.
     pub waited_us: u64,
