@@ -64,6 +64,10 @@ impl Client {
     }
 
     /// How the array stands.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, or refuses the token.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.request::<(), Status>(Method::GET, "/v1/status", None).await
     }
@@ -77,11 +81,19 @@ impl Client {
     }
 
     /// Makes a change.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, refuses the token, or refuses the change; then nothing was changed.
     pub async fn change(&self, change: &Change) -> Result<Vec<String>, ClientError> {
         Ok(self.request::<Change, Done>(Method::POST, "/v1/change", Some(change)).await?.done)
     }
 
     /// Kept events; waits for at most `wait` until there is one.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, or refuses the token.
     pub async fn events(&self, query: EventQuery, wait: Duration) -> Result<Vec<EventRecord>, ClientError> {
         let EventQuery { after, since_ms, last } = query;
         let last = last.map_or(String::new(), |n| format!("&last={n}"));

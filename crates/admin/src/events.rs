@@ -68,6 +68,10 @@ impl EventWriter {
 
 impl EventLog {
     /// Opens the events of a data directory, and keeps from now on what arrives.
+    ///
+    /// # Errors
+    ///
+    /// The file of events cannot be read or written.
     pub fn open(data: &Path, receiver: EventReceiver) -> Result<(EventLog, EventWriter), StoreError> {
         let dir = data.join("events");
         let failed = |e: io::Error| StoreError::Io { path: dir.display().to_string(), cause: e.to_string() };

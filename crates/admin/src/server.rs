@@ -110,6 +110,10 @@ pub struct Bound {
 }
 
 /// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
+///
+/// # Errors
+///
+/// An address is in use, or not an address of this machine; the socket's path cannot be created.
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(|(addr, token)| bind_tcp(addr, &token)).transpose()?;
     let unix = bind_unix(&options.socket)?;
@@ -265,6 +269,10 @@ impl ArrayOwner {
     }
 
     /// Stops the array in order.
+    ///
+    /// # Errors
+    ///
+    /// Something could not be made durable. What was acknowledged as durable is not affected.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
         self.0.array.lock().await.stop().await
     }

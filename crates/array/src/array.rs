@@ -251,6 +251,10 @@ impl Array {
     /// Returns the declaration with the format of every image: the format that was fixed earlier, or else the
     /// format of the file now, before a host can write to it. An image that cannot be read has no format yet
     /// and is not opened.
+    ///
+    /// # Errors
+    ///
+    /// A controller does not answer. An image that cannot be read is no error: it stays without a format.
     pub async fn with_formats(&self, mut config: Config) -> Result<Config, ControlError> {
         config.images.iter_mut().for_each(|image| image.keep_format(self.config.image(&image.name)));
         if config.images.iter().all(|image| image.format.is_some()) {
@@ -285,6 +289,10 @@ impl Array {
     }
 
     /// The status of each controller.
+    ///
+    /// # Errors
+    ///
+    /// A controller has stopped.
     pub async fn status(&self) -> Result<Vec<ControllerStatus>, ControlError> {
         self.ask_all(Control::Status).await
     }
@@ -300,11 +308,20 @@ impl Array {
     }
 
     /// The status without volumes and cached volumes, of which there may be thousands: for frequent polling.
+    ///
+    /// # Errors
+    ///
+    /// A controller has stopped.
     pub async fn overview(&self) -> Result<Vec<ControllerStatus>, ControlError> {
         self.ask_all(Control::Overview).await
     }
 
     /// Stops the array cleanly: hosts are notified, running commands end, all data are durable.
+    ///
+    /// # Errors
+    ///
+    /// Something could not be made durable or closed; the rest was. What was acknowledged as durable is not
+    /// affected.
     pub async fn stop(&self) -> Result<(), ControlError> {
         let mut first_error = Ok(());
         for controller in &self.controllers {

@@ -198,6 +198,10 @@ impl ControllerHandle {
     }
 
     /// Sends a request and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The controller has stopped, or refuses; the text says why.
     pub async fn ask(&self, control: Control) -> Result<Reply, ControlError> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Control(control, reply)).await?;

@@ -26,6 +26,10 @@ pub struct ConfigError {
 impl Config {
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used
     /// twice.
+    ///
+    /// # Errors
+    ///
+    /// The first fault, with the object that has it.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !self.target.starts_with("iqn.")
             && !self.target.starts_with("eui.")

@@ -5,6 +5,10 @@ use serde::{Deserialize, Deserializer};
 
 /// Bytes of a size with a unit: `KiB`…`PiB` are powers of 1024, `KB`…`PB` of 1000, `K`, `M`, `G`, `T` are
 /// short for the binary ones (as hypervisors use them); none is bytes.
+///
+/// # Errors
+///
+/// What is wrong with the text, and an example of a size.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -56,6 +56,10 @@ impl Sum {
 ///
 /// At most as many data units may be missing as parities are known. Panics if the lengths differ or there are
 /// more than [`WIDTH_MAX`] data units.
+///
+/// # Errors
+///
+/// More units are missing than parities are known.
 pub fn recover(data: &mut [Unit<'_>], p: &mut Unit<'_>, q: &mut Unit<'_>) -> Result<(), TooFewUnits> {
     assert!(data.len() <= SLOTS, "{} data units", data.len());
     let known = |unit: &Unit<'_>| matches!(unit, Unit::Known(_));

@@ -96,6 +96,10 @@ impl Source<'_> {
 
 impl Volume {
     /// Copies `len` bytes from `source` at `from` to `at`.
+    ///
+    /// # Errors
+    ///
+    /// The pool is full, or a group failed. The part of the range before the failure may be copied.
     pub async fn share_or_copy(
         &self,
         source: &Volume,
@@ -115,6 +119,10 @@ impl Volume {
     }
 
     /// Copies `len` bytes from offset `from` of a ROD to `at`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::share_or_copy`].
     pub async fn copy_from_rod(&self, rod: &Rod, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
         self.check(at, len)?;
         block::Geometry { len_bytes: rod.len, block_bytes: 512 }.check(from, len)?;

@@ -19,6 +19,11 @@ use crate::{Pool, PoolError, PoolId, PoolSpec};
 
 impl Pool {
     /// Creates a pool on groups without one, or repeats an interrupted creation.
+    ///
+    /// # Errors
+    ///
+    /// The declaration is invalid, a group is too small or belongs to another pool, or a drive failed.
+    /// Nothing of another pool was overwritten.
     pub async fn create(world: World, spec: PoolSpec, groups: Vec<Group>) -> Result<Pool, PoolError> {
         check(&spec, groups.len())?;
         refuse_used(&spec, &groups).await?;

@@ -76,6 +76,10 @@ impl Pool {
     }
 
     /// Cancels an evacuation: the group's pages can be allocated again, and a running evacuation ends.
+    ///
+    /// # Errors
+    ///
+    /// No such group, or the pool's metadata cannot be written.
     pub async fn cancel_evacuation(&self, group: GroupId) -> Result<(), PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;
@@ -90,6 +94,10 @@ impl Pool {
     /// Removes a group without used pages from the pool. The returned group bears no trace of the pool. After
     /// a power failure before that, the group is in the pool or it is not; in the latter case it may bear the
     /// pool's superblock until it is used again.
+    ///
+    /// # Errors
+    ///
+    /// No such group, it is the last one, it has used pages, or the pool's metadata cannot be written.
     pub async fn remove_group(&self, group: GroupId) -> Result<Group, PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;

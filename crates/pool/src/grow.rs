@@ -17,6 +17,10 @@ use crate::{Pool, PoolError};
 impl Pool {
     /// Adds a group, online. On return, the group is durably in the pool and its space is available. After an
     /// error or a power failure, it is in the pool or it is not.
+    ///
+    /// # Errors
+    ///
+    /// The group is too small, is in a pool, or is one too many; or the pool's metadata cannot be written.
     pub async fn add_group(&self, group: Group) -> Result<(), PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;

@@ -26,6 +26,11 @@ fn steps(map: &Map) -> impl Iterator<Item = Range<usize>> + use<> {
 
 impl Pool {
     /// Creates a volume of `len_bytes`, a multiple of 512. It reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// The name is in use or invalid, the length is no multiple of 512 or too long, there are too many
+    /// volumes; for a thick volume: the pool has too few free pages.
     pub async fn create_volume(
         &self,
         name: &str,
@@ -56,6 +61,10 @@ impl Pool {
 
     /// Creates a thin clone that shares all pages of `from` as of now. It waits for writes in flight. No page
     /// is read from the drives; each is counted in memory, some milliseconds for a million, with yields.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, the name is in use or invalid, or the pool has no room for as many map entries.
     pub async fn clone_volume(&self, from: &str, name: &str) -> Result<Volume, PoolError> {
         let source = self.find(from)?;
         let lock = source.state.locks.exclusive(Span::all().into()).await;
@@ -90,6 +99,11 @@ impl Pool {
     }
 
     /// Grows a volume. The new part reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, the length is smaller than now or too long; for a thick volume: the pool has too few
+    /// free pages.
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
@@ -113,6 +127,11 @@ impl Pool {
     }
 
     /// Deletes a volume with its records. Operations in flight end first; later ones fail.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, or the pool's metadata cannot be written; then the volume is gone, and may be back
+    /// after a crash.
     pub async fn delete_volume(&self, name: &str) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         Ok(self.remove(&volume).await?)

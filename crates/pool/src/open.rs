@@ -74,6 +74,11 @@ pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>,
 
 impl Pool {
     /// Opens the pool on these groups, given in any order.
+    ///
+    /// # Errors
+    ///
+    /// A group of the pool is missing or belongs to another one, a newer masu wrote the pool, its creation
+    /// was interrupted, or its metadata are damaged. Nothing was written then.
     pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
         let (groups, reference) = in_order(groups).await?;
         let entries = &reference.table.groups;

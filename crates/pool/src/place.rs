@@ -18,6 +18,10 @@ const DECISIONS_MAX: usize = 30;
 impl Pool {
     /// Sets the class of a group. New pages go to the fastest class with less than 90 % used. The pool does
     /// not store it: the caller sets it after every opening.
+    ///
+    /// # Errors
+    ///
+    /// No such group.
     pub fn set_class(&self, group: GroupId, class: Class) -> Result<(), PoolError> {
         let position = self.0.position(group)?;
         let first = self.0.areas()[position].first_page();

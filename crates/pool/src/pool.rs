@@ -63,6 +63,10 @@ impl Pool {
     }
 
     /// Sets the used shares at which events are raised, in percent; 0: never. Durable on return.
+    ///
+    /// # Errors
+    ///
+    /// Invalid thresholds, or the pool's metadata cannot be written.
     pub async fn set_thresholds(&self, soft: u8, critical: u8) -> Result<(), PoolError> {
         let thresholds = Thresholds { soft, critical };
         if let Some(cause) = thresholds.fault() {
@@ -83,11 +87,19 @@ impl Pool {
     }
 
     /// Makes everything durable that completed before the call.
+    ///
+    /// # Errors
+    ///
+    /// A drive failed, and redundancy did not help. What was durable before stays so.
     pub async fn flush(&self) -> Result<(), BlockError> {
         self.0.flush().await
     }
 
     /// Flushes and closes the groups. Nothing may be in flight or follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::flush`]; the next start then recovers.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.0.commit().await?;
         for area in self.0.areas().iter() {

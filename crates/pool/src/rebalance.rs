@@ -44,6 +44,10 @@ fn next_step_in(areas: &[AreaSpace], class: Class) -> Option<Step> {
 impl Pool {
     /// Moves pages from the fullest groups to the emptiest of their class, by used share, until the shares
     /// differ by less than 2 %. `pace` is as in [`Pool::evacuate`].
+    ///
+    /// # Errors
+    ///
+    /// Pages of the pool are on the move already, or a group failed.
     pub async fn rebalance(
         &self,
         mut pace: impl AsyncFnMut(u64) -> ControlFlow<()>,

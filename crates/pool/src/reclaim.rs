@@ -46,6 +46,10 @@ fn is_zero(bytes: &[u8]) -> bool {
 impl Pool {
     /// Releases pages of zeros in a thin volume, online. `pace` is called after every page with the bytes
     /// that were read: it waits for other I/O, and may stop the scan.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, it is thick, or a group failed.
     pub async fn reclaim(
         &self,
         volume: &str,

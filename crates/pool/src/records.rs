@@ -44,6 +44,10 @@ impl Inner {
 impl Pool {
     /// Saves a record of the pool durably; without bytes, removes it. At most [`RECORD_BYTES_MAX`] bytes,
     /// with a name of at most 100 bytes.
+    ///
+    /// # Errors
+    ///
+    /// The pool's metadata cannot be written.
     pub async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         self.0.save(pool_key(name), bytes).await
     }

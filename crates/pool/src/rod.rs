@@ -24,6 +24,10 @@ pub struct Rod {
 
 impl Volume {
     /// Freezes a range: later writes do not change the content of the ROD. It waits for writes in flight.
+    ///
+    /// # Errors
+    ///
+    /// The volume was deleted, or the range exceeds it.
     pub async fn hold(&self, at: u64, len: u64) -> Result<Rod, BlockError> {
         self.check(at, len)?;
         let page = self.pool.page_bytes;
@@ -48,6 +52,10 @@ impl Rod {
     }
 
     /// Reads `len` bytes from offset `from`, appended to `out`.
+    ///
+    /// # Errors
+    ///
+    /// A group failed.
     pub async fn read(&self, from: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
         block::Geometry { len_bytes: self.len, block_bytes: 512 }.check(from, len as u64)?;
         let page_bytes = self.pool.page_bytes;

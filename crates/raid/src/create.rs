@@ -40,6 +40,10 @@ impl Group {
     }
 
     /// Like [`Group::create`], but overwrites any content.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::create`], but for what the drives carry.
     pub async fn create_forced(
         world: World,
         spec: GroupSpec,
@@ -50,6 +54,11 @@ impl Group {
 
     /// Like [`Group::create`], with a choice of what may be overwritten. All drives are examined before one
     /// is written.
+    ///
+    /// # Errors
+    ///
+    /// The declaration is invalid, a drive is too small or carries what may not be overwritten, or a drive
+    /// failed. In the first three cases nothing was written.
     pub async fn create_over(
         world: World,
         spec: GroupSpec,

@@ -134,6 +134,10 @@ pub async fn label_copies(drive: &Drive) -> Vec<Result<LabelCopy, DriveError>> {
 
 /// The label of a drive, or `None` if it carries no readable one; [`examine`] returns what it carries
 /// instead. Of two different copies, the newer one counts.
+///
+/// # Errors
+///
+/// The drive could not be read.
 pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
     let mut newest: Option<Label> = None;
     let mut failure = None;

@@ -113,6 +113,10 @@ impl Group {
 
     /// Closes the group: flushes, and labels the mirrors as equal and the journal as empty, so that the next
     /// start has nothing to recover. No write may be in flight or follow.
+    ///
+    /// # Errors
+    ///
+    /// A drive failed; the next start then resynchronises or replays.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.flush().await?;
         let inner = &self.0;

@@ -36,6 +36,10 @@ impl Group {
 
     /// Like [`Group::open`], also if drives are missing. The caller vouches that they are lost for good, or
     /// have nothing that these drives lack.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::open`], but for drives that are missing, as long as the level tolerates it.
     pub async fn open_degraded(
         world: World,
         spec: GroupSpec,

@@ -28,16 +28,29 @@ enum Fill {
 impl Group {
     /// Assigns the position of a missing, stale or failed drive to `drive`, which is blank, a spare of this
     /// array, or a former member of this group. Durable on return; [`Group::rebuild`] then rebuilds it.
+    ///
+    /// # Errors
+    ///
+    /// The position is in sync, or the drive is too small, not blank, or another group's; or it failed. The
+    /// position then stays as it was.
     pub async fn replace(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         self.replace_over(position, drive, Overwrite::Nothing).await
     }
 
     /// Like [`Group::replace`], but overwrites any content.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::replace`], but for what the drive carries.
     pub async fn replace_forced(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         self.replace_over(position, drive, Overwrite::Anything).await
     }
 
     /// Like [`Group::replace`], with a choice of what may be overwritten.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::replace`], by what may be overwritten.
     pub async fn replace_over(
         &self,
         position: u32,
@@ -91,6 +104,10 @@ impl Group {
 
     /// Whether `drive` could take a position: its content and its size. For callers that ask before the
     /// current drive leaves, so the state of the position does not matter.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not.
     pub async fn check_replacement(
         &self,
         position: u32,
@@ -153,6 +170,10 @@ impl Group {
 
     /// Changes the owner on the labels: an array that imports the group, or nobody ([`ArrayId::default`]) for
     /// an export. A name, if given, is in force from the next opening on.
+    ///
+    /// # Errors
+    ///
+    /// The labels could not be written on enough drives.
     pub async fn adopt(&self, owner: ArrayId, name: Option<&str>) -> Result<(), GroupError> {
         let inner = &self.0;
         if let Some(name) = name {
@@ -231,6 +252,10 @@ pub struct Found {
 }
 
 /// Sorts drives into groups by their labels. Drives without a label are omitted.
+///
+/// # Errors
+///
+/// A drive could not be read.
 pub async fn identify(drives: &[Drive]) -> Result<Vec<Found>, world::DriveError> {
     let mut found: Vec<Found> = Vec::new();
     for (i, drive) in drives.iter().enumerate() {

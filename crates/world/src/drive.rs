@@ -282,6 +282,10 @@ impl Drive {
 
     /// Sets the length of an image file (a multiple of its block). The new part reads as zeros, and the next
     /// flush makes the length durable. `false`: the length of this drive is fixed.
+    ///
+    /// # Errors
+    ///
+    /// The file system refuses.
     pub async fn set_len(&self, len_bytes: u64) -> Result<bool, DriveError> {
         assert!(len_bytes.is_multiple_of(self.0.info.block_bytes.into()), "a length in whole blocks");
         let Some(set) = self.0.backend.set_len(len_bytes) else { return Ok(false) };

@@ -73,6 +73,11 @@ impl World {
 
     /// Opens a drive, whose operations have deadlines. Returns in bounded time, even if the device never
     /// answers.
+    ///
+    /// # Errors
+    ///
+    /// The path does not exist or may not be opened, the device does not answer in time, or it does not allow
+    /// direct I/O.
     pub async fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         let tasks: Rc<dyn TaskBackend> = self.0.clone();
         self.0.open_drive(spec).await.map(|drive| drive.with_deadlines(&tasks))
@@ -85,6 +90,10 @@ impl World {
 
     /// Opens a drive that is available at once: memory, or a responsive drive of the model. Any other is
     /// refused.
+    ///
+    /// # Errors
+    ///
+    /// The drive is not of these kinds.
     pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         let opened = self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
             Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
@@ -94,6 +103,10 @@ impl World {
     }
 
     /// Listens on an address.
+    ///
+    /// # Errors
+    ///
+    /// The address is in use, or not one of this machine.
     pub fn listen(&self, addr: SocketAddr) -> Result<Listener, NetError> {
         self.0.listen(addr, StreamOptions::default())
     }
@@ -105,6 +118,10 @@ impl World {
 
     /// Listens on a socket at a new path, for programs on this machine. The addresses of its connections are
     /// meaningless.
+    ///
+    /// # Errors
+    ///
+    /// The path exists, or cannot be created.
     pub fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
         self.0.listen_local(path)
     }

@@ -47,11 +47,19 @@ impl Array {
     }
 
     /// Scrubs a group, in the background.
+    ///
+    /// # Errors
+    ///
+    /// No such group, or it is not open.
     pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
         self.ask(self.config.owner_of_group(group), Control::Scrub(group.into())).await
     }
 
     /// Pauses, resumes or ends the work on a group.
+    ///
+    /// # Errors
+    ///
+    /// No such group, or it is not open. Work that is not there is no error.
     pub async fn steer_work(&self, group: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
         let control = Control::SteerWork { group: group.into(), steer };
         self.ask(self.config.owner_of_group(group), control).await

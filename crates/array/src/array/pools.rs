@@ -8,6 +8,10 @@ use crate::status::Pool;
 
 impl Array {
     /// Evacuates a group in the background, then removes it from its pool.
+    ///
+    /// # Errors
+    ///
+    /// No such pool or group, the group is the pool's last, or the others have no room for its pages.
     pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("pool {pool:?}"));
         let mut config = self.config.clone();
@@ -29,6 +33,10 @@ impl Array {
     }
 
     /// Rebalances a pool in the background.
+    ///
+    /// # Errors
+    ///
+    /// No such pool, or it is not open. What goes wrong later is an event.
     pub async fn rebalance(&self, pool: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("pool {pool:?}"));
         let declared = self.config.pool(pool).ok_or_else(|| fail(&"not found"))?;
@@ -37,6 +45,10 @@ impl Array {
 
     /// Exports a pool: its volumes (which must not be mapped), groups and drives are no longer declared, and
     /// no array owns the drives.
+    ///
+    /// # Errors
+    ///
+    /// No such pool, or a volume of it is mapped. Nothing was changed then.
     pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
         let fail = || ControlError::at(format!("pool {pool:?}"));
         let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"not found"))?;
@@ -71,6 +83,11 @@ impl Array {
     }
 
     /// Imports the pool on these drives, and declares drives, groups, pool and volumes as found.
+    ///
+    /// # Errors
+    ///
+    /// The drives hold no whole pool, or another array owns it (see `force`), or a name is already in use
+    /// here. Nothing was changed then.
     pub async fn import_pool(
         &mut self,
         drives: Vec<DriveSpec>,

@@ -34,6 +34,10 @@ impl Array {
     }
 
     /// Deletes a volume that is not mapped.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, or it is mapped to a host.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {name:?}"));
         let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
@@ -61,6 +65,10 @@ impl Array {
     }
 
     /// Deletes a snapshot. A volume that is not a snapshot is refused.
+    ///
+    /// # Errors
+    ///
+    /// No such snapshot, it is a volume, or it is mapped to a host.
     pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("snapshot {name:?}"));
         match self.config.volume(name) {
@@ -73,6 +81,10 @@ impl Array {
     }
 
     /// Creates a volume that shares the pages of another: a writable snapshot, or a clone.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, the name is in use, or the pool has no room for the map.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
@@ -104,6 +116,10 @@ impl Array {
     }
 
     /// Reclaims a volume's pages of zeros, in the background.
+    ///
+    /// # Errors
+    ///
+    /// No such volume, or it is an image. What goes wrong later is an event.
     pub async fn reclaim(&self, volume: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {volume:?}"));
         let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"not found"))?;

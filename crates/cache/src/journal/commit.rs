@@ -169,6 +169,10 @@ impl<J: Device + Clone + 'static> Journal<J> {
     }
 
     /// Waits until all records up to this one are durable.
+    ///
+    /// # Errors
+    ///
+    /// The journal's device failed; records up to here may or may not survive a crash.
     pub async fn durable(&self, sequence: u64) -> Result<(), BlockError> {
         let inner = &self.0;
         let ended = || {

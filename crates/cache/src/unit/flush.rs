@@ -19,6 +19,10 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     }
 
     /// Makes everything in a range durable that completed before this call (a write with FUA).
+    ///
+    /// # Errors
+    ///
+    /// A volume or journal write failed; the data stay dirty and are written again.
     pub async fn sync(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.sync_range(at..at + len).await
     }

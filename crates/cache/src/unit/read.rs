@@ -36,6 +36,10 @@ struct Lookup {
 
 impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Reads `len` bytes at `at`, appended to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The volume could not be read. What is dirty in frames is never lost by this.
     pub async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
         let range = at..at.saturating_add(len as u64);
         self.geometry().check(at, len as u64)?;

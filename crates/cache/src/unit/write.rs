@@ -63,6 +63,11 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     }
 
     /// Writes `data` at `at`, and returns when that range is durable.
+    ///
+    /// # Errors
+    ///
+    /// The volume refuses the range (the pool is full), or the journal failed; a sector then has its old or
+    /// its new content.
     pub async fn write_durable(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         self.write(at, data).await?;
         self.sync(at, data.len() as u64).await

@@ -24,6 +24,11 @@ impl Session {
     ///
     /// `expect_in` is the maximum length of data-in. A command either reads or writes. In steady state
     /// nothing is allocated. Dropping the future abandons the response, not the command.
+    ///
+    /// # Errors
+    ///
+    /// The session ended before the command did: whether the command was executed is unknown. A SCSI status
+    /// other than GOOD is no error.
     pub async fn command(
         &self,
         lun: Lun,

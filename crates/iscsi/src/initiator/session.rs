@@ -88,6 +88,11 @@ impl State {
 
 impl Session {
     /// Connects and logs in.
+    ///
+    /// # Errors
+    ///
+    /// The portal does not answer, the target refuses the login (status class and detail, RFC 7143 11.13.5),
+    /// or fails to prove itself in mutual CHAP.
     pub async fn login(world: &World, options: &Options) -> Result<Session, Error> {
         let connected = connect(world, options).await?;
         let mut out = Outgoing::new(0);
@@ -171,6 +176,10 @@ impl Session {
 
     /// Sends a task management function ([`crate::pdu::function`]); returns the response
     /// ([`crate::pdu::outcome`]).
+    ///
+    /// # Errors
+    ///
+    /// The session ended. A refusal by the target is a response, not an error.
     pub async fn task_function(&self, function: u8, lun: Lun) -> Result<u8, Error> {
         self.manage(function, lun, TAG_NONE, 0).await
     }
@@ -310,6 +319,10 @@ pub struct Discovered {
 }
 
 /// Discovers the targets of a portal in a discovery session.
+///
+/// # Errors
+///
+/// The portal does not answer, or refuses the discovery.
 pub async fn discover(world: &World, options: &Options) -> Result<Vec<Discovered>, Error> {
     let session = Session::login(world, &Options { target: None, ..options.clone() }).await?;
     let pairs = session.text(&[("SendTargets", "All")]).await?;

@@ -40,6 +40,10 @@ pub struct UrlError {
 
 impl Url {
     /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// The part that is missing or wrong.
     pub fn parse(url: &str) -> Result<Url, UrlError> {
         // The text before the last @ may contain a secret, and is never part of a message.
         let shown = url.rsplit_once('@').map_or(url.to_owned(), |(_, rest)| format!("iscsi://…@{rest}"));

@@ -64,5 +64,9 @@ pub trait Target: 'static {
     /// The portal group tag of this portal.
     fn portal_group(&self) -> u16;
     /// Opens the nexus of a normal session after authentication.
+    ///
+    /// # Errors
+    ///
+    /// No such target, the initiator lost its rights since it authenticated, or the array is stopping.
     fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<Self::Nexus, LoginRefusal>;
 }

@@ -32,6 +32,10 @@ impl Group {
     /// left. I/O continues meanwhile. Returns whether there was something to do. Ranges that are known to
     /// hold zeros ([`Group::know_contents`]) are zeroed and not copied. May be dropped between its steps, and
     /// called again, also after a restart.
+    ///
+    /// # Errors
+    ///
+    /// A drive failed that the rebuild needs. Positions that are filled stay filled.
     pub async fn rebuild(&self, throttle: &Throttle) -> Result<bool, BlockError> {
         let inner = &self.0;
         if inner.rebuild_runs.replace(true) {

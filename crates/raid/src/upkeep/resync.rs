@@ -10,6 +10,10 @@ impl Group {
     /// Compares all mirrors with the one that serves reads, and writes the differences; then all mirrors
     /// serve reads again. I/O continues meanwhile. If the work is told to end, a later call starts over. Does
     /// nothing if the mirrors are known to be equal. Returns the number of bytes written.
+    ///
+    /// # Errors
+    ///
+    /// The drive that serves reads failed.
     pub async fn resync(&self, throttle: &Throttle) -> Result<u64, BlockError> {
         self.0.resync(throttle).await
     }

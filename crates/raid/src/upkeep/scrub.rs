@@ -51,6 +51,10 @@ impl Group {
     /// majority of three mirrors or more, P and Q of level 6. Otherwise they are counted and left alone: no
     /// drive reported an error, and either side may be right. Status and labels keep the count until the next
     /// scrub. I/O continues meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// A drive failed. What was repaired stays repaired.
     pub async fn scrub(&self, throttle: &Throttle) -> Result<Scrubbed, BlockError> {
         let inner = &self.0;
         // After a power failure, a majority must not overrule a block that was read already.

@@ -96,11 +96,20 @@ impl Chain<'_> {
 }
 
 /// Opens the image file at `path` with all its parents read-only; parents must be in the same directory.
+///
+/// # Errors
+///
+/// The file or a parent cannot be opened or is damaged, a parent is not in the directory, or is another image
+/// than the child expects.
 pub async fn open_file(world: &World, path: &Path, access: Access) -> Result<Image, VdiskError> {
     open_chain(world, &Chain { path, access, format: None, parents_in: &[] }).await
 }
 
 /// Opens an image with all its parents read-only.
+///
+/// # Errors
+///
+/// As [`open_file`].
 pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, VdiskError> {
     let access = match chain.access {
         Access::Read => ImageAccess::Read,

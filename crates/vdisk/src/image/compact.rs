@@ -25,6 +25,10 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 impl Image {
     /// Compacts the image, which must not be in use. A power failure at any moment leaves it consistent.
+    ///
+    /// # Errors
+    ///
+    /// The image has a parent or is fixed, or its file failed. It is consistent then.
     pub async fn compact(&self, mut tell: impl FnMut(u64, u64)) -> Result<Compacted, VdiskError> {
         let before_bytes = self.file_len_bytes();
         if self.0.access == Access::Read {

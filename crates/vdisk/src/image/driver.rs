@@ -305,6 +305,10 @@ impl Image {
     }
 
     /// Reads `len` bytes at `at`, appended to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the disk, or the file failed.
     pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         self.check(at, len)?;
         // Also for an image that has become read-only: its written data are known and present.
@@ -364,6 +368,11 @@ impl Image {
     }
 
     /// Writes `data` at `at`.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the disk, the image is read-only, or the file failed or is full. After a failed
+    /// metadata write all later writes fail.
     pub async fn write(&self, at: u64, data: &Pieces) -> Result<(), VdiskError> {
         let len = data.len() as u64;
         self.check(at, len)?;
@@ -400,6 +409,10 @@ impl Image {
     }
 
     /// Zeroes a range, and releases its whole blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Image::write`].
     pub async fn zero(&self, at: u64, len: u64) -> Result<(), VdiskError> {
         self.check(at, len)?;
         self.begin().await?;
@@ -432,6 +445,10 @@ impl Image {
     }
 
     /// Makes everything durable that was complete before this call.
+    ///
+    /// # Errors
+    ///
+    /// The file failed. All later writes fail then.
     pub async fn flush(&self) -> Result<(), VdiskError> {
         self.check_poison()?;
         if self.0.access == Access::Read {
@@ -446,6 +463,10 @@ impl Image {
     }
 
     /// Makes everything durable and marks the image as closed. No writes may be in progress or follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Image::flush`]; the image then looks like one that was in use when the power failed.
     pub async fn close(&self) -> Result<(), VdiskError> {
         if self.0.access == Access::Read || !self.0.begun.get() {
             return Ok(());

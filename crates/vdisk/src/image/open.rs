@@ -21,6 +21,10 @@ const VHDX_IDENTITY: &[u8; 8] = b"vhdxfile";
 
 /// Detects the format from the beginning and the end of the file. A guest can forge all of that in some type
 /// of image: detection is reliable only for a file that the operator wrote.
+///
+/// # Errors
+///
+/// The file cannot be read.
 pub async fn probe(drive: &Drive) -> Result<Probed, VdiskError> {
     check_blocks(drive)?;
     let first = read_vec(drive, 0, drive.len_bytes().min(512)).await?;
@@ -60,6 +64,11 @@ impl Image {
     /// Opens the image on a drive with its detected format ([`probe`]), which must be unambiguous. A
     /// differencing image has no parent yet: [`Image::attach`]. For writing, inconsistent metadata is an
     /// error and nothing is written; for reading, the readable part is available.
+    ///
+    /// # Errors
+    ///
+    /// The format is unknown or ambiguous, its metadata are damaged or of an unsupported version, or the file
+    /// cannot be read.
     pub async fn open(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
         let Probed { format, disputed } = probe(&drive).await?;
         if let Some(disputed) = disputed {
@@ -70,6 +79,11 @@ impl Image {
     }
 
     /// Opens the image on a drive with this format.
+    ///
+    /// # Errors
+    ///
+    /// The file is of another format, its metadata are damaged or of an unsupported version, or it cannot be
+    /// read.
     pub async fn open_as(
         world: &World,
         drive: Drive,
@@ -114,6 +128,10 @@ impl Image {
     }
 
     /// Attaches the parent of a differencing image, if it is the right one.
+    ///
+    /// # Errors
+    ///
+    /// It is another image than the child expects, or of another length.
     pub fn attach(&self, parent: Image) -> Result<(), VdiskError> {
         let Some(link) = &self.0.link else { return Err(VdiskError::refused("the image has no parent")) };
         if !link.ids.contains(&parent.0.id) {

@@ -113,6 +113,10 @@ fn paths(parent: &Parent) -> Vec<(Platform, Vec<u8>)> {
 }
 
 /// Creates a VHD on an empty drive.
+///
+/// # Errors
+///
+/// The size is not one of a VHD, or the drive failed.
 pub async fn create(drive: &Drive, new: &NewVhd) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
     if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {

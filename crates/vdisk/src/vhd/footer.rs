@@ -104,6 +104,10 @@ impl Footer {
     }
 
     /// Parses a footer.
+    ///
+    /// # Errors
+    ///
+    /// Wrong cookie, version, checksum or size.
     pub fn parse(bytes: &[u8]) -> Result<Footer, VdiskError> {
         let foreign = |cause: &str| VdiskError::Foreign { format: "VHD", cause: cause.into() };
         let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| foreign("shorter than a footer"))?;

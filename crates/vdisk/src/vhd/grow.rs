@@ -11,6 +11,10 @@ use crate::{Part, Step, VdiskError};
 
 /// Grows the disk of a VHD, of the given or detected type, to `len_bytes`. The image must not be open; a
 /// power failure leaves the old or the new size.
+///
+/// # Errors
+///
+/// The length is smaller than now or too long for the format, the image is damaged, or the drive failed.
 pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(), VdiskError> {
     let opened = open(drive, kind).await?;
     let old = opened.footer.clone();

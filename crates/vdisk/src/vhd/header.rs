@@ -132,6 +132,10 @@ pub struct DynamicHeader {
 
 impl DynamicHeader {
     /// Parses a header.
+    ///
+    /// # Errors
+    ///
+    /// Wrong cookie, version, checksum or block size.
     pub fn parse(bytes: &[u8]) -> Result<DynamicHeader, VdiskError> {
         let damaged = |cause: String| VdiskError::damaged("the dynamic header", cause);
         let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is truncated".into()))?;

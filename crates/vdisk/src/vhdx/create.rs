@@ -177,6 +177,10 @@ impl NewVhdx {
 }
 
 /// Creates a VHDX on an empty drive.
+///
+/// # Errors
+///
+/// The size is not one of a VHDX, or the drive failed.
 pub async fn create(drive: &Drive, new: &NewVhdx) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
     if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {

@@ -11,6 +11,10 @@ use crate::{Map, Part, Step, VdiskError};
 
 /// Grows the disk to `len_bytes`. The image must not be open; a power failure leaves the old or the new size.
 /// `seed` is the world's.
+///
+/// # Errors
+///
+/// The length is smaller than now or too long for the format, the image is damaged, or the drive failed.
 pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskError> {
     let mut opened = open(drive, seed).await?;
     let old = opened.map.shape;
