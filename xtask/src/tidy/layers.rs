@@ -4,8 +4,9 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 26] = [
+const LAYERS: [(&str, &[&str]); 27] = [
     ("world", &[]),
+    ("registry", &["world"]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
     ("block", &["world"]),
@@ -72,6 +73,7 @@ const VERIFICATION: &[&str] = &[
     "scsi",
     "iscsi",
     "array",
+    "registry",
     "diskstress",
     "lab_core",
     "lab_tools",
@@ -79,6 +81,7 @@ const VERIFICATION: &[&str] = &[
 
 const ALL: &[&str] = &[
     "world",
+    "registry",
     "world_real",
     "world_model",
     "block",
@@ -134,7 +137,17 @@ const SYSTEM: [(&str, &[&str]); 4] = [
     ("fuser", &["attach"]),
     (
         "rustix",
-        &["world_real", "attach", "diskstress", "lab_tools", "verify_fileserver", "admin", "masu", "xtask"],
+        &[
+            "world_real",
+            "registry",
+            "attach",
+            "diskstress",
+            "lab_tools",
+            "verify_fileserver",
+            "admin",
+            "masu",
+            "xtask",
+        ],
     ),
 ];
 
