@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use lab_core::claim::Claims;
 use lab_core::record::{RunRecord, World};
-use lab_core::verification::{self, Request, Verification};
+use lab_core::verification::{self, Request, Sweep, Verification};
 
 use verify_diskstress::Diskstress;
 use verify_fileserver::Fileserver;
@@ -28,8 +28,8 @@ pub struct Asked {
     /// The quick form.
     pub quick: bool,
     pub world: World,
-    /// For sanboot: also --sweep.
-    pub sweep: bool,
+    /// Also a sweep over the ranges of the scenario, with so many points.
+    pub sweep: Option<u32>,
     /// For sanboot: only these layouts; empty: all.
     pub layouts: Vec<Layout>,
     /// For a real fileserver: the formats of disks; empty: VHD.
@@ -58,8 +58,8 @@ impl From<&Asked> for qos::Options {
 
 impl From<&Asked> for sanboot::Options {
     fn from(asked: &Asked) -> Self {
-        let Asked { quick, sweep, world, .. } = *asked;
-        sanboot::Options { quick, sweep, layouts: asked.layouts.clone(), world }
+        let Asked { quick, world, .. } = *asked;
+        sanboot::Options { quick, layouts: asked.layouts.clone(), world }
     }
 }
 
@@ -112,7 +112,12 @@ impl Row {
         Row {
             name: V::NAME,
             question: V::QUESTION,
-            run: |request, asked| verification::run::<V>(request, &asked.into()),
+            run: |request, asked| {
+                // The points of a sweep are many, and have the quick form.
+                let form = (&Asked { quick: true, ..asked.clone() }).into();
+                let sweep = asked.sweep.map(|points| Sweep { points, form: &form });
+                verification::run_and_sweep::<V>(request, &asked.into(), sweep)
+            },
             claims: |scenario| {
                 let request =
                     Request { scenario: scenario.map(Path::to_owned), repeats: 1, ..Request::default() };
@@ -164,6 +169,7 @@ mod seventh;
 mod tests {
     use lab_core::bound::{Bound, End};
     use lab_core::claim::{Measure, Outcome};
+    use lab_core::scenario::frame::Frame;
     use lab_core::stats::Estimate;
     use lab_core::verdict::{Standing, Verdict, exit_status, standing};
 
@@ -199,6 +205,27 @@ mod tests {
             assert!(root.join(&page).is_file(), "{page}");
             assert!(readme.contains(&page), "README.md does not name {page}");
             assert!(row.question.ends_with('?') && named(row.name).is_some_and(|own| own.name == row.name));
+        }
+    }
+
+    /// Those whose chosen and calibrated inputs do not all have a range yet, or a reason why not. The list
+    /// only shrinks: one that is done is removed from it.
+    const WITHOUT_RANGES: [&str; 5] = ["vaai", "qos", "fileserver", "diskstress", "run"];
+
+    #[test]
+    fn each_input_of_ours_has_a_range_or_says_why_it_has_none() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        for row in &VERIFICATIONS {
+            let path = root.join(format!("{}.toml", row.name));
+            let text = std::fs::read_to_string(&path).expect("a scenario");
+            let frame = Frame::read(&text, row.name).expect("its ranges fit it");
+            let left = frame.without_range(&text);
+            match WITHOUT_RANGES.contains(&row.name) {
+                false => {
+                    assert_eq!(left, Vec::<String>::new(), "{}: no [[range]], and no reason why", row.name)
+                }
+                true => assert!(!left.is_empty(), "{}: done; remove it from WITHOUT_RANGES", row.name),
+            }
         }
     }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bound::{Bound, End};
-use crate::record::World;
 use crate::stats::Estimate;
 use crate::verdict::{Verdict, verdict};
+use crate::world::World;
 
 /// What a claim is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

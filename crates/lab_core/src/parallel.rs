@@ -1,14 +1,25 @@
 //! Independent pieces of work on several threads, in an order that does not depend on them.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 use crate::interrupt::Stop;
 
-/// Threads that this machine runs at once.
+thread_local! {
+    static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread does a piece of such work: what it does then is a part of something larger, which
+/// tells how far it is.
+pub fn is_within() -> bool {
+    WITHIN.get()
+}
+
+/// Threads that work may use: as many as this machine runs at once, or one within a piece of other work.
 pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    if is_within() { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// Does so many pieces of work on so many threads, each of which takes the next that nobody has. The thread
@@ -29,6 +40,7 @@ pub fn run<T: Send, E: Send, M: Send>(
         for _ in 0..threads.clamp(1, pieces.max(1)) {
             let (next, done, work, sender) = (&next, &done, &work, sender.clone());
             scope.spawn(move || {
+                WITHIN.set(true);
                 // Who would hear it waits for this thread.
                 let say = |message| sender.send(message).unwrap_or(());
                 while !stop.is_asked() {
@@ -73,6 +85,13 @@ mod tests {
             heard.sort_unstable();
             assert!(heard.into_iter().eq(0..20), "{threads} threads");
         }
+    }
+
+    #[test]
+    fn a_piece_of_work_does_its_own_pieces_alone() {
+        let inner = |_: usize, _: &dyn Fn(())| anyhow::Ok((cores(), is_within()));
+        let done = run((3, 2), &Stop::default(), inner, |()| ()).expect("no errors");
+        assert!(done.iter().all(|(_, within)| *within == (1, true)) && !is_within());
     }
 
     #[test]

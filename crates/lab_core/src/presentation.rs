@@ -12,6 +12,7 @@ use crate::report::{
     DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, write_json, write_page,
 };
 use crate::schema;
+use crate::sweep;
 use crate::words::{command, plain};
 
 /// What is shown of a run besides its record: nothing of the first screen but the figures.
@@ -125,7 +126,22 @@ pub fn page(record: &RunRecord, presentation: &Value) -> Value {
         shown.remove("method");
         page.append(shown);
     }
+    if let Some(sweep) = &record.sweep {
+        let (section, figures, tables) = sweep::page(sweep);
+        add(&mut page, "sections", [section]);
+        add(&mut page, "figures", figures);
+        add(&mut page, "tables", tables);
+    }
     page
+}
+
+/// Adds to a list of the page.
+fn add<T: Serialize>(page: &mut Value, list: &str, items: impl IntoIterator<Item = T>) {
+    let items = items.into_iter().map(|item| json!(item));
+    match &mut page[list] {
+        Value::Array(all) => all.extend(items),
+        none => *none = items.collect(),
+    }
 }
 
 fn claim(claim: &JudgedClaim) -> Value {

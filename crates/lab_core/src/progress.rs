@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The progress of a run, on standard error.
+use crate::parallel;
+
+/// The progress of a run, on standard error. A part of a larger run tells nothing.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    is_silent: bool,
     steps: std::cell::Cell<u64>,
     done: std::cell::Cell<u64>,
 }
@@ -15,14 +18,15 @@ pub struct Progress {
 impl Progress {
     /// Of so many steps.
     pub fn new(steps: u64) -> Progress {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let is_silent = parallel::is_within();
+        let bar = (!is_silent && std::io::stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{bar:24.cyan/dim} {pos:>3}/{len} {elapsed:>4}  {msg}");
             let bar =
                 ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Progress { bar, steps: std::cell::Cell::new(steps), done: std::cell::Cell::new(0) }
+        Progress { bar, is_silent, steps: std::cell::Cell::new(steps), done: std::cell::Cell::new(0) }
     }
 
     /// So many steps in all, now that it is known.
@@ -41,6 +45,7 @@ impl Progress {
                 bar.set_position(self.done.get() - 1);
                 bar.set_message(text.to_owned());
             }
+            None if self.is_silent => {}
             None => eprintln!("{:>3}/{} {text}", self.done.get(), self.steps.get()),
         }
     }

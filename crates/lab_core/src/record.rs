@@ -10,33 +10,15 @@ use crate::claim::JudgedClaim;
 use crate::inputs::Input;
 use crate::report::{Doubt, Machine};
 use crate::stats::{Estimate, mean};
+use crate::sweep::SweepRecord;
 use crate::verdict::{Standing, Tally, exit_status, standing};
+
+pub use crate::world::World;
 
 /// The version of the schema.
 pub const SCHEMA: u32 = 1;
 /// The longest record that is read: a run of a million samples.
 const BYTES_MAX: u64 = 256 << 20;
-
-/// Where something was verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum World {
-    /// Modelled hardware in virtual time.
-    #[default]
-    Model,
-    /// Real time.
-    Real,
-}
-
-impl World {
-    /// As files have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            World::Model => "model",
-            World::Real => "real",
-        }
-    }
-}
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +46,9 @@ pub struct RunRecord {
     pub metrics: Vec<Metric>,
     /// What became of it.
     pub verdict: RunVerdict,
+    /// The same with other values of the inputs, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepRecord>,
 }
 
 /// How and on what a run was done.

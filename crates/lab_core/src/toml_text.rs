@@ -1,6 +1,11 @@
-//! TOML that people write: where it does not read, the line and the cause.
+//! TOML that people write: where it does not read, the line and the cause; and the same text with other
+//! values.
+
+use std::ops::Range;
 
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Why a text is not the TOML that is wanted.
 pub struct Misread {
@@ -12,11 +17,116 @@ pub struct Misread {
 
 /// Reads a text.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
-    toml::from_str(text).map_err(|e: toml::de::Error| {
-        let at = e.span().map_or(0, |span| span.start).min(text.len());
-        Misread {
-            line: text[..at].matches('\n').count() + 1,
-            cause: e.message().lines().collect::<Vec<_>>().join(" "),
+    toml::from_str(text).map_err(|e| misread(text, &e))
+}
+
+fn misread(text: &str, error: &toml::de::Error) -> Misread {
+    let at = error.span().map_or(0, |span| span.start);
+    Misread { line: line(text, at), cause: error.message().lines().collect::<Vec<_>>().join(" ") }
+}
+
+/// The line of a byte of the text, from 1.
+pub fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
+}
+
+/// A text that was read, and where each of its values stands.
+pub struct Places<'a> {
+    text: &'a str,
+    root: DeTable<'a>,
+}
+
+impl<'a> Places<'a> {
+    /// Reads a text.
+    pub fn of(text: &'a str) -> Result<Places<'a>, Misread> {
+        let root = DeTable::parse(text).map_err(|e| misread(text, &e))?;
+        Ok(Places { text, root: root.into_inner() })
+    }
+
+    /// The value of a path: "array.cache", "array.0.cache" of an array of tables.
+    pub fn value(&self, path: &str) -> Option<&Spanned<DeValue<'a>>> {
+        let mut parts = path.split('.');
+        let mut at = self.root.get(parts.next()?)?;
+        for part in parts {
+            at = match part.parse::<usize>() {
+                Ok(index) => at.get_ref().get(index)?,
+                Err(_) => at.get_ref().get(part)?,
+            };
         }
-    })
+        Some(at)
+    }
+
+    /// The text of a value, as it stands there.
+    pub fn written(&self, value: &Spanned<DeValue<'_>>) -> &'a str {
+        &self.text[value.span()]
+    }
+
+    /// The text with other values, as TOML, at paths that exist; a path that does not is left out.
+    pub fn with(&self, values: &[(&str, &str)]) -> String {
+        let mut all: Vec<(Range<usize>, &str)> =
+            values.iter().filter_map(|(path, new)| Some((self.value(path)?.span(), *new))).collect();
+        all.sort_by_key(|(span, _)| span.start);
+        let mut text = self.text.to_owned();
+        all.into_iter().rev().for_each(|(span, new)| text.replace_range(span, new));
+        text
+    }
+
+    /// The text with blanks instead of these keys and tables, so that every other line stays where it is.
+    pub fn without(&self, keys: &[&str]) -> String {
+        let mut spans = Vec::new();
+        for (key, value) in self.root.iter().filter(|(key, _)| keys.contains(&key.get_ref().as_ref())) {
+            whole(key.span(), value, &mut spans);
+        }
+        let mut bytes = self.text.as_bytes().to_vec();
+        for at in spans.into_iter().flatten().filter(|at| self.text.as_bytes()[*at] != b'\n') {
+            bytes[at] = b' ';
+        }
+        // Spans begin and end between characters.
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Where a key and all of its value stand: a header, or `key = value`, and what is below it.
+fn whole(key: Range<usize>, value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
+    let own = value.span();
+    spans.push(key.start.min(own.start)..key.end.max(own.end));
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            table.iter().for_each(|(key, value)| whole(key.span(), value, spans));
+        }
+        DeValue::Array(array) => array.iter().for_each(|item| whole(item.span(), item, spans)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = \"a\"\nlist = [\n  \"1\", # ü\n]\n[array]\ncache = \"4GiB\" # published\nread = { each = \"1MiB\" }\n\
+        [[drive]]\nn = 1\n[[drive]]\nn = 2\n";
+
+    #[test]
+    fn values_are_replaced_where_they_stand() {
+        let places = Places::of(TEXT).ok().expect("TOML");
+        assert_eq!(places.value("drive.1.n").map(|v| places.written(v)), Some("2"));
+        assert!(places.value("array.nothing").is_none() && places.value("array.cache.0").is_none());
+        let with = places.with(&[
+            ("drive.1.n", "30"),
+            ("array.cache", "\"1GiB\""),
+            ("array.read.each", "\"64KiB\""),
+        ]);
+        let expected = TEXT.replace("4GiB", "1GiB").replace("n = 2", "n = 30").replace("1MiB", "64KiB");
+        assert_eq!(with, expected);
+    }
+
+    #[test]
+    fn what_is_left_out_keeps_every_other_line_in_its_place() {
+        let places = Places::of(TEXT).ok().expect("TOML");
+        let without = places.without(&["list", "drive"]);
+        assert!(without.lines().count() == TEXT.lines().count() && !without.contains("drive"), "{without}");
+        let rest = Places::of(&without).ok().expect("still TOML");
+        assert!(rest.value("array.read.each").is_some() && rest.value("list").is_none());
+        assert_eq!(line(&without, without.find("cache").expect("kept")), 6);
+    }
 }

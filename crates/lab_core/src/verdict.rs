@@ -109,7 +109,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn of<'a>(claims: impl Iterator<Item = &'a JudgedClaim>) -> Counts {
+    pub(crate) fn of<'a>(claims: impl Iterator<Item = &'a JudgedClaim>) -> Counts {
         let mut counts = Counts::default();
         for claim in claims {
             *match claim.verdict {

@@ -12,6 +12,7 @@ use crate::machine::{Watch, now_rfc3339};
 use crate::presentation::{self, Presentation};
 use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
 use crate::report::Doubt;
+use crate::sweep::{self, sweep};
 use crate::terminal;
 
 /// What the command line asks of any verification.
@@ -118,8 +119,8 @@ pub trait Verification {
     const NAME: &'static str;
     /// The question.
     const QUESTION: &'static str;
-    /// What the command line says of it besides.
-    type Options;
+    /// What the command line says of it besides; the points of a sweep share it.
+    type Options: Sync;
     /// What is done.
     type Scenario;
     /// What was measured.
@@ -163,12 +164,34 @@ pub trait Verification {
     ) -> Result<Presentation>;
 }
 
+/// A sweep besides a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep<'a, O> {
+    /// Points over all ranges together.
+    pub points: u32,
+    /// The form of the verification that each point is run in.
+    pub form: &'a O,
+}
+
 /// Runs a verification, writes its folder and prints the answer.
 ///
 /// # Errors
 ///
 /// When it could not be done: exit status 2.
 pub fn run<V: Verification>(request: &Request, own: &V::Options) -> Result<RunRecord> {
+    run_and_sweep::<V>(request, own, None)
+}
+
+/// The same, and a sweep where one is asked for.
+///
+/// # Errors
+///
+/// When it could not be done: exit status 2.
+pub fn run_and_sweep<V: Verification>(
+    request: &Request,
+    own: &V::Options,
+    swept: Option<Sweep<'_, V::Options>>,
+) -> Result<RunRecord> {
     let (scenario, text) = V::load(request, own)?;
     let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
     std::fs::create_dir_all(&request.out).with_context(|| request.out.display().to_string())?;
@@ -181,6 +204,10 @@ pub fn run<V: Verification>(request: &Request, own: &V::Options) -> Result<RunRe
     let measures = V::claims(&setup, &recording);
     let claims = V::stated(&scenario).judge(course.world, &measures, !disturbances.is_empty());
     let presentation = V::present(&setup, &recording, &claims)?;
+    let sweep = match swept {
+        Some(Sweep { points, form }) if !stop.is_asked() => Some(sweep::<V>(request, form, points, &stop)?),
+        _ => None,
+    };
     let record = RunRecord {
         schema: SCHEMA,
         verification: V::NAME.into(),
@@ -202,8 +229,12 @@ pub fn run<V: Verification>(request: &Request, own: &V::Options) -> Result<RunRe
         metrics: V::metrics(&setup, &recording),
         verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
         claims,
+        sweep,
     };
     presentation::write(&request.out, &record, &presentation)?;
     println!("{}\ntook {:.0} s", terminal::answer(&record, &request.out), from.elapsed().as_secs_f64());
+    if let Some(sweep) = &record.sweep {
+        println!("\n{}", sweep::terminal(sweep, &request.out));
+    }
     Ok(record)
 }

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use lab::verify::{self, Asked, VERIFICATIONS};
 use lab_core::index;
 use lab_core::record::{RunRecord, World};
+use lab_core::sweep::POINTS_DEFAULT;
 use lab_core::verdict::Tally;
 use lab_core::verification::Request;
 use verify_fileserver::real::Format;
@@ -46,9 +47,13 @@ pub(crate) struct Verify {
     /// with shorter phases; fileserver for two minutes; diskstress with fewer repeats
     #[arg(long)]
     quick: bool,
-    /// Sensitivity analysis of sanboot: repeat it with other values of unpublished inputs
+    /// Sensitivity analysis: repeat the model run, in its quick form, over the ranges that the scenario
+    /// declares
     #[arg(long)]
     sweep: bool,
+    /// Points of --sweep over all ranges together, at least 64 to publish them
+    #[arg(long, requires = "sweep", default_value_t = POINTS_DEFAULT)]
+    points: u32,
     /// World of qos, sanboot, fileserver and diskstress
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
@@ -161,7 +166,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     let asked = Asked {
         quick: verify.quick,
         world: verify.world.into(),
-        sweep: verify.sweep,
+        sweep: verify.sweep.then_some(verify.points),
         layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
         formats: verify.formats.iter().map(|name| Format::from(*name)).collect(),
         repeats: verify.repeats,
@@ -169,6 +174,8 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         dir: verify.dir.clone(),
         guest: verify.guest.clone(),
     };
+    ensure!(!(verify.sweep && asked.world == World::Real), "--sweep requires --world model");
+    ensure!(!(verify.sweep && verify.which == ALL), "--sweep requires the name of one verification");
     match verify::named(&verify.which) {
         Some(row) => Ok(ExitCode::from((row.run)(&request, &asked)?.verdict.exit_status)),
         None => all(&request, &asked),

@@ -31,7 +31,7 @@ pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
 const NEEDS_MODEL: [&str; 4] = ["controller", "port", "sequential_mix", "prediction"];
 
 /// What the published experiment says.
-pub(crate) fn orderings(survey: &Survey<'_>) -> Vec<Measure> {
+fn orderings(survey: &Survey<'_>) -> Vec<Measure> {
     let mut out = random(survey);
     out.extend(sequential(survey));
     out.extend(advice(survey));

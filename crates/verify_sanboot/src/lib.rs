@@ -8,7 +8,6 @@
 //!   real ──> bench: the same servers, over iSCSI
 //!
 //!   results ──> ramp (predict) ──> survey ──> claims (measures), figures, tables, summary ──> report
-//!   inputs ──> sweep: the claims again, with other values of what is not published
 //! ```
 
 #![forbid(unsafe_code)]
@@ -27,7 +26,6 @@ pub mod exchange;
 mod figures;
 mod findings;
 mod host;
-mod inputs;
 mod measured;
 mod point;
 pub mod ramp;
@@ -39,7 +37,6 @@ pub mod scenario;
 mod steady;
 mod summary;
 mod survey;
-mod sweep;
 mod tables;
 mod which;
 mod write;
@@ -60,8 +57,6 @@ pub struct Sanboot;
 pub struct Options {
     /// The quick form.
     pub quick: bool,
-    /// The orderings for other choices of what is not published, besides.
-    pub sweep: bool,
     /// Only these layouts; none: all.
     pub layouts: Vec<Layout>,
     pub world: World,

@@ -1,8 +1,6 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use iscsi::initiator::Url;
 use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
@@ -19,7 +17,6 @@ use super::run::{Pace, Plan, run};
 use super::scenario::{Bottleneck, Sanboot as Scenario};
 use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
-use super::sweep::{self, Row};
 use super::{Options, Sanboot, claims, figures, real, tables, write};
 use lab_tools::predict::SAMPLES;
 
@@ -30,8 +27,6 @@ const HIGH_WATERMARK: f64 = 0.70;
 /// What was measured.
 pub struct Recording {
     results: Results,
-    /// What other choices of the inputs gave; empty where they were not tried.
-    sweep: Vec<Row>,
 }
 
 impl Verification for Sanboot {
@@ -70,14 +65,12 @@ impl Verification for Sanboot {
             World::Real => real::run(scenario, &plan, &given, stop)?,
         };
         match own.world {
+            // Of a point of a sweep nobody asks how fast it was.
+            World::Model if parallel::is_within() => {}
             World::Model => eprintln!("{}", words(&ran.pace)),
             World::Real => eprintln!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()),
         }
-        let sweep = match own.sweep && own.world == World::Model {
-            true => swept(scenario, &plan, &request.out, stop)?,
-            false => vec![],
-        };
-        Ok(Recording { results: ran.results, sweep })
+        Ok(Recording { results: ran.results })
     }
 
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
@@ -107,14 +100,13 @@ impl Verification for Sanboot {
 
     fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
         let survey = Survey::new(&recording.results);
-        let swept = (!recording.sweep.is_empty()).then(|| sweep::table(&recording.sweep));
         Ok(Presentation {
             title: setup.scenario.question.clone(),
             answer: summary::answer(&survey),
             figures: figures::figures(&survey),
             findings: findings_of(&survey, setup.scenario.bottleneck),
-            sections: sections(&survey, swept.is_some()),
-            tables: tables::tables(&survey).into_iter().chain(swept).collect(),
+            sections: sections(&survey),
+            tables: tables::tables(&survey),
             method: HowItWasDone {
                 scenario_text: setup.text.into(),
                 versions: vec![],
@@ -126,16 +118,6 @@ impl Verification for Sanboot {
             files: write::files(&setup.request.out, &recording.results)?,
         })
     }
-}
-
-/// Runs the sweep, in the quick form, and writes what each choice of the inputs breaks.
-fn swept(scenario: &Scenario, plan: &Plan, out: &Path, stop: &Stop) -> Result<Vec<Row>> {
-    let rows = sweep::sweep(&scenario.clone().quick(), (plan.seed, plan.threads), stop)?;
-    let text = sweep::lines(&rows).join("\n") + "\n";
-    let path = out.join("sweep.txt");
-    std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
-    println!("{}\n{text}", sweep::summary(&rows));
-    Ok(rows)
 }
 
 fn words(pace: &Pace) -> String {
@@ -240,7 +222,7 @@ fn section(id: &str, title: &str, text: String, figures: &[&str], tables: &[&str
     }
 }
 
-fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {
+fn sections(survey: &Survey<'_>) -> Vec<Section> {
     let layouts: Vec<&str> = tables::layouts(survey).into_iter().map(layout_words).collect();
     let patterns: Vec<&str> = Pattern::ALL.iter().map(|p| p.name()).collect();
     vec![
@@ -263,7 +245,7 @@ fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {
             &[],
         ),
         section("prediction", "Forecast for additional servers", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
-        section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], if is_swept { &["conditions", "sweep"] } else { &["conditions"] }),
+        section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], &["conditions"]),
     ]
 }
 

@@ -107,15 +107,15 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
 
 /// A point that is to be run, and on what.
 #[derive(Clone)]
-pub(super) struct Job<'a> {
-    pub(super) sanboot: &'a Sanboot,
-    pub(super) bed: &'a Bed,
-    pub(super) which: Which,
+struct Job<'a> {
+    sanboot: &'a Sanboot,
+    bed: &'a Bed,
+    which: Which,
 }
 
 /// Runs the jobs on so many threads, and calls `began` for each that begins. Gives the points with their
 /// numbers, and how long each took; when somebody asks to stop, those that are done.
-pub(super) fn run_jobs(
+fn run_jobs(
     jobs: &[Job<'_>],
     (seed, threads): (u64, usize),
     stop: &Stop,

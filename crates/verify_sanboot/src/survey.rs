@@ -54,11 +54,6 @@ impl<'a> Survey<'a> {
         Survey { results, tried, whole: all(PUBLISHED_SERVERS, to.max(2 * PUBLISHED_SERVERS)) }
     }
 
-    /// The results alone.
-    pub(crate) fn of_points(results: &'a Results) -> Survey<'a> {
-        Survey { results, tried: vec![], whole: vec![] }
-    }
-
     /// Whether it was run in real time.
     pub(crate) fn is_real(&self) -> bool {
         self.results.world == "real"

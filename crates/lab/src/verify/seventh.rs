@@ -22,6 +22,18 @@ const SCENARIO: &str = r#"
 height_m = 5.0
 gravity = 10.0
 
+[[range]]
+input = "height_m"
+low = 1.25
+high = 11.25
+why = "from a table, or from a house"
+
+[[range]]
+input = "gravity"
+low = 9.9
+high = 10.1
+why = "measured twice"
+
 [[claim]]
 id = "time"
 name = "Time to the ground"
@@ -109,4 +121,37 @@ fn one_row_is_enough_for_terminal_page_and_index() {
     assert_eq!(index::tally(&entries).words(), counts);
     assert_eq!((entries[0].words(), index::exit_status(&entries)), ("not reproduced", 0));
     assert!((ROW.claims)(None).is_ok(), "its scenario is built in");
+}
+
+/// Nothing of a sweep is the verification's own: its ranges are enough. Half a second at 1.25 m, a second and
+/// a half at 11.25 m: the height decides, and two thirds of it or so are too much.
+#[test]
+fn ranges_are_enough_for_a_sweep() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let request = Request { out: dir.path().to_owned(), seed: 1, ..Request::default() };
+    let ran = (ROW.run)(&request, &Asked { sweep: Some(64), ..Asked::default() });
+    assert!(ran.as_ref().err().is_none_or(|error| error.to_string().contains("no report viewer")), "{ran:?}");
+    let text = std::fs::read_to_string(dir.path().join("results.json")).expect("a record");
+    let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(lab_core::schema::faults(&written), Vec::<String>::new());
+    let record = RunRecord::read(&dir.path().join("results.json")).expect("a record");
+    let sweep = record.sweep.as_ref().expect("a sweep");
+    assert_eq!((sweep.together, sweep.beyond, sweep.alone, sweep.refused), (64, 0, 4, 0));
+    let time = sweep.claims.iter().find(|claim| claim.id == "time").expect("it emerges");
+    let held = time.together.held_percent.expect("judged");
+    assert!((35.0..40.0).contains(&held), "{held}");
+    assert_eq!(time.decided_by.iter().map(|d| d.input.as_str()).collect::<Vec<_>>(), ["height_m"]);
+    assert_eq!(time.alone.iter().map(|alone| alone.value.as_str()).collect::<Vec<_>>(), ["11.25", "9.9"]);
+    // Each row of the file is a claim of a point, and each point can be run again.
+    let rows = std::fs::read_to_string(dir.path().join("sweep.csv")).expect("every point").lines().count();
+    assert_eq!(rows, 1 + 2 * (1 + 64 + 4));
+    let again = Request { scenario: Some(dir.path().join("sweep/001.toml")), ..request };
+    assert!((ROW.claims)(again.scenario.as_deref()).is_ok());
+    // The page is the record's: it shows the sweep when it is made again.
+    let page = presentation::page(&record, &serde_json::Value::Null);
+    assert_eq!(
+        (&page["figures"][0]["id"], page["tables"].as_array().map(Vec::len)),
+        (&"sweep".into(), Some(3))
+    );
+    assert!(lab_core::sweep::terminal(sweep, Path::new("out")).lines().count() <= 10);
 }

@@ -31,6 +31,7 @@ fn record(claims: Vec<JudgedClaim>) -> RunRecord {
         metrics: vec![],
         verdict: RunVerdict::of(&claims, false, "A < B.".into()),
         claims,
+        sweep: None,
     }
 }
 

@@ -1,5 +1,8 @@
 //! Scenario files: built in or replaced, read, and refused with one line that names the place.
 
+pub mod frame;
+pub mod range;
+
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -7,6 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::checks::Checks;
 use crate::claim::Claims;
 use crate::toml_text::{self, Misread};
+
+use frame::Frame;
 
 /// What is wrong with a scenario file.
 #[derive(Debug, thiserror::Error)]
@@ -96,11 +101,14 @@ pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(Strin
     }
 }
 
-/// What the text of a scenario says; `path` is for messages.
+/// What the text of a scenario says to its verification; `path` is for messages. What it says beside that is
+/// checked.
+///
+/// # Errors
+///
+/// Where it does not read, with its line.
 pub fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, ScenarioError> {
-    toml_text::read(text).map_err(|Misread { line, cause }| ScenarioError::Syntax {
-        path: path.into(),
-        line,
-        cause,
-    })
+    Frame::read(text, path)?;
+    let own = Frame::without(text).and_then(|own| toml_text::read(&own));
+    own.map_err(|Misread { line, cause }| ScenarioError::Syntax { path: path.into(), line, cause })
 }
