@@ -6,6 +6,7 @@ import { Figures } from "./page/figure";
 import { findingsView } from "./page/findings";
 import { doubtsView, headView } from "./page/head";
 import { filesView, methodView } from "./page/method";
+import { proofView } from "./page/proof";
 import { sectionsView } from "./page/sections";
 import { readReport } from "./read";
 import type { Report } from "./report";
@@ -29,14 +30,14 @@ function show(report: Report, page: HTMLElement): void {
   const doubts = doubtsView(report.doubts);
   append(page, [
     topBar(figures, [
-      findings ? ["Findings", "#findings"] : null, sections[0] ? ["Details", `#${sections[0].id}`] : null,
+      report.proof ? ["Proof", "#proof"] : null, findings ? ["Findings", "#findings"] : null, sections[0] ? ["Details", `#${sections[0].id}`] : null,
       doubts ? ["Doubts", "#doubts"] : null, ["Method", "#method"],
     ]),
     headView(report),
     h("div", { class: leadFigure && report.claims.length ? "first" : "first single" },
       report.claims.length ? claimsView(report.claims, (id) => figures.titleOf(id) !== undefined) : null, leadFigure),
     others.length > 0 ? h("div", { class: "figures with-claims" }, ...others) : null,
-    findings, ...sections, doubts, methodView(report.method, report.scenario, report.world), filesView(report.files),
+    proofView(report, figures), findings, ...sections, doubts, methodView(report, report.method), filesView(report.files),
     h("footer", {}, "Made by masu. This page is complete in itself: it loads nothing and sends nothing."),
   ]);
   figures.drawAll();

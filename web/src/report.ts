@@ -31,6 +31,59 @@ export interface Report {
   doubts: Doubt[];
   method: Method;
   files: DataFile[];
+  /** What the run proves, and what it does not; of compared runs there is none. */
+  proof?: Proof | null;
+}
+
+export interface Proof {
+  /** Who claimed what is judged: the citation, or that there is none. */
+  claimed_by: string;
+  /** The claims that could have failed, counted. */
+  emerging: ProofCounts;
+  held: ProofLine[];
+  not_held: ProofLine[];
+  /** Undecided and in doubt. */
+  open: ProofLine[];
+  not_judged: ProofLine[];
+  /** An input was calibrated to these. */
+  put_in: ProofLine[];
+  /** Arithmetic of the inputs. */
+  follows: ProofLine[];
+  /** How many inputs are published, measured, chosen, calibrated. */
+  inputs: string;
+  calibrated: string[];
+  modelled: string[];
+  real: string[];
+  scale?: string | null;
+  /** What the sweep over the ranges of the inputs gave, or that there was none. */
+  sweep: string;
+  cannot_say: string[];
+  figures: PublishedFigure[];
+}
+
+export interface ProofCounts {
+  held: number;
+  not_held: number;
+  undecided: number;
+  in_doubt: number;
+  not_judged: number;
+}
+
+export interface ProofLine {
+  name: string;
+  /** Measured, and the bound. */
+  numbers: string;
+  /** What was published, and why it came out as it did. */
+  text: string;
+  verdict: ClaimVerdict;
+}
+
+/** A figure of the publication, and the one here that answers it, or why there is none. */
+export interface PublishedFigure {
+  number: string;
+  title: string;
+  figure?: string | null;
+  omitted?: string | null;
 }
 
 /** `not reproduced`: every promise is held and a published statement is not. */

@@ -82,6 +82,19 @@ async function checkWidth(page) {
   if (over) fail(`horizontal overflow at ${page.viewportSize().width} px: ${over}`);
 }
 
+/** Question, answer, what it proves, the claims: in this order; and each published figure leads to one here. */
+async function checkProof(page) {
+  const seen = await page.evaluate(() => {
+    const proof = JSON.parse(document.getElementById("masu-report")?.textContent ?? "null")?.proof;
+    if (!proof) return null;
+    const tops = [".question", "h1", ".badges", ".summary", ".claims", "#proof"].map((name) => document.querySelector(name)?.getBoundingClientRect().top ?? NaN);
+    const lost = proof.figures.filter((one) => one.figure && !document.getElementById(`figure-${one.figure}`)).map((one) => one.number);
+    return { inOrder: tops.every((top, i) => i === 0 || top > tops[i - 1]), lost };
+  });
+  if (seen && !seen.inOrder) fail("the first screen is not in its order: question, answer, verdict, what it proves, claims");
+  for (const number of seen?.lost ?? []) fail(`published figure ${number} names a figure that is not on the page`);
+}
+
 /** Each figure is really saved, as a whole SVG and as a PNG. */
 async function checkSaving(page) {
   const host = page.locator('[data-drawn="true"]').first();
@@ -120,6 +133,7 @@ try {
       opened = Math.min(opened, Math.round(took));
       figures = await checkFigures(page);
       await checkWidth(page);
+      await checkProof(page);
       await screenshots(page, String(width), scheme);
       if (width === 1280 && scheme === "light") {
         await checkSaving(page);

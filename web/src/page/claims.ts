@@ -80,7 +80,8 @@ function isCounted(claim: Claim): boolean {
   return claim.verdict !== "held" || !claim.kind || claim.kind === "emerges";
 }
 
-function verdictMark(verdict: ClaimVerdict, counted: boolean): HTMLElement {
+/** The verdict with its sign; grey where it is not counted. */
+export function verdictMark(verdict: ClaimVerdict, counted: boolean): HTMLElement {
   const { icon: name, kind } = VERDICTS[verdict] ?? VERDICTS["not judged"];
   return h("span", { class: `verdict ${counted ? kind : "open"}` }, icon(name), verdict);
 }

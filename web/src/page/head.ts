@@ -2,6 +2,7 @@
 import { type IconName, h, icon } from "../dom";
 import { tie, time } from "../format";
 import type { Doubt, Report } from "../report";
+import { summaryView } from "./proof";
 
 const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: string }> = {
   held: { icon: "pass", kind: "good", text: "Held" },
@@ -15,15 +16,17 @@ const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: 
 
 export function headView(report: Report): HTMLElement {
   const verdict = VERDICTS[report.verdict] ?? VERDICTS["not judged"];
-  const world = report.verdict === "compared" ? "two runs" : report.world === "model" ? "modelled array, virtual time" : "real run";
+  const world = report.verdict === "compared" ? "Two runs" : report.world === "model" ? "Modelled, virtual time" : "Real run";
   return h("header", { class: "head" },
-    h("p", { class: "kicker" }, `${report.scenario} · ${world} · ${time(report.generated)}`),
+    h("p", { class: "kicker" }, `${report.scenario} · ${time(report.generated)}`),
     h("p", { class: "question" }, report.title),
-    h("div", { class: "answer" },
+    h("h1", {}, tie(report.answer)),
+    h("div", { class: "badges" },
       h("span", { class: `badge ${verdict.kind}` }, icon(verdict.icon), verdict.text),
-      h("h1", {}, tie(report.answer))),
-    report.counts ? h("p", { class: "counts" }, tie(report.counts)) : null,
-    doubtsStrip(report.doubts));
+      h("span", { class: "badge world" }, world),
+      report.counts ? h("span", { class: "counts" }, tie(report.counts)) : null),
+    doubtsStrip(report.doubts),
+    report.proof ? summaryView(report.proof) : null);
 }
 
 function doubtsStrip(doubts: Doubt[]): HTMLElement | null {

@@ -1,10 +1,10 @@
 /** Method and conditions: complete enough to run it again. */
 import { type Child, h } from "../dom";
 import { plain } from "../format";
-import type { DataFile, Machine, Method } from "../report";
+import type { DataFile, Machine, Method, Report } from "../report";
 import { copyButton } from "./table";
 
-export function methodView(method: Method, scenario: string, world: string): HTMLElement {
+export function methodView({ scenario, world, proof }: Report, method: Method): HTMLElement {
   return h("section", { id: "method" },
     h("h2", {}, "Method and conditions"),
     method.command ? h("div", { class: "command" }, h("code", {}, ...words(method.command)), copyButton("Copy", () => method.command)) : null,
@@ -15,7 +15,8 @@ export function methodView(method: Method, scenario: string, world: string): HTM
       ]),
       method.machine ? facts("Machine", machineRows(method.machine)) : null,
       method.versions?.length ? facts("Versions", method.versions.map(({ name, version }) => [name, version])) : null),
-    h("div", { class: "columns" },
+    // Where the page says what the run proves, that says this, too.
+    proof ? null : h("div", { class: "columns" },
       listOf("Real", method.real), listOf("Modelled", method.modelled), listOf("Calibrated inputs", method.calibrated)),
     method.scenario_text
       ? h("details", {}, h("summary", {}, "Scenario file"),
