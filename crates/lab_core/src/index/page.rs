@@ -80,6 +80,18 @@ fn row(entry: &Entry) -> String {
     )
 }
 
+/// Beside the verdict, as large as it: where it was run.
+fn world(state: &State) -> String {
+    let words = match state {
+        State::Run(record) => match record.world {
+            World::Model => "Modelled, virtual time",
+            World::Real => "Real run",
+        },
+        State::Failed(_) | State::NotRun => return String::new(),
+    };
+    format!("<span class=\"badge world\">{words}</span>")
+}
+
 fn card(entry: &Entry) -> String {
     let (class, sign, words) = badge(&entry.state);
     let rest = match &entry.state {
@@ -87,21 +99,18 @@ fn card(entry: &Entry) -> String {
         State::Failed(_) | State::NotRun => String::new(),
     };
     format!(
-        "<section id=\"{name}\" class=\"card\">\n<div class=\"side\"><span class=\"badge {class}\"><i aria-hidden=\"true\">{sign}</i>{words}</span><span class=\"name\">{name}</span></div>\n\
+        "<section id=\"{name}\" class=\"card\">\n<div class=\"side\"><span class=\"badge {class}\"><i aria-hidden=\"true\">{sign}</i>{words}</span>{world}<span class=\"name\">{name}</span></div>\n\
          <div class=\"text\"><p class=\"question\">{}</p><h2>{}</h2>{rest}</div>\n</section>\n",
         escaped(&entry.question),
         escaped(&entry.answer()),
         name = escaped(&entry.name),
+        world = world(&entry.state),
     )
 }
 
 /// Counts, what is not held, the first doubt, the way to the report.
 fn of_record(record: &RunRecord, name: &str) -> String {
-    let world = match record.world {
-        World::Model => "modelled, virtual time",
-        World::Real => "real run",
-    };
-    let facts = [record.verdict.tally.words(), world.into(), time(&record.environment.generated)].join(" · ");
+    let facts = [record.verdict.tally.words(), time(&record.environment.generated)].join(" · ");
     let all = open(record);
     let some = all.iter().take(OPEN_MAX);
     let some = some.map(|(verdict, claim)| format!("<li><b>{verdict}:</b> {}</li>", escaped(claim)));

@@ -31,6 +31,7 @@ fn record(claims: Vec<JudgedClaim>) -> RunRecord {
         metrics: vec![],
         verdict: RunVerdict::of(&claims, false, "A < B.".into()),
         claims,
+        scope: None,
         sweep: None,
     }
 }
@@ -100,6 +101,7 @@ fn the_index_counts_as_the_run_does() {
     write(dir.path(), &entries, "masu verify all").expect("writes");
     let page = std::fs::read_to_string(dir.path().join("index.html")).expect("a page");
     assert!(page.contains(words) && page.contains("A &lt; B."), "{page}");
+    assert_eq!(page.matches("Real run").count(), 1, "beside the one verdict");
     // A page shows a few of them: what is not held was among "and 4 more" once.
     assert_eq!(read::open(&record)[0].0, "not held");
     std::fs::write(own.join("results.json"), "{oops").expect("a file");
