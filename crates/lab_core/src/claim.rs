@@ -186,6 +186,11 @@ impl Claims {
         self.of(world).find(|claim| claim.id == id)?.bound()
     }
 
+    /// What each claim of a world can show.
+    pub fn kinds(&self, world: World) -> Vec<Kind> {
+        self.of(world).map(|claim| claim.kind).collect()
+    }
+
     fn of(&self, world: World) -> impl Iterator<Item = &ClaimSpec> {
         self.0.iter().filter(move |claim| claim.world.is_none_or(|own| own == world))
     }

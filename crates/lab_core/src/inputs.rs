@@ -44,7 +44,7 @@ const KINDS: [(&str, InputKind); 4] = [
 ];
 
 /// Tables that say something of a run, and are no inputs of it.
-const NO_INPUTS: [&str; 3] = ["claim", "range", "sweep"];
+const NO_INPUTS: [&str; 5] = ["claim", "range", "sweep", "source", "published_figure"];
 
 /// Why a chosen input, or all of a table, is not varied: stands in its comment.
 const NO_RANGE: &str = "no range:";
@@ -80,7 +80,7 @@ fn with_reasons(scenario: &str) -> Vec<(Input, bool)> {
             continue;
         };
         let is_other = NO_INPUTS.iter().any(|other| is_in(&table, other));
-        if is_other || ["name", "question", "id", "title"].contains(&key) {
+        if is_other || ["name", "question", "cannot_say", "id", "title"].contains(&key) {
             continue;
         }
         let (value, comment) = value_and_comment(rest);

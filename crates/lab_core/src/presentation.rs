@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::claim::{JudgedClaim, Published};
+use crate::proof::proof;
 use crate::record::RunRecord;
 use crate::report::{
     DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, write_json, write_page,
@@ -105,6 +106,7 @@ pub fn page(record: &RunRecord, presentation: &Value) -> Value {
         "counts": record.verdict.tally.words(),
         "claims": record.claims.iter().map(claim).collect::<Vec<_>>(),
         "doubts": environment.doubts,
+        "proof": proof(record),
         "method": {
             "command": command(&environment.command),
             "seed": record.seed.to_string(),

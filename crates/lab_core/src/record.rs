@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::JudgedClaim;
 use crate::inputs::Input;
 use crate::report::{Doubt, Machine};
+use crate::scope::Scope;
 use crate::stats::{Estimate, mean};
 use crate::sweep::SweepRecord;
 use crate::verdict::{Standing, Tally, exit_status, standing};
@@ -46,6 +47,9 @@ pub struct RunRecord {
     pub metrics: Vec<Metric>,
     /// What became of it.
     pub verdict: RunVerdict,
+    /// What it can show at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
     /// The same with other values of the inputs, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepRecord>,

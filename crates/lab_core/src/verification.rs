@@ -9,9 +9,11 @@ use crate::claim::{Claims, JudgedClaim, Measure};
 use crate::inputs::inputs;
 use crate::interrupt::Stop;
 use crate::machine::{Watch, now_rfc3339};
-use crate::presentation::{self, Presentation};
+use crate::presentation::{self, HowItWasDone, Presentation};
 use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
 use crate::report::Doubt;
+use crate::scenario::frame::Frame;
+use crate::scope::Scope;
 use crate::sweep::{self, sweep};
 use crate::terminal;
 
@@ -173,6 +175,13 @@ pub struct Sweep<'a, O> {
     pub form: &'a O,
 }
 
+/// What a run can show: as its scenario says, and how it was done.
+fn scope(text: &str, method: HowItWasDone) -> Result<Scope> {
+    let Frame { source, published_figures, cannot_say, .. } = Frame::read(text, "the scenario")?;
+    let HowItWasDone { modelled, real, scale, .. } = method;
+    Ok(Scope { source, published_figures, modelled, real, scale, cannot_say })
+}
+
 /// Runs a verification, writes its folder and prints the answer.
 ///
 /// # Errors
@@ -229,6 +238,7 @@ pub fn run_and_sweep<V: Verification>(
         metrics: V::metrics(&setup, &recording),
         verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
         claims,
+        scope: Some(scope(&text, presentation.method.clone())?),
         sweep,
     };
     presentation::write(&request.out, &record, &presentation)?;

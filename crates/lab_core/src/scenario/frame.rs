@@ -1,5 +1,6 @@
-//! What any scenario may say beside what its verification reads: over which values its inputs are varied
-//! (`[[range]]`), and what every point of a sweep has instead (`[sweep]`).
+//! What any scenario may say beside what its verification reads: who claimed it (`[source]`), which figures
+//! were published (`[[published_figure]]`), what no run of it can say (`cannot_say`), over which values its
+//! inputs are varied (`[[range]]`), and what every point of a sweep has instead (`[sweep]`).
 
 use serde::Deserialize;
 use toml::Value;
@@ -7,11 +8,12 @@ use toml::Value;
 use super::ScenarioError;
 use super::range::{Range, RangeText};
 use crate::inputs::{InputKind, inputs, unexplained};
+use crate::scope::{PublishedFigure, Source};
 use crate::sweep::sobol::DIMENSIONS_MAX;
 use crate::toml_text::{self, Misread, Places, line};
 
 /// Keys that a verification does not see.
-const KEYS: [&str; 2] = ["range", "sweep"];
+const KEYS: [&str; 5] = ["range", "sweep", "source", "published_figure", "cannot_say"];
 
 #[derive(Debug, Deserialize)]
 struct Written {
@@ -19,6 +21,11 @@ struct Written {
     ranges: Vec<RangeText>,
     #[serde(default)]
     sweep: SweepText,
+    source: Option<Source>,
+    #[serde(default, rename = "published_figure")]
+    published_figures: Vec<PublishedFigure>,
+    #[serde(default)]
+    cannot_say: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -36,6 +43,12 @@ pub struct Frame {
     pub ranges: Vec<Range>,
     /// Paths and values, as TOML, that every point of a sweep has.
     pub set: Vec<(String, String)>,
+    /// Who claimed what is judged.
+    pub source: Option<Source>,
+    /// The figures of the publication.
+    pub published_figures: Vec<PublishedFigure>,
+    /// What no run of this kind can say.
+    pub cannot_say: Vec<String>,
 }
 
 impl Frame {
@@ -47,11 +60,11 @@ impl Frame {
     pub fn read(text: &str, path: &str) -> Result<Frame, ScenarioError> {
         let wrong = |Misread { line, cause }| ScenarioError::Syntax { path: path.into(), line, cause };
         let at = |(at, cause): (usize, String)| wrong(Misread { line: line(text, at), cause });
-        let written: Written = toml_text::read(text).map_err(wrong)?;
+        let mut written: Written = toml_text::read(text).map_err(wrong)?;
         let places = Places::of(text).map_err(wrong)?;
         let inputs = inputs(text);
         let mut ranges: Vec<Range> = Vec::new();
-        for range in written.ranges {
+        for range in std::mem::take(&mut written.ranges) {
             let place = range.place();
             let is_published =
                 inputs.iter().any(|i| i.name == range.name() && i.kind == InputKind::Published);
@@ -67,7 +80,11 @@ impl Frame {
             }
             ranges.push(range);
         }
-        Ok(Frame { ranges, set: set(written.sweep.set, &places, path)? })
+        if let Some(cause) = PublishedFigure::fault(&written.published_figures) {
+            return Err(ScenarioError::Value { path: path.into(), cause });
+        }
+        let Written { sweep, source, published_figures, cannot_say, .. } = written;
+        Ok(Frame { ranges, set: set(sweep.set, &places, path)?, source, published_figures, cannot_say })
     }
 
     /// The chosen and calibrated inputs of a scenario that have no range and do not say why they have none.

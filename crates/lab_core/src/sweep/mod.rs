@@ -18,7 +18,7 @@ mod summary;
 
 pub use play::{SweepError, sweep};
 pub use record::{AloneRecord, ClaimRecord, DeciderRecord, RangeRecord, ShareRecord, SweepRecord};
-pub use show::{page, terminal};
+pub use show::{page, sentence, terminal};
 
 /// Points over all ranges together, unless the command line asks for others.
 pub const POINTS_DEFAULT: u32 = 64;

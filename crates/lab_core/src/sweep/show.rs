@@ -43,7 +43,7 @@ fn by_share(record: &SweepRecord) -> Vec<&ClaimRecord> {
 }
 
 /// One sentence: how many claims hold at every point.
-fn sentence(record: &SweepRecord) -> String {
+pub fn sentence(record: &SweepRecord) -> String {
     let judged = by_share(record);
     let all = judged.iter().filter(|claim| claim.together.held_percent == Some(100.0)).count();
     let beyond = match record.beyond {
