@@ -184,7 +184,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "layers, build" cargo build --release --locked --quiet -p pool --example open_ten_tb
 	@$(STEP) "layers, build" cargo bench --locked --quiet --no-run -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab_tools -p verify_sanboot \
 	  --bench speed --bench sequential --bench placement --bench frames --bench journal --bench decisions --bench images \
-	  --bench promises --bench streams --bench drives --bench san
+	  --bench promises --bench streams --bench drives --bench san --bench forecast
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" $(BENCH) parity --bench speed
 	@$(STEP) "sequential writes, file drives" $(BENCH) raid --bench sequential -- --dir $(CURDIR)/target/bench
@@ -199,6 +199,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "placement, in virtual time" $(BENCH) pool --bench placement
 	@$(STEP) "modelled drives beside measured ones" $(BENCH) lab_tools --bench drives
 	@$(STEP) "eight servers on 28 drives, in virtual time" $(BENCH) verify_sanboot --bench san
+	@$(STEP) "forecasts held against runs, one seed" $(BENCH) verify_sanboot --bench forecast -- $(CURDIR)/target/bench 1
 
 .PHONY: soak
 soak: setup build release ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges on the release binary

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lab_tools::predict::{Forecast, Refusal, Validation, WhatIf, unknown};
+use lab_tools::predict::{Basis, Forecast, Refusal, Validation, WhatIf, unknown};
 use serde_json::json;
 use verify_sanboot::POINTS;
 use verify_sanboot::exchange::changes;
-use verify_sanboot::ramp::{predicted_changed, ramp};
+use verify_sanboot::ramp::{FittedOn, predicted_changed, ramp};
 use verify_sanboot::results::{Layout, Pattern, Results};
 
 use crate::table;
@@ -53,16 +53,17 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     let results = load(&predict.run_dir)?;
     let patterns = chosen(&Pattern::ALL, Pattern::name, predict.pattern.as_deref())?;
     let layouts = chosen(&Layout::ALL, Layout::name, predict.layout.as_deref())?;
+    let fitted_on = FittedOn::UpTo(predict.from);
     let mut all = Vec::new();
     for pattern in patterns {
         for layout in &layouts {
-            let measured = ramp(&results, pattern, *layout, predict.from);
+            let measured = ramp(&results, pattern, *layout, fitted_on);
             let what_if = changes(&results, pattern, &predict.what_if)?;
             if let Some(name) = measured.as_ref().and_then(|ramp| unknown(ramp, &what_if)) {
                 bail!("unknown resource {name} of {} with {}", pattern.name(), layout.name());
             }
             if let Some(forecast) =
-                predicted_changed(&results, (pattern, *layout), (predict.from, predict.to), &what_if)
+                predicted_changed(&results, (pattern, *layout), (fitted_on, predict.to), &what_if)
             {
                 all.push((pattern, *layout, forecast));
             }
@@ -71,7 +72,8 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     if all.is_empty() {
         bail!("{}: no points of these patterns and layouts share a resource", predict.run_dir.display());
     }
-    let is_whole = |f: &Result<Forecast, Refusal>| f.as_ref().is_ok_and(|f| f.refused.is_none());
+    let is_whole =
+        |f: &Result<Forecast, Refusal>| f.as_ref().is_ok_and(|f| f.refused.is_none() && f.gaps.is_empty());
     match predict.json {
         true => println!("{}", serde_json::to_string_pretty(&all.iter().map(as_json).collect::<Vec<_>>())?),
         false => all.iter().for_each(|(pattern, layout, forecast)| print(*pattern, *layout, forecast)),
@@ -117,11 +119,7 @@ fn print(pattern: Pattern, layout: Layout, forecast: &Result<Forecast, Refusal>)
 fn print_forecast(forecast: &Forecast) {
     let rows = forecast.points.iter().map(|point| {
         vec![
-            format!(
-                "{}{}",
-                point.servers,
-                if point.servers > forecast.measured_to { "" } else { " (measured)" }
-            ),
+            format!("{}{}", point.servers, basis_words(point.basis)),
             format!("{:.0}", point.iops.median),
             format!("{:.0}", point.iops.low),
             format!("{:.0}", point.iops.high),
@@ -131,6 +129,12 @@ fn print_forecast(forecast: &Forecast) {
     });
     let header = ["servers", "iops", "5 %", "95 %", "per server", "most used"];
     table::print(&header, &header[1..5], rows.collect(), "");
+    for (servers, why) in forecast.points.iter().filter_map(|p| Some((p.servers, p.why_outside.as_ref()?))) {
+        println!("note:       {servers} servers: outside of what was measured around it: {why}");
+    }
+    for (servers, why) in &forecast.gaps {
+        println!("refused:    {servers} servers: {why}");
+    }
     if let Some(end) = &forecast.ends {
         println!(
             "limit:      {} with {} servers; now at {:.0} % of its capacity",
@@ -151,6 +155,15 @@ fn print_forecast(forecast: &Forecast) {
     match &forecast.validation {
         Some(validation) => print_validation(validation),
         None => println!("validation: too few points"),
+    }
+}
+
+/// Where a row comes from, behind its number of servers.
+fn basis_words(basis: Basis) -> String {
+    match basis {
+        Basis::Measured => " (measured)".into(),
+        Basis::Between { low, high } => format!(" (between {low} and {high})"),
+        Basis::Beyond => String::new(),
     }
 }
 

@@ -4,11 +4,16 @@
 //! Drive model, outstanding I/Os and internal disk are not published, so absolute ratios prove nothing: what
 //! is judged is which is more.
 
+use std::ops::RangeInclusive;
+
 use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean};
 
+use super::bar::{self, Row};
 use super::results::{Layout, Pattern, Point, Window};
-use super::survey::{FITTED_TO, Held, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
+use super::survey::{
+    FITTED_ON, FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_words, numbers_words, pattern_words,
+};
 
 const RAID5: Layout = Layout::Raid5x4;
 const RAID1: Layout = Layout::Raid1x8;
@@ -95,21 +100,15 @@ fn advice(survey: &Survey<'_>) -> Vec<Measure> {
 }
 
 fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
-    let held = survey.held();
-    let worst = |near: bool| {
-        let of = held.iter().filter(|h| (h.servers <= PUBLISHED_SERVERS) == near);
-        of.max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()))
-    };
-    let at = |h: &Held| {
-        let (pattern, layout) = (pattern_words(h.pattern), layout_words(h.layout));
-        format!("the worst: {pattern}, {layout}, {} servers: {:+.1} %", h.servers, 100.0 * h.error)
-    };
-    let error = |id: &str, near: bool| {
-        let worst = worst(near);
-        let estimate = worst.map(|h| Estimate::exact(100.0 * h.error.abs()));
-        Measure::new(id, estimate).note(worst.map(at))
+    let rows = bar::rows_of(survey);
+    let near = PUBLISHED_SERVERS;
+    let error = |id: &str, servers: RangeInclusive<u32>| {
+        let worst = bar::worst(rows.iter().filter(|row| servers.contains(&row.servers)));
+        let note = worst.map(|(row, error)| format!("the worst: {}: {:.1} %", place(row), 100.0 * error));
+        Measure::new(id, worst.map(|(_, error)| Estimate::exact(100.0 * error))).note(note)
     };
     let share = |n: usize, of: usize| (of > 0).then(|| Estimate::exact(100.0 * n as f64 / of as f64));
+    let held: Vec<_> = rows.iter().filter_map(|row| row.forecast).collect();
     let within = held.iter().filter(|h| h.is_within).count();
     let band = Measure::new("prediction.band", share(within, held.len()));
     let failed: Vec<String> = survey.tried.iter().filter_map(refused).collect();
@@ -119,17 +118,26 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         true => format!("{ramps} ramps"),
         false => format!("{ramps} ramps; refused: {}", failed.join("; ")),
     };
-    let all = [
-        error("prediction.near", true),
-        error("prediction.far", false),
-        band.note(format!("{} points beyond {FITTED_TO} servers", held.len())),
+    let all = vec![
+        error("prediction.between", 1..=FITTED_TO),
+        error("prediction.near", FITTED_TO + 1..=near),
+        error("prediction.far", near + 1..=u32::MAX),
+        band.note(format!("{} points that were not fitted on", held.len())),
         whole.note(note),
     ];
-    let in_quick = |measure: Measure| match survey.results.quick {
-        true => measure.not_judged("the quick form has fewer than six points to be fitted on, each once"),
-        false => measure,
+    let is_run = |p: &Predicted| {
+        let run = survey.servers(p.pattern, p.layout);
+        FITTED_ON.iter().all(|n| run.contains(n))
     };
-    all.into_iter().map(in_quick).collect()
+    if survey.tried.iter().all(is_run) {
+        return all;
+    }
+    let why = format!("not all of {} servers were run", numbers_words(FITTED_ON));
+    all.into_iter().map(|measure| measure.not_judged(&why)).collect()
+}
+
+fn place(row: &Row) -> String {
+    format!("{}, {}, {} servers", pattern_words(row.pattern), layout_words(row.layout), row.servers)
 }
 
 /// Why, stands where predictions are told.
@@ -137,7 +145,11 @@ fn refused(predicted: &super::survey::Predicted) -> Option<String> {
     let place = format!("{}, {}", pattern_words(predicted.pattern), layout_words(predicted.layout));
     match &predicted.forecast {
         Err(_) => Some(place),
-        Ok(forecast) => forecast.refused.as_ref().map(|(from, _)| format!("{place}, from {from} on")),
+        Ok(forecast) => match (&forecast.refused, forecast.gaps.first()) {
+            (Some((from, _)), _) => Some(format!("{place}, from {from} on")),
+            (None, Some((servers, _))) => Some(format!("{place}, {servers}")),
+            (None, None) => None,
+        },
     }
 }
 

@@ -1,8 +1,9 @@
 //! The figures: each title is what was found.
 
+use super::bar;
 use super::results::{Layout, Pattern};
 use super::survey::{
-    FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, pattern_words,
+    FITTED_ON, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, numbers_words, pattern_words,
 };
 use lab_core::report::{Axis, Figure, Mark, Panel, Series};
 use lab_core::stats::{Estimate, mean};
@@ -235,7 +236,7 @@ fn predicted(survey: &Survey<'_>, layout: Layout) -> Option<Figure> {
     (!panels.is_empty()).then(|| Figure {
         id: format!("predicted_{}", layout.name()),
         title: predicted_title(survey, layout),
-        subtitle: Some(format!("Fitted on 1 to {FITTED_TO} servers; median with the band from 5 % to 95 %; dots: the model with that many servers")),
+        subtitle: Some(format!("Fitted on {} servers; median with the band from 5 % to 95 %; dots: the model with that many servers", numbers_words(FITTED_ON))),
         kind: "lines",
         x: servers_axis(),
         y: value_axis("I/O per second and server", ""),
@@ -246,14 +247,19 @@ fn predicted(survey: &Survey<'_>, layout: Layout) -> Option<Figure> {
 }
 
 fn predicted_title(survey: &Survey<'_>, layout: Layout) -> String {
-    let held: Vec<_> = survey.held().into_iter().filter(|h| h.layout == layout).collect();
+    let rows: Vec<_> = bar::rows_of(survey).into_iter().filter(|row| row.layout == layout).collect();
+    let held: Vec<_> = rows.iter().filter_map(|row| row.forecast).collect();
     let within = held.iter().filter(|h| h.is_within).count();
     let worst = held.iter().map(|h| 100.0 * h.error.abs()).fold(0.0, f64::max);
     let name = layout_words(layout);
-    match held.len() {
-        0 => format!("{name}: no prediction beyond {FITTED_TO} servers was possible"),
+    let refused = match rows.len() - held.len() {
+        0 => String::new(),
+        n => format!("; {n} were refused"),
+    };
+    match rows.len() {
+        0 => format!("{name}: no number of servers was run that was not fitted on"),
         all => format!(
-            "{name}: of {all} points beyond {FITTED_TO} servers the band holds {within}; the worst median is {} % off",
+            "{name}: of {all} points that were not fitted on the band holds {within}; the worst median is {} % off{refused}",
             plain((worst * 10.0).round() / 10.0)
         ),
     }

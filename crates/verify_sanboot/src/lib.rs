@@ -18,6 +18,7 @@
     reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
 )]
 
+pub mod bar;
 mod bed;
 mod bench;
 pub(crate) mod claims;

@@ -5,16 +5,42 @@ use std::collections::BTreeMap;
 use super::results::{Layout, Pattern, Point, ResourceKind, Results, Window};
 use lab_tools::predict::{self, Forecast, Place, Ramp, Refusal, Sample, Shared};
 
-/// What was measured of a pattern on a layout, with up to so many servers. None where the layout shares
-/// nothing or was not run.
-pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, upto: u32) -> Option<Ramp> {
-    let of = |points: &'_ [Point]| -> Vec<Point> {
+/// The numbers of servers that a prediction is fitted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FittedOn {
+    /// All that were run up to this one.
+    UpTo(u32),
+    /// Only these.
+    Only(&'static [u32]),
+}
+
+impl FittedOn {
+    fn most(self) -> u32 {
+        match self {
+            FittedOn::UpTo(most) => most,
+            FittedOn::Only(numbers) => numbers.iter().copied().max().unwrap_or(0),
+        }
+    }
+
+    fn has(self, servers: u32) -> bool {
+        match self {
+            FittedOn::UpTo(most) => servers <= most,
+            FittedOn::Only(numbers) => numbers.contains(&servers),
+        }
+    }
+}
+
+/// What was measured of a pattern on a layout. Packed servers are no number of the ramp: all are taken that
+/// are no more than the most of it. None where the layout shares nothing or was not run.
+pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, on: FittedOn) -> Option<Ramp> {
+    let of = |points: &'_ [Point], is_fitted: &dyn Fn(u32) -> bool| -> Vec<Point> {
         let is_of = |p: &&Point| {
-            p.pattern == pattern && p.layout == layout && p.servers <= upto && layout != Layout::Internal
+            p.pattern == pattern && p.layout == layout && is_fitted(p.servers) && layout != Layout::Internal
         };
         points.iter().filter(is_of).cloned().collect()
     };
-    let (points, packed) = (of(&results.points), of(&results.packed));
+    let points = of(&results.points, &|servers| on.has(servers));
+    let packed = of(&results.packed, &|servers| servers <= on.most());
     let first = points.first()?;
     let kind = |kind: ResourceKind| first.resources.iter().filter(move |r| r.kind == kind);
     let resource = |name: &str, units, place| predict::Resource { name: name.into(), units, place };
@@ -48,20 +74,20 @@ pub fn predicted(
     results: &Results,
     pattern: Pattern,
     layout: Layout,
-    upto: u32,
+    on: FittedOn,
     to: u32,
 ) -> Option<Result<Forecast, Refusal>> {
-    predicted_changed(results, (pattern, layout), (upto, to), &[])
+    predicted_changed(results, (pattern, layout), (on, to), &[])
 }
 
 /// The same with other hardware than was measured.
 pub fn predicted_changed(
     results: &Results,
     (pattern, layout): (Pattern, Layout),
-    (upto, to): (u32, u32),
+    (on, to): (FittedOn, u32),
     changes: &[predict::Change],
 ) -> Option<Result<Forecast, Refusal>> {
-    Some(predict::predict_changed(&ramp(results, pattern, layout, upto)?, to, results.seed, changes))
+    Some(predict::predict_changed(&ramp(results, pattern, layout, on)?, to, results.seed, changes))
 }
 
 /// The most of the cache that writes ever held: where several points stand at it, it is what they may hold.
@@ -98,6 +124,7 @@ fn sample(point: &Point, window: &Window) -> Sample {
         groups: groups(point, window),
         files_of: if point.files_of > 0 { point.files_of } else { point.servers },
         pending: window.write_pending,
+        hit_share: window.hit_share,
     }
 }
 

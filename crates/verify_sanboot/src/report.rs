@@ -16,7 +16,7 @@ use super::results::{Layout, Pattern, Results, Source};
 use super::run::{Pace, Plan, run};
 use super::scenario::{Bottleneck, Sanboot as Scenario};
 use super::summary::{self, SHARED};
-use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
+use super::survey::{FITTED_ON, PUBLISHED_SERVERS, Survey, layout_words, numbers_words, pattern_words};
 use super::{Options, Sanboot, claims, figures, real, tables, write};
 use lab_tools::predict::SAMPLES;
 
@@ -149,7 +149,7 @@ fn own_doubts(results: &Results) -> Vec<Doubt> {
     if results.quick {
         doubt(
             "The quick form: one repeat, short windows.".into(),
-            "Intervals are those of the windows, which follow one another; predictions are shown and not judged, for they have fewer points to be fitted on.",
+            "Intervals are those of the windows, which follow one another; predictions are fitted on points that were run once.",
         );
     }
     out
@@ -251,11 +251,12 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
 
 fn prediction(survey: &Survey<'_>) -> String {
     let mut text = format!(
-        "Fitted on 1 to {FITTED_TO} servers and held against the runs with more. The demand of each resource is the slope of its utilisation over the \
+        "Fitted on {} servers and held against all other numbers that were run. The demand of each resource is the slope of its utilisation over the \
          throughput; it is rejected where that is not linear. Servers keep their groups: with 5 servers on 4 groups two share one. The network \
          is solved exactly; the band is that of {SAMPLES} bootstrap samples over repeats and windows, widened by how far the model is off the points it was \
          fitted on.\n\nThe table says what ends each pattern, predicted from all points up to {PUBLISHED_SERVERS} servers: used now is what the resource \
-         gives of all it can with {PUBLISHED_SERVERS} servers; headroom is how much more it could."
+         gives of all it can with {PUBLISHED_SERVERS} servers; headroom is how much more it could.",
+        numbers_words(FITTED_ON)
     );
     for one in &survey.tried {
         if let Err(refusal) = &one.forecast {

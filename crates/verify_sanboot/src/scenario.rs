@@ -233,6 +233,7 @@ impl ScenarioFile for Sanboot {
         "layouts",
         "port",
         "prediction.band",
+        "prediction.between",
         "prediction.far",
         "prediction.near",
         "prediction.whole",

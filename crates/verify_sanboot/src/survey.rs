@@ -1,18 +1,20 @@
 //! What the points say together: rates by pattern, layout and number of servers, and what was predicted of
 //! them.
 
-use super::ramp::predicted;
+use super::ramp::{FittedOn, predicted};
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
 use lab_core::stats::{Estimate, mean, quotient};
 use lab_tools::predict::{Forecast, Refusal};
 
-/// Predictions are fitted on so many servers and held against more.
-pub(crate) const FITTED_TO: u32 = 6;
+/// Predictions are fitted on these numbers of servers and held against all others that were run.
+pub(crate) const FITTED_ON: &[u32] = &[1, 2, 4, 5, 6];
+/// The most of them.
+pub(crate) const FITTED_TO: u32 = FITTED_ON[FITTED_ON.len() - 1];
 
 /// The results with their predictions.
 pub(crate) struct Survey<'a> {
     pub(crate) results: &'a Results,
-    /// Fitted on 1 to 6 servers, up to the most that were run.
+    /// Fitted on [`FITTED_ON`], up to the most that were run.
     pub(crate) tried: Vec<Predicted>,
     /// Fitted on all that was run with up to eight servers: what the answer says.
     pub(crate) whole: Vec<Predicted>,
@@ -25,16 +27,6 @@ pub(crate) struct Predicted {
     pub(crate) forecast: Result<Forecast, Refusal>,
 }
 
-/// A prediction held against the point that was run.
-pub(crate) struct Held {
-    pub(crate) pattern: Pattern,
-    pub(crate) layout: Layout,
-    pub(crate) servers: u32,
-    /// Predicted over measured, minus 1.
-    pub(crate) error: f64,
-    pub(crate) is_within: bool,
-}
-
 /// Servers of the published experiment.
 pub(crate) const PUBLISHED_SERVERS: u32 = 8;
 
@@ -42,16 +34,17 @@ impl<'a> Survey<'a> {
     /// Predicts what can be predicted.
     pub(crate) fn new(results: &'a Results) -> Survey<'a> {
         let to = results.points.iter().map(|p| p.servers).max().unwrap_or(0);
-        let all = |upto: u32, to: u32| -> Vec<Predicted> {
+        let all = |on: FittedOn, to: u32| -> Vec<Predicted> {
             let each = Pattern::ALL.into_iter().flat_map(|p| Layout::ALL.map(|l| (p, l)));
             each.filter_map(|(pattern, layout)| {
-                let forecast = predicted(results, pattern, layout, upto, to)?;
+                let forecast = predicted(results, pattern, layout, on, to)?;
                 Some(Predicted { pattern, layout, forecast })
             })
             .collect()
         };
-        let tried = all(FITTED_TO, to);
-        Survey { results, tried, whole: all(PUBLISHED_SERVERS, to.max(2 * PUBLISHED_SERVERS)) }
+        let tried = all(FittedOn::Only(FITTED_ON), to);
+        let whole = all(FittedOn::UpTo(PUBLISHED_SERVERS), to.max(2 * PUBLISHED_SERVERS));
+        Survey { results, tried, whole }
     }
 
     /// Whether it was run in real time.
@@ -127,28 +120,6 @@ impl<'a> Survey<'a> {
         shared.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
     }
 
-    /// The predictions of those that were left out of the fit, held against what was run.
-    pub(crate) fn held(&self) -> Vec<Held> {
-        let mut out = Vec::new();
-        for predicted in &self.tried {
-            let Ok(forecast) = &predicted.forecast else { continue };
-            for point in forecast.points.iter().filter(|point| point.servers > FITTED_TO) {
-                let (pattern, layout, servers) = (predicted.pattern, predicted.layout, point.servers);
-                if let Some(each) = self.estimate(pattern, layout, servers) {
-                    let measured = each.mean * f64::from(servers);
-                    out.push(Held {
-                        pattern,
-                        layout,
-                        servers,
-                        error: point.iops.median / measured - 1.0,
-                        is_within: (point.iops.low..=point.iops.high).contains(&measured),
-                    });
-                }
-            }
-        }
-        out
-    }
-
     /// Up to how many servers nobody gets less than from a disk of its own, in any pattern; and where that
     /// ends.
     pub(crate) fn carried(&self, layout: Layout) -> Carried {
@@ -181,6 +152,15 @@ pub(crate) struct Carried {
     pub(crate) most: u32,
     /// The first number of servers that is too many, and for what.
     pub(crate) first: Option<(u32, Pattern)>,
+}
+
+/// "1, 2 and 4".
+pub(crate) fn numbers_words(numbers: &[u32]) -> String {
+    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// A pattern as a reader calls it.

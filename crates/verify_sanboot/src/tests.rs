@@ -2,6 +2,7 @@
 //! two servers on one group.
 
 use super::claims;
+use super::ramp::FittedOn;
 use super::results::*;
 use super::survey::Survey;
 use super::{figures, summary, tables};
@@ -9,7 +10,7 @@ use lab_core::claim::JudgedClaim;
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
 use lab_core::verdict::Verdict;
-use lab_tools::predict::Forecast;
+use lab_tools::predict::{Basis, Forecast};
 
 const GROUPS: u32 = 4;
 
@@ -159,9 +160,10 @@ fn claims_are_judged_by_their_intervals() {
 #[test]
 fn outstanding_ios_come_from_littles_law_where_nobody_states_them() {
     let results = results();
-    let ramp = super::ramp::ramp(&results, Pattern::RandomRead, Layout::Raid1x8, 6).expect("a ramp");
+    let six = FittedOn::UpTo(6);
+    let ramp = super::ramp::ramp(&results, Pattern::RandomRead, Layout::Raid1x8, six).expect("a ramp");
     assert_eq!((ramp.outstanding, ramp.groups, ramp.servers().len()), (4, 8, 6));
-    assert!(super::ramp::ramp(&results, Pattern::RandomRead, Layout::Internal, 6).is_none());
+    assert!(super::ramp::ramp(&results, Pattern::RandomRead, Layout::Internal, six).is_none());
     let json = serde_json::to_string(&results).expect("text");
     let read: Results = serde_json::from_str(&json).expect("the same");
     assert_eq!(read.points.len(), results.points.len());
@@ -170,9 +172,50 @@ fn outstanding_ios_come_from_littles_law_where_nobody_states_them() {
 #[test]
 fn a_ramp_of_a_run_is_predicted() {
     let results = results();
-    let whole = super::ramp::predicted(&results, Pattern::SequentialRead, Layout::Raid1x8, 8, 8);
+    let whole =
+        super::ramp::predicted(&results, Pattern::SequentialRead, Layout::Raid1x8, FittedOn::UpTo(8), 8);
     let Forecast { points, .. } = whole.expect("a ramp").expect("a prediction");
     for point in points {
         assert!((point.iops.median / f64::from(point.servers) / 400.0 - 1.0).abs() < 0.05, "{point:?}");
+    }
+}
+
+/// The quick run said "3 (measured)" of three servers that were never run.
+#[test]
+fn a_row_says_measured_only_where_points_csv_has_that_number_of_servers() {
+    let mut results = results();
+    results.points.retain(|point| ![3, 7].contains(&point.servers));
+    let csv = super::write::points_csv(&results);
+    for predicted in Survey::new(&results).whole.iter().filter(|p| p.layout == Layout::Raid1x8) {
+        let forecast = predicted.forecast.as_ref().expect("a prediction");
+        let rows: Vec<u32> = forecast.points.iter().map(|p| p.servers).collect();
+        assert_eq!(rows, (1..=rows.len() as u32).collect::<Vec<_>>());
+        assert!(rows.len() >= 8, "{forecast:?}");
+        for row in &forecast.points {
+            let key = format!("\n{},{},{},", predicted.pattern.name(), predicted.layout.name(), row.servers);
+            let of_servers = csv.lines().filter(|line| format!("\n{line}").starts_with(&key));
+            let iops: f64 = of_servers
+                .map(|line| line.split(',').nth(5).expect("iops").parse::<f64>().expect("a number"))
+                .sum();
+            // Three repeats of each.
+            let measured = (iops > 0.0).then_some(iops / 3.0);
+            assert_eq!(row.basis == Basis::Measured, measured.is_some(), "{key}{row:?}");
+            let is_near = measured.is_none_or(|iops| (row.iops.median / iops - 1.0).abs() < 0.01);
+            assert!(is_near, "{key}{row:?} {measured:?}");
+        }
+    }
+}
+
+#[test]
+fn every_row_that_is_judged_is_in_the_count_of_the_quick_form_too() {
+    let mut results = results();
+    (results.quick, results.points) =
+        (true, results.points.iter().filter(|point| point.repeat == 0).cloned().collect());
+    let rows = super::bar::rows(&results);
+    // Three, seven and eight servers, six patterns, two layouts.
+    assert_eq!(rows.len(), 3 * 6 * 2);
+    for claim in judged(&results).iter().filter(|claim| claim.id.starts_with("prediction.")) {
+        let is_judged = claim.verdict != Verdict::NotJudged;
+        assert_eq!(is_judged, claim.id != "prediction.far", "{}: {:?}", claim.id, claim.verdict);
     }
 }

@@ -33,7 +33,7 @@ fn key(point: &Point) -> String {
 }
 
 /// A line for each server of each point.
-fn points_csv(results: &Results) -> String {
+pub(super) fn points_csv(results: &Results) -> String {
     let mut out = String::from(
         "pattern,layout,servers,repeat,server,iops,mb_per_s,response_ms_mean,response_ms_p99,hit_share,settled\n",
     );

@@ -6,7 +6,7 @@ use world::Rng;
 use super::model::{Model, calibrate};
 use super::plan::{Plan, States};
 use super::ramp::State;
-use super::{Band, Ramp, Refusal, Sample};
+use super::{Band, Basis, Ramp, Refusal, Sample};
 
 /// Bootstrap samples: the 5 % and 95 % quantiles of so many scatter by a fiftieth of the band's width.
 pub const SAMPLES: usize = 100;
@@ -15,18 +15,19 @@ const OFF_LEAST: f64 = 0.005;
 
 /// Everything that the bootstrap samples gave.
 pub(super) struct Drawn {
-    /// By servers, from one on.
+    /// In the order of the rows.
     pub(super) iops: Vec<Vec<f64>>,
     /// By resource, and after them of the fullest group: the demand with the most servers measured.
     pub(super) demands_s: Vec<Vec<f64>>,
 }
 
-pub(super) fn drawn(ramp: &Ramp, plan: &Plan, to: u32, seed: u64, off: f64) -> Result<Drawn, Refusal> {
+/// `rows`: the numbers of servers that are drawn.
+pub(super) fn drawn(ramp: &Ramp, plan: &Plan, rows: &[u32], seed: u64, off: f64) -> Result<Drawn, Refusal> {
     let mut rng = Rng::with_seed(seed);
     let numbers = ramp.servers();
     let measured_to = numbers[numbers.len() - 1];
     let freedom = (numbers.len() - 1).max(3);
-    let (each, none) = (vec![Vec::new(); to as usize], vec![Vec::new(); ramp.resources.len() + 1]);
+    let (each, none) = (vec![Vec::new(); rows.len()], vec![Vec::new(); ramp.resources.len() + 1]);
     let mut drawn = Drawn { iops: each, demands_s: none };
     // What was measured was not measured with other hardware.
     let measured = Plan { changed: None, ..plan.clone() };
@@ -44,10 +45,13 @@ pub(super) fn drawn(ramp: &Ramp, plan: &Plan, to: u32, seed: u64, off: f64) -> R
         }
         // How far the model itself is off is part of the band; the further away, the more.
         let error = off.max(OFF_LEAST) * error;
-        for servers in 1..=to {
+        let within = plan.within(&model, &states)?;
+        for (servers, drawn) in rows.iter().zip(&mut drawn.iops) {
             let away = f64::from(servers.saturating_sub(measured_to)) / f64::from(measured_to);
-            let iops = model.answer(servers)?.iops * (error * (1.0 + away).sqrt()).exp();
-            drawn.iops[servers as usize - 1].push(iops);
+            let row = within.row(*servers, model.answer(*servers)?.iops, |n| ramp.shares(n));
+            // What was measured is as sure as its windows are.
+            let error = if row.basis == Basis::Measured { 0.0 } else { error * (1.0 + away).sqrt() };
+            drawn.push(row.iops * error.exp());
         }
     }
     Ok(drawn)

@@ -7,7 +7,7 @@ use super::line::Form;
 use super::model::{Answer, Model};
 use super::plan::{HARMLESS, IDLE, Plan, Rejected, States};
 use super::what_if::{Change, Changed};
-use super::{Checked, Demand, End, Forecast, Place, Point, Ramp, Refusal, Validation, ramp};
+use super::{Basis, Checked, Demand, End, Forecast, Place, Point, Ramp, Refusal, Validation, ramp};
 
 /// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its
 /// rate.
@@ -81,30 +81,44 @@ fn forecast(
     let off = plan.off.max(root_mean_square(&errors));
     let changed = Changed::of(ramp, changes);
     let ramp = &Ramp { groups: ramp.groups + changed.more, ..ramp.clone() };
-    plan.changed = Some(changed);
+    plan.changed = (!changes.is_empty()).then_some(changed);
     let model = plan.model(ramp, &states);
     let measured_to = states.last().servers;
-    let mut refused = None;
-    let mut medians = Vec::new();
+    let within = plan.within(&model, &states)?;
+    let (mut refused, mut gaps, mut medians) = (None, Vec::new(), Vec::new());
     for servers in 1..=to.max(measured_to) {
         let answer = model.answer(servers)?;
-        refused = refuse(&model, &plan, &states, servers, &answer).map(|why| (servers, why.to_string()));
-        if refused.is_some() && servers > measured_to {
-            break;
+        let why = refuse(&model, &plan, &states, servers, &answer);
+        match (within.basis(servers), why) {
+            (Basis::Beyond, Some(why)) if servers > measured_to => {
+                refused = Some((servers, why.to_string()));
+                break;
+            }
+            (Basis::Between { low, high }, _) if model.is_unknown(servers) => {
+                gaps.push((servers, Refusal::Crossing { servers, low, high }.to_string()));
+            }
+            _ => medians.push((servers, answer)),
         }
-        refused = None;
-        medians.push((servers, answer));
     }
-    let drawn = drawn(ramp, &plan, medians.len() as u32, seed, off)?;
-    let points = medians.iter().map(|(servers, answer)| {
+    let rows: Vec<u32> = medians.iter().map(|(servers, _)| *servers).collect();
+    let drawn = drawn(ramp, &plan, &rows, seed, off)?;
+    let points = medians.iter().zip(drawn.iops).map(|((servers, answer), iops)| {
         let most = most_used(ramp, answer);
         let resource = most.map_or("nothing that was measured", |(name, _)| name).to_owned();
-        let iops = band(drawn.iops[*servers as usize - 1].clone());
-        Point { servers: *servers, iops, resource, used: most.map_or(0.0, |(_, used)| used) }
+        let row = within.row(*servers, answer.iops, |n| ramp.shares(n));
+        Point {
+            servers: *servers,
+            basis: row.basis,
+            why_outside: row.why_outside,
+            iops: band(iops),
+            resource,
+            used: most.map_or(0.0, |(_, used)| used),
+        }
     });
     Ok(Forecast {
         measured_to,
         points: points.collect(),
+        gaps,
         demands: demands(ramp, &plan, &states, &drawn.demands_s),
         ends: end(ramp, &medians, measured_to),
         validation: None,

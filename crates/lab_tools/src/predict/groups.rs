@@ -7,9 +7,9 @@
 //!   as 1/n and with it what the cache has;
 //! * **memory**: the cache is full of writes. Every server waits for the same memory and the array destages
 //!   of each in turn, so all get the same rate x, that of the fullest groups, and of each as much waits: a
-//!   share of the memory that falls as 1/n. The more of a server's data waits, the longer the runs and the
-//!   shorter the seeks: with k servers on the fullest groups, `x = e^a · n^−p`, more by a factor where not
-//!   all are full.
+//!   share of the memory that falls as 1/n. The drives destage row by row: a row costs a seek and something
+//!   for each dirty block in it, and has the fewer of them the more servers there are. So a block costs
+//!   `1/x = a + b·n` with k servers on the fullest groups, less by a factor where not all are full.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,6 @@ use super::line::Line;
 
 /// Points that a class's line is laid through: those nearest to what is predicted.
 const NEAREST: usize = 3;
-/// Where no point tells how the rate falls, all servers share what was measured.
-const POWER_UNKNOWN: f64 = -1.0;
 
 /// How a group's rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +35,18 @@ pub(super) struct Bounding {
     pub(super) kind: usize,
 }
 
-/// What each server writes when so many have their data there: `ln x = one_log + power · ln n`.
+/// What a write of each server takes when so many have their data there: `each_s + more_s · n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Falling {
-    one_log: f64,
-    power: f64,
+    each_s: f64,
+    more_s: f64,
     /// With fewer it was not seen to bound anybody, and does not.
-    from: u32,
+    entry: Entry,
 }
 
 impl Falling {
-    fn log_at(&self, files_of: u32) -> f64 {
-        self.one_log + self.power * f64::from(files_of).ln()
+    fn at_s(&self, files_of: u32) -> f64 {
+        self.each_s + self.more_s * f64::from(files_of)
     }
 }
 
@@ -58,15 +56,57 @@ impl Falling {
 pub(super) struct Nearing {
     line: Line,
     from: u32,
-    before_s: BTreeMap<u32, f64>,
+    seen_s: BTreeMap<u32, f64>,
+    entry: Entry,
+}
+
+/// Where a class begins to bound its servers: between the most servers that it did not bound and the fewest
+/// that it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Entry {
+    /// With so many and fewer it bounded nobody; 0 where no state tells.
+    free_to: u32,
+    /// With so many it did.
+    from: u32,
+    /// The share of the reads that the cache had then; 0 where nobody knows.
+    hit_share: f64,
+}
+
+impl Entry {
+    /// Nobody saw whether the class bounds so many.
+    fn is_unseen(self, servers: u32) -> bool {
+        servers > self.free_to && servers < self.from
+    }
+
+    /// What of the reads misses the cache with so many servers, over what does with the first that the class
+    /// bounded: each server's share of the cache falls as 1/n. None where nothing is known of hits.
+    fn misses(self, servers: u32) -> Option<f64> {
+        let known = self.hit_share > 0.0 && self.hit_share < 1.0;
+        let hits = (self.hit_share * f64::from(self.from) / f64::from(servers)).min(1.0);
+        known.then(|| (1.0 - hits) / (1.0 - self.hit_share))
+    }
 }
 
 impl Nearing {
     fn most_per_s(&self, servers: u32) -> f64 {
-        match servers < self.from {
-            // Where it was not seen to bound anybody, it does not.
-            true => self.before_s.get(&servers).map_or(f64::INFINITY, |each_s| 1.0 / each_s),
-            false => 1.0 / self.line.at(servers),
+        if servers >= self.from {
+            return 1.0 / self.line.at(servers);
+        }
+        let (below, above) = (self.seen_s.range(..=servers).next_back(), self.seen_s.range(servers..).next());
+        match (below, above) {
+            (Some((low, low_s)), Some((high, high_s))) if low < high => {
+                // Straight over 1/n, as the misses are.
+                let share = |n: u32| 1.0 / f64::from(n);
+                let part = (share(*low) - share(servers)) / (share(*low) - share(*high));
+                1.0 / (low_s + part * (high_s - low_s))
+            }
+            (Some((_, each_s)), _) => 1.0 / each_s,
+            (None, Some((_, first_s))) if self.entry.is_unseen(servers) => {
+                let misses = self.entry.misses(servers).unwrap_or(0.0);
+                1.0 / (first_s * misses)
+            }
+            // Where it was seen not to bound anybody, it does not.
+            _ => f64::INFINITY,
         }
     }
 }
@@ -93,8 +133,16 @@ impl Mixed {
 /// By the servers on a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Groups {
-    Hits { by_each: BTreeMap<u32, Nearing>, mixed: Mixed },
-    Memory { by_each: BTreeMap<u32, Falling>, emptier_log: f64 },
+    Hits {
+        by_each: BTreeMap<u32, Nearing>,
+        mixed: Mixed,
+    },
+    /// How much more all get where only some groups are the fullest: by the servers on these, as a logarithm
+    /// for all groups.
+    Memory {
+        by_each: BTreeMap<u32, Falling>,
+        emptier_log: BTreeMap<u32, f64>,
+    },
 }
 
 impl Groups {
@@ -120,14 +168,33 @@ impl Groups {
             Groups::Hits { by_each, .. } => {
                 for seen in by_each.values_mut() {
                     seen.line = seen.line.faster(times);
-                    seen.before_s.values_mut().for_each(|each_s| *each_s /= times);
+                    seen.seen_s.values_mut().for_each(|each_s| *each_s /= times);
                 }
             }
             Groups::Memory { by_each, .. } => {
-                by_each.values_mut().for_each(|line| line.one_log += times.ln());
+                for line in by_each.values_mut() {
+                    (line.each_s, line.more_s) = (line.each_s / times, line.more_s / times);
+                }
             }
         }
         self
+    }
+
+    /// Whether no state tells if a group bounds its servers when so many have their data there, nor what of
+    /// their data the cache has then: somewhere between two measured numbers the cache no longer holds all.
+    pub(super) fn is_unknown(&self, files_of: u32, shares: &[(u32, u32)]) -> bool {
+        let unseen = |entry: &Entry| entry.is_unseen(files_of);
+        match self {
+            Groups::Hits { by_each, .. } => shares.iter().any(|(_, each)| {
+                by_each
+                    .get(each)
+                    .is_some_and(|seen| unseen(&seen.entry) && seen.entry.misses(files_of).is_none())
+            }),
+            Groups::Memory { by_each, .. } => {
+                let fullest = shares.first().and_then(|(_, each)| by_each.get(each));
+                fullest.is_some_and(|seen| unseen(&seen.entry))
+            }
+        }
     }
 
     /// Whether a group with so many servers bounds them.
@@ -151,9 +218,10 @@ impl Groups {
             }
             Groups::Memory { by_each, emptier_log } => {
                 let line = shares.first().and_then(|(_, fullest)| by_each.get(fullest));
-                let line = line.filter(|line| line.from <= files_of);
-                let log = |line: &Falling| line.log_at(files_of) + emptier_log * emptier(shares);
-                let x = line.map_or(f64::INFINITY, |line| log(line).exp());
+                let line = line.filter(|line| line.entry.from <= files_of);
+                let fullest = shares.first().map_or(0, |(_, each)| *each);
+                let more = (nearest(emptier_log, fullest).unwrap_or(0.0) * emptier(shares)).exp();
+                let x = line.map_or(f64::INFINITY, |line| more / line.at_s(files_of));
                 shares.iter().map(|(_, each)| f64::from(*each) * x).collect()
             }
         }
@@ -200,7 +268,7 @@ fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
     let nearing = |(each, by_servers): (u32, BTreeMap<u32, f64>)| {
         let line = lines.get(&each).copied().unwrap_or_else(|| single(&by_servers));
         let from = by_servers.keys().nth(by_servers.len().saturating_sub(NEAREST)).copied().unwrap_or(0);
-        (each, Nearing { line, from, before_s: by_servers })
+        (each, Nearing { line, from, seen_s: by_servers, entry: entry(states, bounding, each) })
     };
     seen.into_iter().map(nearing).collect()
 }
@@ -236,35 +304,60 @@ fn falling(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Falling> {
     let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
     for point in bounding.iter().filter(|point| states[point.state].groups.len() == 1) {
         let state = &states[point.state];
-        let at = (f64::from(state.files_of).ln(), each_log(state), nearness(state.servers));
-        seen.entry(state.groups[0].each).or_default().push(at);
+        let at_s = each_s(state);
+        let weight = nearness(state.servers) / (at_s * at_s);
+        seen.entry(state.groups[0].each).or_default().push((f64::from(state.files_of), at_s, weight));
     }
     let differ = |points: &[(f64, f64, f64)]| points.iter().any(|point| point.0 != points[0].0);
-    let powers: BTreeMap<u32, f64> = seen
+    // With more servers a row never has more blocks.
+    let line = |points: &Vec<(f64, f64, f64)>| match straight(points) {
+        (each_s, more_s) if more_s > 0.0 && each_s >= 0.0 => (each_s, more_s),
+        (_, more_s) if more_s > 0.0 => (0.0, proportion(points)),
+        _ => (weighted_mean(points), 0.0),
+    };
+    let lines: BTreeMap<u32, (f64, f64)> = seen
         .iter()
         .filter(|(_, points)| differ(points))
-        .map(|(each, points)| (*each, straight(points).1))
+        .map(|(each, points)| (*each, line(points)))
         .collect();
-    // A class with points at one place falls as the nearest one does.
-    let power = |each: u32| {
-        let nearest = powers.iter().min_by_key(|(other, _)| other.abs_diff(each));
-        nearest.map_or(POWER_UNKNOWN, |(_, power)| *power)
+    // A class with points at one place falls as the nearest one does; where none tells, all servers share
+    // what was measured.
+    let lent = |each: u32, points: &Vec<(f64, f64, f64)>| {
+        let (each_s, more_s) = nearest(&lines, each).unwrap_or((0.0, 1.0));
+        let (n, at_s) = (points[0].0, weighted_mean(points));
+        let times = at_s / (each_s + more_s * n);
+        (each_s * times, more_s * times)
     };
-    let least = |each: u32| {
-        let of =
-            bounding.iter().map(|point| &states[point.state]).filter(|state| state.groups[0].each == each);
-        of.map(|state| state.files_of).min().unwrap_or(0)
+    let class = |(each, points): (&u32, &Vec<(f64, f64, f64)>)| {
+        let (each_s, more_s) = lines.get(each).copied().unwrap_or_else(|| lent(*each, points));
+        (*each, Falling { each_s, more_s, entry: entry(states, bounding, *each) })
     };
-    let line = |(each, points): (&u32, &Vec<(f64, f64, f64)>)| {
-        let power = power(*each);
-        let ones: Vec<_> = points.iter().map(|(x, y, w)| (*x, y - power * x, *w)).collect();
-        (*each, Falling { one_log: weighted_mean(&ones), power, from: least(*each) })
-    };
-    seen.iter().map(line).collect()
+    seen.iter().map(class).collect()
 }
 
-fn each_log(state: &Sample) -> f64 {
-    (state.iops / f64::from(state.servers)).ln()
+/// The value of the nearest class.
+fn nearest<T: Copy>(by_each: &BTreeMap<u32, T>, each: u32) -> Option<T> {
+    by_each.iter().min_by_key(|(other, _)| other.abs_diff(each)).map(|(_, value)| *value)
+}
+
+/// Where groups with so many servers began to bound them.
+fn entry(states: &[Sample], bounding: &[Bounding], each: u32) -> Entry {
+    let kind_of = |state: &Sample| state.groups.iter().position(|shared| shared.each == each);
+    let bounds = |at: usize, kind: usize| bounding.contains(&Bounding { state: at, kind });
+    let of_class = || states.iter().enumerate().filter_map(|(at, state)| Some((at, state, kind_of(state)?)));
+    let first =
+        of_class().filter(|(at, _, kind)| bounds(*at, *kind)).min_by_key(|(_, state, _)| state.files_of);
+    let Some((_, first, _)) = first else { return Entry::default() };
+    let free = of_class().filter(|(at, state, kind)| !bounds(*at, *kind) && state.files_of < first.files_of);
+    Entry {
+        free_to: free.map(|(_, state, _)| state.files_of).max().unwrap_or(0),
+        from: first.files_of,
+        hit_share: first.hit_share,
+    }
+}
+
+fn each_s(state: &Sample) -> f64 {
+    f64::from(state.servers) / state.iops
 }
 
 /// What a point weighs: the more servers, the nearer to what is predicted, and both laws bend.
@@ -272,20 +365,21 @@ fn nearness(servers: u32) -> f64 {
     f64::from(servers).powi(6)
 }
 
-/// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the
-/// states in which the groups differ.
-fn beside_emptier(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Falling>) -> f64 {
-    let more = |point: &Bounding| {
+/// How much more all get where only some groups are the fullest, from the states in which the groups differ.
+fn beside_emptier(
+    states: &[Sample],
+    bounding: &[Bounding],
+    by_each: &BTreeMap<u32, Falling>,
+) -> BTreeMap<u32, f64> {
+    let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
+    for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
         let state = &states[point.state];
-        let alike = by_each.get(&state.groups[0].each)?;
-        Some((
-            emptier(&state.shares()),
-            each_log(state) - alike.log_at(state.files_of),
-            nearness(state.servers),
-        ))
-    };
-    let differ = bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1);
-    proportion(&differ.filter_map(more).collect::<Vec<_>>())
+        let Some(alike) = by_each.get(&state.groups[0].each) else { continue };
+        let more_log = (alike.at_s(state.files_of) / each_s(state)).ln();
+        let at = (emptier(&state.shares()), more_log, nearness(state.servers));
+        seen.entry(state.groups[0].each).or_default().push(at);
+    }
+    seen.into_iter().map(|(each, points)| (each, proportion(&points))).collect()
 }
 
 /// The slope of least squares through 0 and (x, y, weight); 0 where nothing tells one.
@@ -321,7 +415,16 @@ mod tests {
             .collect();
         let servers = groups.iter().map(|s| s.count * s.each).sum();
         let iops = groups.iter().map(|s| f64::from(s.count) * s.iops).sum();
-        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7, files_of: servers }
+        Sample {
+            servers,
+            repeat: 0,
+            iops,
+            utilisation: vec![],
+            groups,
+            pending: 0.7,
+            hit_share: 0.0,
+            files_of: servers,
+        }
     }
 
     fn fitted(law: Law, states: &[Sample]) -> Groups {
@@ -346,8 +449,9 @@ mod tests {
 
     #[test]
     fn all_servers_get_what_the_fullest_groups_let_them_and_longer_files_stand_for_more_servers() {
-        // Alike: 9,000 · n^−0.5 with two on a group; a fifth more where half of the groups have fewer.
-        let x = |n: f64, emptier: f64| 9000.0 * n.powf(-0.5) * 1.2_f64.powf(2.0 * emptier);
+        // Alike: a millisecond and 0.1 ms for each server with two on a group; a fifth more where half of the
+        // groups have fewer.
+        let x = |n: f64, emptier: f64| 1e4 / (10.0 + n) * 1.2_f64.powf(2.0 * emptier);
         let mut states =
             [1, 2, 3].map(|count| state(&[(count, 2, 2.0 * x(f64::from(2 * count), 0.0))])).to_vec();
         states.push(Sample { files_of: 16, ..state(&[(3, 2, 2.0 * x(16.0, 0.0))]) });
@@ -361,7 +465,7 @@ mod tests {
         // With one place only, a class falls as the nearest one.
         states.push(state(&[(2, 3, 3.0 * 700.0)]));
         let [full] = fitted(Law::Memory, &states).most_per_s(12, &[(4, 3)])[..] else { panic!("one kind") };
-        assert!((full / (3.0 * 700.0 * 0.5_f64.sqrt()) - 1.0).abs() < 1e-6, "{full}");
+        assert!((full / (3.0 * 700.0 * 16.0 / 22.0) - 1.0).abs() < 1e-6, "{full}");
         assert_eq!(groups.most_per_s(12, &[(4, 3)]), [f64::INFINITY]);
     }
 }

@@ -20,12 +20,13 @@ mod ramp;
 mod refusal;
 mod told;
 mod what_if;
+mod within;
 
 pub use band::SAMPLES;
 pub use forecast::{FULL, predict, predict_changed};
 pub use ramp::{Place, Ramp, Resource, Sample, Shared};
 pub use refusal::Refusal;
-pub use told::{Band, Checked, Demand, End, Forecast, Point, Validation};
+pub use told::{Band, Basis, Checked, Demand, End, Forecast, Point, Validation};
 pub use what_if::{BadChange, Change, WhatIf, unknown};
 
 #[cfg(test)]

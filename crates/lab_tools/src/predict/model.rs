@@ -49,6 +49,12 @@ impl Model<'_> {
         self.placed((servers, servers), &self.ramp.shares(servers))
     }
 
+    /// Whether no measured state says if groups bound so many servers.
+    pub(super) fn is_unknown(&self, servers: u32) -> bool {
+        let shares = self.ramp.shares(servers);
+        self.groups.as_ref().is_some_and(|groups| groups.is_unknown(servers, &shares))
+    }
+
     /// As in a state that was measured.
     pub(super) fn answer_as(&self, state: &Sample) -> Result<Answer, Refusal> {
         self.placed((state.servers, state.files_of), &state.shares())

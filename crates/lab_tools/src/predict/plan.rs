@@ -5,6 +5,7 @@ use super::groups::{Bounding, Groups, Law};
 use super::line::{self, Chosen, Line, Seen};
 use super::model::{Model, calibrate, off};
 use super::what_if::Changed;
+use super::within::Within;
 use super::{Place, Ramp, Refusal, Sample, ramp};
 
 /// Resources that never work more than this are left out.
@@ -186,6 +187,13 @@ impl Plan {
         let times = self.changed.as_ref().map_or(1.0, |changed| changed.group);
         let groups = Some(Groups::fit(self.law, &states.all, bounding).faster(times));
         Model { ramp, lines, groups, think_s: self.think_s, regular: self.regular }
+    }
+
+    /// What was measured, beside what this model says of the same; other hardware was not measured.
+    pub(super) fn within<'s>(&self, model: &Model<'_>, states: &'s States) -> Result<Within<'s>, Refusal> {
+        let measured = if self.changed.is_none() { states.in_turn() } else { &[] };
+        let modelled = measured.iter().map(|state| Ok(model.answer_as(state)?.iops));
+        Ok(Within::new(measured, modelled.collect::<Result<Vec<f64>, Refusal>>()?))
     }
 
     /// How far off each kind of group's last state is when it is left out, and every packed one as the model

@@ -62,6 +62,8 @@ pub struct Sample {
     pub groups: Vec<Shared>,
     /// The share of the cache that writes hold; 0 where nobody knows.
     pub pending: f64,
+    /// The share of the reads that the cache had; 0 where nobody knows or nothing is read.
+    pub hit_share: f64,
     /// As much data as so many servers have: as many as there are, but where their files were made longer.
     pub files_of: u32,
 }
@@ -177,6 +179,7 @@ fn mean(of: &[&Sample]) -> Sample {
         utilisation: (0..first.utilisation.len()).map(|k| over(&|sample| sample.utilisation[k])).collect(),
         groups: first.groups.iter().enumerate().map(shared).collect(),
         pending: over(&|sample| sample.pending),
+        hit_share: over(&|sample| sample.hit_share),
         files_of: first.files_of,
     }
 }

@@ -78,6 +78,19 @@ pub enum Refusal {
         /// The most that were measured.
         measured: u32,
     },
+    /// Between two measured numbers of servers the cache stops holding everything.
+    #[error(
+        "between {low} and {high} servers the cache no longer holds everything, and no measured point says \
+         where: measure {servers}"
+    )]
+    Crossing {
+        /// With so many.
+        servers: u32,
+        /// The next number below that was measured.
+        low: u32,
+        /// The next above.
+        high: u32,
+    },
     /// Writes are about to wait for the drives.
     #[error(
         "with {each} servers on a group the cache came to {percent:.1} % of the writes that it may hold: with {servers} they wait for the \

@@ -16,8 +16,10 @@ pub struct Band {
 pub struct Forecast {
     /// The most servers that were measured.
     pub measured_to: u32,
-    /// From one server on, as far as it goes.
+    /// From one server on, as far as it goes, in order.
     pub points: Vec<Point>,
+    /// Numbers of servers within the measured range that have no forecast, and why.
+    pub gaps: Vec<(u32, String)>,
     /// Every resource's demand.
     pub demands: Vec<Demand>,
     /// What ends it.
@@ -30,11 +32,32 @@ pub struct Forecast {
     pub notes: Vec<String>,
 }
 
+/// Where the value of a row comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// So many servers were run: the mean of their windows.
+    Measured,
+    /// Fewer and more were run.
+    Between {
+        /// The next number of servers below that was run.
+        low: u32,
+        /// The next above.
+        high: u32,
+    },
+    /// Beyond everything that was run.
+    Beyond,
+}
+
 /// With so many servers.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Point {
     /// How many.
     pub servers: u32,
+    /// Measured, or forecast.
+    pub basis: Basis,
+    /// Of a forecast between two measured numbers that lies outside of both: why.
+    pub why_outside: Option<String>,
     /// I/Os per second of all.
     pub iops: Band,
     /// What is used most.
