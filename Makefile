@@ -20,6 +20,8 @@ WITH := judges/with_masu.sh
 SOAK_MINUTES ?= 60
 # How often the array is killed under load; the soak does it 50 times.
 KILLS ?= 5
+# How often a guest is killed under its write cache, and the array with it; the soak does it 10 times.
+CACHE_KILLS ?= 2
 FUZZ_SECONDS ?= 5
 # So many servers boot from the array at once; the judges' run has two of them.
 SERVERS ?= 8
@@ -86,7 +88,7 @@ check: tools web/dist/report.html ## format, lints, documentation, the repositor
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
 deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)
@@ -106,7 +108,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended.
-JUDGES := fileserver sanboot guest report conformance kill hostile vdisk qemu attach diskstress
+JUDGES := fileserver sanboot write-cache growth guest report conformance kill hostile vdisk qemu attach diskstress
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -140,6 +142,14 @@ sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the ar
 fileserver: build ## the file-server load from two clients against Samba by SMB, every file compared; the real verification in short (stack: root, FUSE, loop devices)
 	@$(STEP) "file-server load against Samba" judges/fileserver.sh
 	@$(STEP) "file servers on stacks of their own" judges/fileserver_real.sh
+
+.PHONY: write-cache
+write-cache: setup build ## a guest's file server killed CACHE_KILLS (2) times, and the array with it: the disk's write cache on and off, the array's with a journal and without
+	@$(STEP) "write caches and $(CACHE_KILLS) kills" judges/write_cache.sh $(CACHE_KILLS)
+
+.PHONY: growth
+growth: setup build ## a guest's disk, partition and ext4 grow under load; deleted space comes back; an over-committed pool is full and expanded
+	@$(STEP) "growth under load" judges/growth.sh
 
 .PHONY: kill
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load
@@ -211,7 +221,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
 	@$(MAKE) --no-print-directory restart
-	@$(MAKE) --no-print-directory judges KILLS=50 MASU=$(RELEASE)
+	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 MASU=$(RELEASE)
 
 .PHONY: clean
 clean: ## remove everything that was built

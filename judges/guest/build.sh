@@ -8,18 +8,21 @@ cd "$(dirname "$0")/../.."
 
 readonly OUT=target/judges/guest
 readonly MODULES="virtio_pci virtio_net sd_mod iscsi_tcp ext4 crc32c_generic"
-readonly TOOLS="iscsid iscsiadm mkfs.ext4 fsck.ext4 fstrim"
+readonly TOOLS="iscsid iscsiadm iscsistart mkfs.ext4 fsck.ext4 fstrim resize2fs sfdisk partx sync dd"
+# The lives that it can have: init, or what rdinit= on the kernel's command line names.
+readonly LIVES="init write_cache growth"
 
 package=$(guest_package)
 # shellcheck disable=SC2086 # lists of words
 guest_needs busybox cpio dpkg modprobe depmod $TOOLS
-! guest_fresh "$OUT/initramfs" judges/guest/{build.sh,parts.sh,init} "$package" || exit 0
+! guest_fresh "$OUT/initramfs" judges/guest/{build.sh,parts.sh,begin,init,write_cache,growth} "$package" || exit 0
 
 rm -rf "$OUT"; mkdir -p "$OUT/kernel" "$OUT/root"
 release=$(guest_kernel "$package" "$OUT/kernel")
 cp "$OUT/kernel/vmlinuz" "$OUT/vmlinuz"
 guest_tree "$OUT/root"
-cp judges/guest/init "$OUT/root/init"; chmod 755 "$OUT/root/init"
+cp judges/guest/begin "$OUT/root/begin"
+for life in $LIVES; do cp "judges/guest/$life" "$OUT/root/$life"; chmod 755 "$OUT/root/$life"; done
 # shellcheck disable=SC2086 # lists of words
 { guest_modules "$OUT/root" "$OUT/kernel" "$release" $MODULES; guest_tools "$OUT/root" $TOOLS; }
 guest_initramfs "$OUT/root" "$OUT/initramfs.new"
