@@ -19,6 +19,7 @@ mod beyond;
 mod claims;
 mod figures;
 mod findings;
+mod host;
 pub mod load;
 mod model;
 pub mod real;
@@ -26,6 +27,7 @@ mod report;
 mod results;
 mod run;
 mod scenario;
+mod write_cache;
 
 use std::path::PathBuf;
 

@@ -13,7 +13,7 @@ use super::figures::figures;
 use super::findings::findings;
 use super::model::Ran;
 use super::scenario::Fileserver as Scenario;
-use super::{Fileserver, beyond, results};
+use super::{Fileserver, beyond, results, write_cache};
 
 /// A run that has ended.
 struct Finished<'a> {
@@ -24,20 +24,25 @@ struct Finished<'a> {
 }
 
 /// Everything that is shown.
-pub(super) fn present(setup: &Setup<'_, Fileserver>, ran: &Ran) -> Result<Presentation> {
+pub(super) fn present(
+    setup: &Setup<'_, Fileserver>,
+    ran: &Ran,
+    caches: &[write_cache::Outcome],
+) -> Result<Presentation> {
     let (scenario, text) = (setup.scenario, setup.text);
     let run = Finished {
         scenario,
         text,
         ran,
-        figures: [figures(scenario, ran), beyond::figures(scenario, ran)].concat(),
+        figures: [figures(scenario, ran), beyond::figures(scenario, ran), write_cache::figures(caches)]
+            .concat(),
     };
     Ok(Presentation {
         title: scenario.question.clone(),
         answer: answer(&run),
         findings: [findings(scenario, ran), beyond::findings(scenario, ran)].concat(),
-        tables: vec![configurations(&run), published_figures()],
-        sections: sections(&run),
+        tables: vec![configurations(&run), published_figures(), write_cache::table(caches)],
+        sections: sections(&run).into_iter().chain([write_cache::section(caches)]).collect(),
         method: method(&run),
         files: write_series(&setup.request.out, ran)?,
         figures: run.figures,

@@ -12,16 +12,22 @@ use lab_core::verification::{Course, Request, RequestError, Setup, Verification}
 
 use super::model::{self, Ran, Said};
 use super::scenario::Fileserver as Scenario;
-use super::{Fileserver, Options, beyond, claims, real, report, results};
+use super::{Fileserver, Options, beyond, claims, real, report, results, write_cache};
 
 /// What was measured.
 pub struct Recording(Where);
 
 enum Where {
     /// In virtual time.
-    Model(Ran),
+    Model(Modelled),
     /// On this machine.
     Real(real::Recording),
+}
+
+/// What was run in virtual time.
+struct Modelled {
+    ran: Ran,
+    caches: Vec<write_cache::Outcome>,
 }
 
 impl Verification for Fileserver {
@@ -56,20 +62,26 @@ impl Verification for Fileserver {
             Said::Begins(text) => progress.step(&text),
             Said::Passed(text) => progress.note(&text),
         })?;
+        let caches = write_cache::run(
+            (&setup.scenario.write_cache, &setup.scenario.array.drive),
+            how,
+            stop,
+            |begins| progress.note(&begins),
+        )?;
         progress.end();
-        Ok(Recording(Where::Model(ran)))
+        Ok(Recording(Where::Model(Modelled { ran, caches })))
     }
 
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
         let quick = setup.own.quick;
         match &recording.0 {
-            Where::Model(ran) => Course {
+            Where::Model(modelled) => Course {
                 world: World::Model,
                 quick,
                 scale: None,
                 repeats: 1,
-                stopped: ran.stopped,
-                doubts: report::doubts(ran, quick),
+                stopped: modelled.ran.stopped,
+                doubts: report::doubts(&modelled.ran, quick),
             },
             Where::Real(recording) => recording.course(quick),
         }
@@ -81,21 +93,25 @@ impl Verification for Fileserver {
 
     fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
         match &recording.0 {
-            Where::Model(ran) => [claims::measures(setup.scenario, ran), beyond::measures(ran)].concat(),
+            Where::Model(modelled) => {
+                let (ran, caches) = (&modelled.ran, &modelled.caches);
+                let own = [claims::measures(setup.scenario, ran), beyond::measures(ran)].concat();
+                [own, write_cache::measures(caches)].concat()
+            }
             Where::Real(recording) => recording.measures(setup.scenario),
         }
     }
 
     fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
         match &recording.0 {
-            Where::Model(ran) => results::metrics(ran),
+            Where::Model(modelled) => results::metrics(&modelled.ran),
             Where::Real(recording) => recording.metrics(),
         }
     }
 
     fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
         match &recording.0 {
-            Where::Model(ran) => report::present(setup, ran),
+            Where::Model(modelled) => report::present(setup, &modelled.ran, &modelled.caches),
             Where::Real(recording) => real::present(setup, recording),
         }
     }

@@ -33,9 +33,21 @@ pub struct Fileserver {
     pub(super) growth: Growth,
     quick_growth: QuickGrowth,
     pub(super) real: Real,
+    pub(super) write_cache: WriteCache,
+    quick_write_cache: WriteCache,
     /// What is claimed.
     #[serde(rename = "claim")]
     pub(super) claims: Claims,
+}
+
+/// Power cuts under two write caches.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteCache {
+    /// In each of the four configurations.
+    pub(super) cuts: u64,
+    /// For which the speed is measured, in virtual time.
+    pub(super) seconds: u64,
 }
 
 /// The published experiment.
@@ -220,7 +232,9 @@ impl ScenarioFile for Fileserver {
         "controller.second",
         "drives",
         "full.after",
-        "full.reads",
+        "full.served.reads",
+        "full.served.writes",
+        "full.rate",
         "full.warned",
         "growth.refused",
         "growth.stalls",
@@ -255,6 +269,11 @@ impl ScenarioFile for Fileserver {
         "vhdx.throughput",
         "writes.more",
         "writes.smaller",
+        "write_cache.durable",
+        "write_cache.reset",
+        "write_cache.unheeded",
+        "write_cache.volatile",
+        "write_cache.wrong",
     ];
 
     fn claims(&self) -> &Claims {
@@ -274,6 +293,10 @@ impl ScenarioFile for Fileserver {
         c.range("server.again_percent", self.server.again_percent, 0..=100);
         self.check_runs(c);
         self.check_hardware(c);
+        for (key, own) in [("write_cache", self.write_cache), ("quick_write_cache", self.quick_write_cache)] {
+            c.range(&format!("{key}.cuts"), own.cuts, 1..=1_000_000);
+            c.range(&format!("{key}.seconds"), own.seconds, 1..=3600);
+        }
     }
 }
 
@@ -284,7 +307,7 @@ impl Fileserver {
         let growth = Growth { seconds: q.seconds, expand_at: q.expand_at, free: q.free, ..self.growth };
         let QuickRamp { servers, spread_servers, seconds, from, every } = self.quick_ramp.clone();
         let ramp = Ramp { servers, spread_servers, seconds, from, every, ..self.ramp };
-        Fileserver { run: self.quick, growth, ramp, ..self }
+        Fileserver { run: self.quick, growth, ramp, write_cache: self.quick_write_cache, ..self }
     }
 
     fn check_runs(&self, c: &mut Checks) {

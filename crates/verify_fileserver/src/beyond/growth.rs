@@ -1,22 +1,46 @@
 //! Virtual disks that grow fast on a pool that promises more than it has: expanded in time, and too late.
 
-use super::super::claims::level;
 use super::super::figures::{PanelOf, axis, panels};
 use super::super::model::course::{Growth, GrowthWindow};
 use lab_core::claim::{Measure, Outcome};
 use lab_core::report::{Figure, Finding, Series, Span};
 use lab_core::stats::Estimate;
 
-/// What a read took while writes were refused, against before: in percent.
-fn reads_while_full(growth: &Growth) -> Option<Estimate> {
+/// Before that the clients have only begun.
+const WARM_UP_S: f64 = 5.0;
+
+/// What clients got while the pool was full: of the seconds in percent, and of their rate before.
+struct WhileFull {
+    read_percent: f64,
+    write_percent: f64,
+    /// Reads and writes together, in percent of the rate before.
+    rate_percent: f64,
+    seconds: usize,
+}
+
+/// From the first write that was refused to the expansion.
+fn while_full(growth: &Growth) -> Option<WhileFull> {
     let (first, _) = growth.refused_s?;
-    let time = |from: f64, to: f64| -> Vec<f64> {
-        let inside = growth.windows.iter().filter(|w| w.at_s > from && w.at_s <= to && w.read_ms > 0.0);
-        inside.map(|w| w.read_ms).collect()
+    let between = |from: f64, to: f64| -> Vec<&GrowthWindow> {
+        growth.windows.iter().filter(|w| w.at_s > from && w.at_s <= to).collect()
     };
-    let (before, while_full) = (time(5.0, first), time(first, growth.expanded_s));
-    let (before, while_full) = (level(&before)?, level(&while_full)?);
-    Some(Estimate::exact(100.0 * while_full.mean / before.mean))
+    let (before, full) = (between(WARM_UP_S, first), between(first, growth.expanded_s));
+    let seconds = full.len();
+    if before.is_empty() || seconds == 0 {
+        return None;
+    }
+    let share = |of: fn(&GrowthWindow) -> f64| {
+        100.0 * full.iter().filter(|w| of(w) > 0.0).count() as f64 / seconds as f64
+    };
+    let rate = |windows: &[&GrowthWindow]| {
+        windows.iter().map(|w| w.read_mb_per_s + w.write_mb_per_s).sum::<f64>() / windows.len() as f64
+    };
+    Some(WhileFull {
+        read_percent: share(|w| w.read_mb_per_s),
+        write_percent: share(|w| w.write_mb_per_s),
+        rate_percent: 100.0 * rate(&full) / rate(&before).max(1e-9),
+        seconds,
+    })
 }
 
 /// What was measured for its claims.
@@ -34,15 +58,18 @@ pub(in super::super) fn measures(growth: &Growth) -> Vec<Measure> {
             Measure::new("growth.stalls", exact(stalls as f64)),
         ];
     }
-    let silent = growth.windows.iter().filter(|w| w.refused > 0 && w.read_mb_per_s <= 0.0).count();
-    let note = format!(
-        "none failed; but for {silent} s no client asked: a quarter of the server's memory was full of what could not be written, and all workers waited to write"
-    );
     let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
     let after = growth.refused_s.map(|_| exact(after.map(|w| w.refused).sum::<u64>() as f64));
+    let full = while_full(growth);
+    let of = |id: &str, value: fn(&WhileFull) -> f64| {
+        let note = full.as_ref().map(|full| format!("of {} s", full.seconds));
+        Measure::new(id, full.as_ref().map(|full| exact(value(full)))).note(note)
+    };
     vec![
         Measure::new("full.warned", warned(growth)),
-        Measure::new("full.reads", reads_while_full(growth)).note(note),
+        of("full.served.reads", |full| full.read_percent),
+        of("full.served.writes", |full| full.write_percent),
+        of("full.rate", |full| full.rate_percent),
         Measure::new("full.after", after),
     ]
 }
