@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a stop was requested; clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// Of what this is a part of.
+    outer: Vec<Arc<AtomicBool>>,
+}
 
 /// Exit status of a program that SIGINT ended, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -13,12 +17,19 @@ const EXIT_INTERRUPTED: i32 = 130;
 impl Stop {
     /// Whether to stop.
     pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.outer.iter().chain([&self.asked]).any(|asked| asked.load(Ordering::Relaxed))
     }
 
     /// Asks to stop.
     pub fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// For a part of the work: it stops with the whole, and the whole goes on without it.
+    #[must_use]
+    pub fn of_part(&self) -> Stop {
+        let outer = self.outer.iter().chain([&self.asked]).cloned().collect();
+        Stop { asked: Arc::default(), outer }
     }
 
     /// A stop that SIGINT and SIGTERM ask for.
@@ -49,5 +60,22 @@ async fn wait(asked: Stop) {
         }
         asked.ask();
         eprintln!("stopping after this step; once more to end at once");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stops_with_the_whole_and_not_the_whole_with_a_part() {
+        let whole = Stop::default();
+        let (first, second) = (whole.of_part(), whole.of_part());
+        first.of_part().ask();
+        assert!(!first.is_asked());
+        first.ask();
+        assert_eq!((first.is_asked(), second.is_asked(), whole.is_asked()), (true, false, false));
+        whole.ask();
+        assert!(second.is_asked() && second.of_part().is_asked());
     }
 }

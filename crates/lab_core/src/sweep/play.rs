@@ -163,7 +163,8 @@ impl<V: Verification> Swept<'_, V> {
         let request = self.request(path);
         let (scenario, text) = V::load(&request, self.form)?;
         let setup = Setup::<V> { request: &request, own: self.form, scenario: &scenario, text: &text };
-        let recording = match V::play(&setup, stop) {
+        // What fails in a point stops it, and no other.
+        let recording = match V::play(&setup, &stop.of_part()) {
             Ok(recording) => recording,
             Err(error) => return Ok(Outcome::Failed(format!("{error:#}"))),
         };
