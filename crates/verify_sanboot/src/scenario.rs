@@ -409,10 +409,10 @@ impl Sanboot {
             ("internal.from", size(self.internal.from), Source::Chosen),
             ("controller.cores", c.cores.to_string(), Source::Chosen),
             ("host.spread_percent", self.host.spread_percent.to_string(), Source::Chosen),
-            ("controller.command", time(c.command), Source::Calibrated),
-            ("controller.per_kib", time(c.per_kib), Source::Calibrated),
-            ("controller.write", time(c.write), Source::Calibrated),
-            ("controller.miss", time(c.miss), Source::Calibrated),
+            ("controller.command", time(c.command), Source::Chosen),
+            ("controller.per_kib", time(c.per_kib), Source::Chosen),
+            ("controller.write", time(c.write), Source::Chosen),
+            ("controller.miss", time(c.miss), Source::Chosen),
             ("host.io", time(self.host.io), Source::Calibrated),
         ];
         all.into_iter().map(|(name, value, source)| Condition { name: name.into(), value, source }).collect()
