@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use lab_tools::drives::{CATALOGUE, Load, load, measure, parse_trace, replay, sheet, traces};
+use lab_tools::drives::{CATALOGUE, Load, load, measure, replay, sheet, trace, traces};
 use world_model::drives::{
     DriveParameters, HardDiskParameters, Kind, Mechanics, ParameterError, Scheduling, Seek,
 };
@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
 fn replays() -> anyhow::Result<()> {
     println!("measured traces replayed: mean response, and demerit in percent of the measured mean");
     for (name, text) in traces() {
-        let trace = parse_trace(text).map_err(|line| anyhow::anyhow!("{name}: line {line}"))?;
+        let trace = trace::parse(text, name, None)?;
         let extracted = hard_disk(name)?;
         let bus_ns = extracted.bus_ns_per_block;
         let from_sheet = |bus_ns, overhead_ns| {

@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod daemon;
 mod declared;
+mod drive;
 mod held;
 mod load;
 mod manage;

@@ -1,11 +1,12 @@
 //! The built-in drives, by name.
 
-use std::io::{self, Read};
 use std::path::Path;
 
 use world_model::drives::DriveParameters;
 
+use super::disksim;
 use super::file::{DriveFileError, parse};
+use super::text_file::read_at_most;
 
 /// The longest drive file: 4,096 zones of 50 bytes, and as much again.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -23,27 +24,23 @@ pub const CATALOGUE: [(&str, &str); 9] = [
     ("nvme-ssd", include_str!("../../../world_model/catalogue/nvme-ssd.toml")),
 ];
 
-/// A drive of the catalogue, or the one that a file describes.
+/// A drive of the catalogue, or the one that a file describes: masu's own, or a parameter file of DiskSim.
 pub fn load(name_or_path: &str) -> Result<DriveParameters, DriveFileError> {
     if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_path) {
         return parse(text, &format!("{name}.toml"));
     }
-    let text = read(Path::new(name_or_path)).map_err(|e| {
+    let text = read_at_most(Path::new(name_or_path), FILE_BYTES_MAX).map_err(|e| {
         let names: Vec<&str> = CATALOGUE.iter().map(|(name, _)| *name).collect();
         DriveFileError::Read {
             path: name_or_path.into(),
             cause: format!("{e}; the catalogue has {}", names.join(", ")),
         }
     })?;
-    parse(&text, name_or_path)
-}
-
-#[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes"))),
-        false => Ok(text),
+    match disksim::is_disksim(&text) {
+        true => match disksim::load(Path::new(name_or_path)) {
+            Ok(converted) => Ok(converted.parameters),
+            Err(e) => Err(DriveFileError::Disksim(e)),
+        },
+        false => parse(&text, name_or_path),
     }
 }

@@ -1,12 +1,17 @@
 //! Reads drive files and converts them to the parameters of the model.
 
-use serde::Deserialize;
 use world_model::drives::{
-    AfterReadOrWrite, BLOCK_BYTES, DriveParameters, FlashParameters, HardDiskParameters, Overheads,
-    ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
+    AfterReadOrWrite, BLOCK_BYTES, Defect, DriveParameters, ExtraDisconnect, FastWrite, FlashParameters,
+    HardDiskParameters, HeadOrder, Overheads, ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters,
+    Spares, Zone,
 };
 
 use lab_core::toml_text::{self, Misread};
+
+use super::tables::{
+    CacheTable, ExtraDisconnectTable, FastWriteName, File, FlashTable, HardDiskTable, OverheadTable,
+    ReadAheadName, SchedulingTable, SeekTable, SerpentineKey, SerpentineName, SparesName, ZoneKey, ZoneTable,
+};
 
 /// Errors in a drive file.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +41,18 @@ pub enum DriveFileError {
         /// The file.
         path: String,
     },
+    /// Errors in a parameter file of DiskSim.
+    #[error("{0}")]
+    Disksim(super::disksim::DisksimError),
     /// Exactly one of two equivalent keys is required.
     #[error("{path}: either bus_mb_per_s or bus_us_per_block is needed, and not both")]
     Bus {
+        /// The file.
+        path: String,
+    },
+    /// `spare_cylinders` belongs to `spares = "cylinders"`.
+    #[error("{path}: spares = \"cylinders\" requires spare_cylinders, and nothing else allows it")]
+    SpareCylinders {
         /// The file.
         path: String,
     },
@@ -64,128 +78,6 @@ pub enum DriveFileError {
         path: String,
         source: ParameterError,
     },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    hard_disk: Option<HardDiskTable>,
-    flash: Option<FlashTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HardDiskTable {
-    name: String,
-    rpm: f64,
-    heads: u32,
-    #[serde(default)]
-    serpentine: bool,
-    len_blocks: Option<u64>,
-    head_switch_us: f64,
-    #[serde(default)]
-    write_settle_us: f64,
-    /// One of the two.
-    bus_mb_per_s: Option<f64>,
-    bus_us_per_block: Option<f64>,
-    queue_depth: usize,
-    /// First and last cylinder, sectors of a track, track and cylinder skew, spare sectors.
-    zones: Vec<[u32; 6]>,
-    seek_read: SeekTable,
-    seek_write: Option<SeekTable>,
-    overhead_us: OverheadTable,
-    cache: CacheTable,
-    scheduling: SchedulingTable,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "either single_us, average_us and full_us, or measured_us")]
-enum SeekTable {
-    Datasheet(DatasheetTable),
-    Measured(MeasuredTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DatasheetTable {
-    single_us: f64,
-    average_us: f64,
-    full_us: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeasuredTable {
-    measured_us: Vec<(u32, f64)>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "either command, or read_hit, read_miss, write_hit and write_miss in pairs")]
-enum OverheadTable {
-    Same(SameTable),
-    Each(EachTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SameTable {
-    command: f64,
-}
-
-/// Each after a read and after a write.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EachTable {
-    read_hit: [f64; 2],
-    read_miss: [f64; 2],
-    write_hit: [f64; 2],
-    write_miss: [f64; 2],
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CacheTable {
-    segments: usize,
-    segment_blocks: u64,
-    read_ahead: ReadAheadName,
-    #[serde(default)]
-    read_ahead_min_blocks: u64,
-    #[serde(default)]
-    keeps_whole_track: bool,
-    #[serde(default)]
-    write_segments: usize,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ReadAheadName {
-    None,
-    Track,
-    Segment,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "policy", rename_all = "lowercase", deny_unknown_fields)]
-enum SchedulingTable {
-    Fcfs,
-    Look,
-    Sptf { ageing_permille: u32 },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FlashTable {
-    name: String,
-    len_blocks: u64,
-    units: usize,
-    read_us: f64,
-    write_us: f64,
-    link_read_mb_per_s: f64,
-    link_write_mb_per_s: f64,
-    buffer_mib: u32,
-    program_mb_per_s: f64,
-    amplification_percent: u32,
-    protected_buffer: bool,
 }
 
 /// Reads the text of a drive file; `path` is for messages.
@@ -248,29 +140,29 @@ impl Convert<'_> {
 
     fn hard_disk(&self, disk: HardDiskTable) -> Result<HardDiskParameters, DriveFileError> {
         let rpm = self.number("rpm", disk.rpm, [60.0, 1e6])?;
-        let bus_ns_per_block = match (disk.bus_mb_per_s, disk.bus_us_per_block) {
-            (None, Some(us)) => self.ns("bus_us_per_block", us)?,
-            (Some(mb_per_s), None) => {
-                let rate = self.bytes_per_s("bus_mb_per_s", mb_per_s)?;
-                (BLOCK_BYTES * 1_000_000_000 / rate
-                    + u64::from(BLOCK_BYTES * 1_000_000_000 % rate * 2 >= rate)) as u32
-            }
-            _ => return Err(DriveFileError::Bus { path: self.path.into() }),
-        };
+        let (zones, defects) = zones(disk.zones);
         Ok(HardDiskParameters {
             name: disk.name.into(),
             revolution_ns: (60e9 / rpm).round() as u32,
             heads: disk.heads,
-            zones: disk.zones.into_iter().map(zone).collect(),
-            serpentine: disk.serpentine,
+            zones: zones.into(),
+            spares: self.spares(disk.spares, disk.spare_cylinders)?,
+            slips_use_spares: disk.slips_use_spares,
+            defects: defects.into(),
+            head_order: match disk.serpentine {
+                SerpentineKey::Everywhere(false) => HeadOrder::Ascending,
+                SerpentineKey::Everywhere(true) => HeadOrder::Serpentine,
+                SerpentineKey::Named(SerpentineName::ByZone) => HeadOrder::SerpentineByZone,
+            },
             len_blocks: disk.len_blocks,
             head_switch_ns: self.ns("head_switch_us", disk.head_switch_us)?,
             write_settle_ns: self.ns("write_settle_us", disk.write_settle_us)?,
+            write_seek_min_ns: self.ns("write_seek_min_us", disk.write_seek_min_us)?,
             seek_read: self.seek(disk.seek_read)?,
             seek_write: disk.seek_write.map(|seek| self.seek(seek)).transpose()?,
             overheads: self.overheads(disk.overhead_us)?,
-            bus_ns_per_block,
-            segments: segments(&disk.cache),
+            bus_ns_per_block: self.bus_ns_per_block(disk.bus_mb_per_s, disk.bus_us_per_block)?,
+            segments: self.segments(&disk.cache)?,
             scheduling: match disk.scheduling {
                 SchedulingTable::Fcfs => Scheduling::Fcfs,
                 SchedulingTable::Look => Scheduling::Look,
@@ -278,6 +170,32 @@ impl Convert<'_> {
             },
             queue_depth: disk.queue_depth,
         })
+    }
+
+    fn bus_ns_per_block(&self, mb_per_s: Option<f64>, us: Option<f64>) -> Result<u32, DriveFileError> {
+        match (mb_per_s, us) {
+            (None, Some(us)) => self.ns("bus_us_per_block", us),
+            (Some(mb_per_s), None) => {
+                let rate = self.bytes_per_s("bus_mb_per_s", mb_per_s)?;
+                let ns = BLOCK_BYTES * 1_000_000_000;
+                Ok((ns / rate + u64::from(ns % rate * 2 >= rate)) as u32)
+            }
+            _ => Err(DriveFileError::Bus { path: self.path.into() }),
+        }
+    }
+
+    fn spares(&self, name: SparesName, cylinders: Option<u32>) -> Result<Spares, DriveFileError> {
+        match (name, cylinders) {
+            (SparesName::Cylinders, Some(count)) => Ok(Spares::Cylinders(count)),
+            (SparesName::Cylinders, None) | (_, Some(_)) => {
+                Err(DriveFileError::SpareCylinders { path: self.path.into() })
+            }
+            (SparesName::Zone, None) => Ok(Spares::Zone),
+            (SparesName::Track, None) => Ok(Spares::Track),
+            (SparesName::Cylinder, None) => Ok(Spares::Cylinder),
+            (SparesName::CylinderFront, None) => Ok(Spares::CylinderFront),
+            (SparesName::Tracks, None) => Ok(Spares::Tracks),
+        }
     }
 
     fn seek(&self, seek: SeekTable) -> Result<Seek, DriveFileError> {
@@ -303,11 +221,59 @@ impl Convert<'_> {
         Ok(match table {
             OverheadTable::Same(same) => Overheads::same(self.ns("command", same.command)?),
             OverheadTable::Each(each) => Overheads {
-                read_hit: pair("read_hit", each.read_hit)?,
-                read_miss: pair("read_miss", each.read_miss)?,
-                write_hit: pair("write_hit", each.write_hit)?,
-                write_miss: pair("write_miss", each.write_miss)?,
+                data_preparation_ns: self.ns("data_preparation", each.data_preparation)?,
+                read_completion_ns: self.ns("read_completion", each.read_completion)?,
+                write_completion_ns: self.ns("write_completion", each.write_completion)?,
+                read_disconnect: pair("read_disconnect", each.read_disconnect)?,
+                write_disconnect_ns: self.ns("write_disconnect", each.write_disconnect)?,
+                reselect_ns: self.ns("reselect", each.reselect)?,
+                extra_write_disconnect: each
+                    .extra_write_disconnect
+                    .map(|extra| self.extra_disconnect(&extra))
+                    .transpose()?,
+                ..Overheads::of_commands(
+                    pair("read_hit", each.read_hit)?,
+                    pair("read_miss", each.read_miss)?,
+                    pair("write_hit", each.write_hit)?,
+                    pair("write_miss", each.write_miss)?,
+                )
             },
+        })
+    }
+
+    fn extra_disconnect(&self, extra: &ExtraDisconnectTable) -> Result<ExtraDisconnect, DriveFileError> {
+        Ok(ExtraDisconnect {
+            command_ns: self.ns("command", extra.command)?,
+            disconnect_ns: self.ns("disconnect", extra.disconnect)?,
+            between_ns: self.ns("between", extra.between)?,
+            seek_delay_ns: self.ns("seek_delay", extra.seek_delay)?,
+        })
+    }
+
+    fn segments(&self, cache: &CacheTable) -> Result<SegmentParameters, DriveFileError> {
+        let watermark = self.number("read_watermark", cache.read_watermark, [0.0, 1.0])?;
+        Ok(SegmentParameters {
+            read_ahead: match cache.read_ahead {
+                ReadAheadName::None => ReadAhead::None,
+                ReadAheadName::Track => ReadAhead::Track,
+                ReadAheadName::ThisTrack => ReadAhead::ThisTrack,
+                ReadAheadName::Cylinder => ReadAhead::Cylinder,
+                ReadAheadName::Segment => ReadAhead::Segment,
+            },
+            read_ahead_min_blocks: cache.read_ahead_min_blocks,
+            read_ahead_max_blocks: cache.read_ahead_max_blocks,
+            reads_ahead_after_hit: cache.reads_ahead_after_hit,
+            hits_what_is_read: cache.hits_what_is_read,
+            keeps_whole_track: cache.keeps_whole_track,
+            read_watermark_permille: (watermark * 1000.0).round() as u32,
+            keeps_written: cache.keeps_written,
+            write_segments: cache.write_segments,
+            fast_write_max_blocks: cache.fast_write_max_blocks.unwrap_or(cache.segment_blocks),
+            fast_write: match cache.fast_write {
+                FastWriteName::Always => FastWrite::Always,
+                FastWriteName::WhenIdle => FastWrite::WhenIdle,
+            },
+            ..SegmentParameters::plain(cache.segments, cache.segment_blocks)
         })
     }
 
@@ -328,28 +294,42 @@ impl Convert<'_> {
     }
 }
 
-fn zone([first, last, sectors, track_skew, cylinder_skew, spare]: [u32; 6]) -> Zone {
-    Zone {
-        first_cylinder: first,
-        last_cylinder: last,
-        sectors_per_track: sectors,
-        track_skew_sectors: track_skew,
-        cylinder_skew_sectors: cylinder_skew,
-        spare_sectors: spare,
+/// The zones, and the defects of all of them.
+fn zones(keys: Vec<ZoneKey>) -> (Vec<Zone>, Vec<Defect>) {
+    let (mut zones, mut defects) = (Vec::new(), Vec::new());
+    for key in keys {
+        let number = zones.len() as u32;
+        let table = match key {
+            ZoneKey::Whole(table) => *table,
+            ZoneKey::Short([first, last, sectors, track_skew, cylinder_skew, spares]) => ZoneTable {
+                cylinders: [first, last],
+                sectors,
+                track_skew,
+                cylinder_skew,
+                spares,
+                offset: 0,
+                reserved: 0,
+                slips: vec![],
+                remapped: vec![],
+            },
+        };
+        let slips = table.slips.into_iter().map(|sector| (sector, None));
+        let remapped = table.remapped.into_iter().map(|[sector, other]| (sector, Some(other)));
+        defects.extend(slips.chain(remapped).map(|(sector, replaced_by)| Defect {
+            zone: number,
+            sector,
+            replaced_by,
+        }));
+        zones.push(Zone {
+            first_cylinder: table.cylinders[0],
+            last_cylinder: table.cylinders[1],
+            sectors_per_track: table.sectors,
+            track_skew_sectors: table.track_skew,
+            cylinder_skew_sectors: table.cylinder_skew,
+            spare_sectors: table.spares,
+            offset_sectors: table.offset,
+            reserved_sectors: table.reserved,
+        });
     }
-}
-
-fn segments(cache: &CacheTable) -> SegmentParameters {
-    SegmentParameters {
-        count: cache.segments,
-        blocks: cache.segment_blocks,
-        read_ahead: match cache.read_ahead {
-            ReadAheadName::None => ReadAhead::None,
-            ReadAheadName::Track => ReadAhead::Track,
-            ReadAheadName::Segment => ReadAhead::Segment,
-        },
-        read_ahead_min_blocks: cache.read_ahead_min_blocks,
-        keeps_whole_track: cache.keeps_whole_track,
-        write_segments: cache.write_segments,
-    }
+    (zones, defects)
 }

@@ -6,15 +6,24 @@
 
 mod catalogue;
 mod closed_loop;
+pub mod disksim;
 mod file;
+pub mod fit;
 mod replay;
+mod replay_report;
 mod sheets;
+mod tables;
+mod text_file;
+pub mod trace;
+mod write;
 
 pub use catalogue::{CATALOGUE, load};
 pub use closed_loop::{Load, Measured, measure};
 pub use file::{DriveFileError, parse};
-pub use replay::{Replay, TraceRequest, parse_trace, replay, traces};
+pub use replay::{Replay, ReplayError, replay, traces};
+pub use replay_report::{Replayed, curve};
 pub use sheets::sheet;
+pub use write::write;
 
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,15 @@
 //! Measured traces replayed on modelled drives, and how far the response times are from the measured ones.
 
-use world_model::drives::{Completion, DriveModel, DriveParameters, Kind, ParameterError, Request};
+use world_model::drives::{Completion, DriveModel, DriveParameters, ParameterError, Request};
 
-/// One request of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceRequest {
-    /// Read or write.
-    pub kind: Kind,
-    /// The first block.
-    pub block: u64,
-    /// How many.
-    pub blocks: u64,
-    /// The measured response time.
-    pub response_ns: u64,
-    /// From its completion to the arrival of the next one.
-    pub pause_ns: u64,
-}
+use super::trace::{Arrival, Trace};
 
 /// What a replay gave.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// The modelled response times, in the order of the trace.
+    /// The measured response times, in the order of the trace.
+    pub measured_ns: Vec<u64>,
+    /// The modelled ones.
     pub response_ns: Vec<u64>,
     /// Mean response time of the trace.
     pub measured_mean_ns: f64,
@@ -34,8 +23,26 @@ pub struct Replay {
 impl Replay {
     /// The demerit in percent of the measured mean.
     pub fn demerit_percent(&self) -> f64 {
-        100.0 * self.demerit_ns / self.measured_mean_ns
+        100.0 * self.demerit_ns / self.measured_mean_ns.max(1.0)
     }
+}
+
+/// Errors of a replay.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum ReplayError {
+    #[error("{0}")]
+    Parameters(#[from] ParameterError),
+    #[error("line {line}: block {block} and {blocks} more are beyond the drive, which has {len_blocks}")]
+    Beyond {
+        /// Of the trace, from 1.
+        line: usize,
+        /// The first block of the request.
+        block: u64,
+        blocks: u64,
+        /// The size of the drive.
+        len_blocks: u64,
+    },
 }
 
 /// The measured traces of the catalogue, by the name of their drive.
@@ -46,55 +53,82 @@ pub fn traces() -> [(&'static str, &'static str); 2] {
     ]
 }
 
-/// Reads a trace: on each line R or W, block, blocks, response time and pause in µs. The error is the number
-/// of a line that is not so.
-pub fn parse_trace(text: &str) -> Result<Vec<TraceRequest>, usize> {
-    let request = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let kind = match words.next()? {
-            "R" => Kind::Read,
-            "W" => Kind::Write,
-            _ => return None,
-        };
-        let mut number = || words.next()?.parse::<u64>().ok();
-        let [block, blocks, response_us, pause_us] = [number()?, number()?, number()?, number()?];
-        let [response_ns, pause_ns] = [response_us.checked_mul(1000)?, pause_us.checked_mul(1000)?];
-        Some(TraceRequest { kind, block, blocks, response_ns, pause_ns })
-    };
-    text.lines().enumerate().map(|(i, line)| request(line).ok_or(i + 1)).collect()
-}
-
-/// Replays a trace, one request at a time: each arrives as long after the completion of the one before as it
-/// did when it was measured. The requests must lie on the drive.
-pub fn replay(drive: &DriveParameters, trace: &[TraceRequest]) -> Result<Replay, ParameterError> {
+/// Replays a trace: each request comes at its time, or as long after the completion of the one before as it
+/// did when it was measured.
+///
+/// # Errors
+///
+/// If the drive cannot be, or a request lies beyond it.
+pub fn replay(drive: &DriveParameters, trace: &Trace) -> Result<Replay, ReplayError> {
     let mut model = DriveModel::new(drive)?;
-    let mut done: Vec<Completion> = Vec::new();
-    let mut now_ns = 0;
-    let mut response_ns = Vec::with_capacity(trace.len());
-    for (token, request) in trace.iter().enumerate() {
-        wake_until(&mut model, now_ns, &mut done);
-        let token = token as u64;
-        model.submit(
-            now_ns,
-            Request { token, kind: request.kind, block: request.block, blocks: request.blocks },
-            &mut done,
-        );
-        while done.is_empty() {
-            let due_ns = model.due_ns().expect("a drive with a request to serve is due");
-            model.wake(due_ns, &mut done);
-        }
-        let end_ns = done.pop().map_or(now_ns, |completion| completion.at_ns);
-        response_ns.push(end_ns - now_ns);
-        now_ns = end_ns + request.pause_ns;
+    let len_blocks = model.len_blocks();
+    if let Some(beyond) = trace.requests.iter().find(|request| request.block + request.blocks > len_blocks) {
+        let (line, block, blocks) = (beyond.line, beyond.block, beyond.blocks);
+        return Err(ReplayError::Beyond { line, block, blocks, len_blocks });
     }
-    let measured: Vec<u64> = trace.iter().map(|request| request.response_ns).collect();
-    let mean = |times: &[u64]| times.iter().sum::<u64>() as f64 / times.len().max(1) as f64;
+    let measured_ns: Vec<u64> = trace.requests.iter().map(|request| request.response_ns).collect();
+    let response_ns = responses(&mut model, trace);
+    let mean = |times: &[u64]| times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len().max(1) as f64;
     Ok(Replay {
-        measured_mean_ns: mean(&measured),
+        measured_mean_ns: mean(&measured_ns),
         mean_ns: mean(&response_ns),
-        demerit_ns: demerit(&measured, &response_ns),
+        demerit_ns: demerit(&measured_ns, &response_ns),
+        measured_ns,
         response_ns,
     })
+}
+
+/// The modelled response times; the requests are on the drive.
+fn responses(model: &mut DriveModel, trace: &Trace) -> Vec<u64> {
+    let mut done: Vec<Completion> = Vec::new();
+    let mut arrived_ns = Vec::with_capacity(trace.requests.len());
+    let mut ended_ns: Vec<Option<u64>> = vec![None; trace.requests.len()];
+    let mut now_ns = 0;
+    for (token, request) in trace.requests.iter().enumerate() {
+        let before_ns = match token.checked_sub(1) {
+            Some(before) => ended(model, before, &mut ended_ns, &mut done, request.arrival),
+            None => 0,
+        };
+        now_ns = match request.arrival {
+            Arrival::After(pause_ns) => before_ns.max(now_ns) + pause_ns,
+            Arrival::At(at_ns) => at_ns.max(now_ns),
+        };
+        wake_until(model, now_ns, &mut done);
+        arrived_ns.push(now_ns);
+        let (block, blocks) = (request.block, request.blocks);
+        let request = Request { token: token as u64, kind: request.kind, block, blocks };
+        model.submit(now_ns, request, &mut done);
+        note(&mut ended_ns, &mut done);
+    }
+    for token in 0..ended_ns.len() {
+        ended(model, token, &mut ended_ns, &mut done, Arrival::After(0));
+    }
+    ended_ns.iter().zip(&arrived_ns).map(|(end, from)| end.unwrap_or(*from) - from).collect()
+}
+
+/// When the request before ended, if the next one waits for it.
+fn ended(
+    model: &mut DriveModel,
+    token: usize,
+    ended_ns: &mut [Option<u64>],
+    done: &mut Vec<Completion>,
+    next: Arrival,
+) -> u64 {
+    if matches!(next, Arrival::At(_)) {
+        return 0;
+    }
+    while ended_ns[token].is_none() {
+        let Some(due_ns) = model.due_ns() else { return 0 };
+        model.wake(due_ns, done);
+        note(ended_ns, done);
+    }
+    ended_ns[token].unwrap_or(0)
+}
+
+fn note(ended_ns: &mut [Option<u64>], done: &mut Vec<Completion>) {
+    for completion in done.drain(..) {
+        ended_ns[completion.token as usize] = Some(completion.at_ns);
+    }
 }
 
 /// Lets the drive do what is due before `now_ns`.

@@ -15,12 +15,9 @@ const OVERHEAD_NS: u32 = 200_000;
 
 /// A cache of a megabyte or two, a part of it for writes.
 const SEGMENTS: SegmentParameters = SegmentParameters {
-    count: 4,
-    blocks: 512,
     read_ahead: ReadAhead::Segment,
-    read_ahead_min_blocks: 0,
-    keeps_whole_track: false,
     write_segments: 1,
+    ..SegmentParameters::plain(4, 512)
 };
 
 /// By the name of the trace. `bus_ns_per_block` is that of the machine that measured.

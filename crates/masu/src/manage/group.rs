@@ -120,6 +120,8 @@ pub(crate) enum GroupCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum DriveCommand {
+    #[command(flatten)]
+    Model(crate::drive::DriveModel),
     /// List the drives with group, state and use
     List,
     /// Add a spare: any group that loses a drive takes it automatically
@@ -231,6 +233,7 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
 
 pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
     match what {
+        DriveCommand::Model(model) => crate::drive::run(model),
         DriveCommand::List => show(at, tables::drives),
         DriveCommand::Spare { name, path, size, overwrite } => change(
             at,

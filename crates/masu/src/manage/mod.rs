@@ -57,7 +57,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Drives: list them with their use; spares
+    /// Drives: list them with their use; spares; replay a trace on a modelled drive, fit a drive to a trace
     #[command(subcommand_required = true)]
     Drive {
         #[command(subcommand)]

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use super::parameters::{
-    FlashParameters, HardDiskParameters, Overheads, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
+    FlashParameters, HardDiskParameters, HeadOrder, Overheads, ReadAhead, Scheduling, Seek,
+    SegmentParameters, Spares, Zone,
 };
 
 /// The zones of the Cheetah 15K.5: last cylinder and sectors of a track.
@@ -33,6 +34,8 @@ const fn zones_15k5() -> [Zone; 14] {
         track_skew_sectors: 0,
         cylinder_skew_sectors: 0,
         spare_sectors: 0,
+        offset_sectors: 0,
+        reserved_sectors: 0,
     }; 14];
     let (mut i, mut first) = (0, 0);
     while i < zones.len() {
@@ -46,6 +49,8 @@ const fn zones_15k5() -> [Zone; 14] {
             track_skew_sectors: skew,
             cylinder_skew_sectors: skew,
             spare_sectors: 0,
+            offset_sectors: 0,
+            reserved_sectors: 0,
         };
         first = last + 1;
         i += 1;
@@ -61,22 +66,19 @@ pub static CHEETAH_15K5: HardDiskParameters = HardDiskParameters {
     revolution_ns: 4_000_000,
     heads: 4,
     zones: Cow::Borrowed(&ZONES_15K5),
-    serpentine: false,
+    spares: Spares::Zone,
+    slips_use_spares: true,
+    defects: Cow::Borrowed(&[]),
+    head_order: HeadOrder::Ascending,
     len_blocks: None,
     head_switch_ns: 200_000,
     write_settle_ns: 0,
+    write_seek_min_ns: 0,
     seek_read: Seek::Datasheet { single_ns: 200_000, average_ns: 3_500_000, full_ns: 7_400_000 },
     seek_write: Some(Seek::Datasheet { single_ns: 400_000, average_ns: 4_000_000, full_ns: 7_900_000 }),
     overheads: Overheads::same(100_000),
     bus_ns_per_block: 1707,
-    segments: SegmentParameters {
-        count: 32,
-        blocks: 1024,
-        read_ahead: ReadAhead::Segment,
-        read_ahead_min_blocks: 0,
-        keeps_whole_track: false,
-        write_segments: 0,
-    },
+    segments: SegmentParameters { read_ahead: ReadAhead::Segment, ..SegmentParameters::plain(32, 1024) },
     scheduling: Scheduling::Sptf { ageing_permille: 10 },
     queue_depth: 64,
 };

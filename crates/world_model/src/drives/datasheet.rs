@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::parameters::{
-    HardDiskParameters, Overheads, ParameterError, Scheduling, Seek, SegmentParameters, Zone,
+    HardDiskParameters, HeadOrder, Overheads, ParameterError, Scheduling, Seek, SegmentParameters, Spares,
+    Zone,
 };
 
 /// Zones of a drive whose zones are not published: drives have 10 to 30, and the difference between
@@ -51,10 +52,14 @@ impl Datasheet {
             revolution_ns: self.revolution_ns,
             heads: self.heads,
             zones: self.zones().into(),
-            serpentine: false,
+            spares: Spares::Zone,
+            slips_use_spares: true,
+            defects: Cow::Borrowed(&[]),
+            head_order: HeadOrder::Ascending,
             len_blocks: Some(self.len_blocks),
             head_switch_ns: self.seek_read_ns[0],
             write_settle_ns: 0,
+            write_seek_min_ns: 0,
             seek_read: read,
             seek_write: Some(write),
             overheads: Overheads::same(self.overhead_ns),
@@ -87,6 +92,8 @@ impl Datasheet {
                 track_skew_sectors: skew,
                 cylinder_skew_sectors: skew,
                 spare_sectors: 0,
+                offset_sectors: 0,
+                reserved_sectors: 0,
             }
         };
         (0..ZONES).map(zone).collect()

@@ -1,54 +1,46 @@
 //! A drive with platters in operation: its cache, its queue, and the one request that the mechanism serves.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::geometry::Place;
 use super::mechanics::{Cursor, Mechanics, Pass};
-use super::parameters::{AfterReadOrWrite, ReadAhead};
+use super::parameters::{AfterReadOrWrite, FastWrite, ReadAhead};
 use super::queue::{Head, Queue, Queued};
 use super::reading::Reading;
 use super::request::{Completion, Kind, Request, Usage};
 use super::segments::Segments;
+use super::writes::Dirty;
 
 /// A hard disk in operation.
 #[derive(Clone, Debug)]
 pub struct HardDisk {
-    mechanics: Arc<Mechanics>,
+    pub(super) mechanics: Arc<Mechanics>,
     /// Where the arm is when it reads nothing.
-    arm: Cursor,
+    pub(super) arm: Cursor,
     /// What the head reads; the arm is where its cursor is.
-    reading: Option<Reading>,
-    busy_until_ns: u64,
+    pub(super) reading: Option<Reading>,
+    pub(super) busy_until_ns: u64,
     /// When the write in progress will be on the medium.
-    writes_back_until_ns: u64,
-    segments: Segments,
-    queue: Queue,
-    dirty: VecDeque<Dirty>,
-    dirty_numbers: u64,
+    pub(super) writes_back_until_ns: u64,
+    pub(super) segments: Segments,
+    pub(super) queue: Queue,
+    pub(super) dirty: VecDeque<Dirty>,
+    /// The last run of writes that the cache took.
+    pub(super) taken: Range<u64>,
+    pub(super) dirty_numbers: u64,
     /// Flushes, with the number of the last write that each waits for.
-    flushes: Vec<(u64, u64)>,
-    bus_free_ns: u64,
-    wrote_last: bool,
-    slow: u64,
-    usage: Usage,
-}
-
-/// An acknowledged write that is not on the medium yet.
-#[derive(Clone, Copy, Debug)]
-struct Dirty {
-    number: u64,
-    block: u64,
-    blocks: u64,
-    /// When the arm may begin to move for it, and when its data are here.
-    moves_ns: u64,
-    here_ns: u64,
+    pub(super) flushes: Vec<(u64, u64)>,
+    pub(super) bus_free_ns: u64,
+    pub(super) wrote_last: bool,
+    pub(super) slow: u64,
+    pub(super) usage: Usage,
 }
 
 /// When a request's data pass the head.
-struct Passed {
-    first_ns: u64,
-    last_ns: u64,
+pub(super) struct Passed {
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
 }
 
 impl HardDisk {
@@ -63,6 +55,7 @@ impl HardDisk {
             segments: Segments::new(parameters.segments.count, parameters.segments.blocks),
             queue: Queue::new(parameters.queue_depth),
             dirty: VecDeque::new(),
+            taken: 0..0,
             dirty_numbers: 0,
             flushes: Vec::new(),
             bus_free_ns: 0,
@@ -113,7 +106,9 @@ impl HardDisk {
                 }
                 self.enqueue(now_ns, request);
             }
-            Kind::Write if self.has_room_for_dirty(now_ns) => self.take_write(now_ns, &request, done),
+            Kind::Write if self.takes_write(now_ns, &request) => {
+                self.take_write(now_ns, &request, false, done)
+            }
             Kind::Write | Kind::Zero => self.enqueue(now_ns, request),
         }
         self.wake(now_ns, done);
@@ -131,13 +126,7 @@ impl HardDisk {
         self.read_on(now_ns);
         self.serve_what_was_read(now_ns, done);
         self.complete_flushes(now_ns, done);
-        if (self.queue.is_empty() || !self.flushes.is_empty())
-            && let Some(dirty) = self.dirty.pop_front()
-        {
-            self.write_back(now_ns, dirty);
-            return;
-        }
-        if self.queue.is_empty() {
+        if self.write_back(now_ns) || self.queue.is_empty() {
             return;
         }
         let moves_ns = now_ns + u64::from(self.after(self.mechanics.parameters().overheads.read_miss));
@@ -151,8 +140,22 @@ impl HardDisk {
         };
         let next = self.queue.choose(self.mechanics.parameters().scheduling, &head);
         if let Some(queued) = next {
+            if self.takes_when_free(&queued.request) {
+                self.take_write(now_ns, &queued.request, true, done);
+                self.write_back(now_ns);
+                return;
+            }
             self.serve(now_ns, &queued, done);
         }
+    }
+
+    /// A write that waited until the mechanism was free, and that the cache takes then.
+    fn takes_when_free(&self, request: &Request) -> bool {
+        let segments = &self.mechanics.parameters().segments;
+        request.kind == Kind::Write
+            && segments.fast_write == FastWrite::WhenIdle
+            && segments.write_segments > 0
+            && request.blocks <= segments.fast_write_max_blocks
     }
 
     /// Lets the mechanism work for a request.
@@ -163,12 +166,7 @@ impl HardDisk {
             Pass::Read => self.read(now_ns, queued),
             Pass::Write => self.write(now_ns, queued),
         };
-        let bus_ns = u64::from(self.mechanics.parameters().bus_ns_per_block);
-        let at_ns = match request.kind {
-            // The bus carries the blocks as they pass, the last one after it has.
-            Kind::Read => (passed.first_ns + request.blocks * bus_ns).max(passed.last_ns + bus_ns),
-            _ => passed.last_ns,
-        };
+        let at_ns = passed.last_ns;
         self.wrote_last = !request.is_read();
         self.usage.served += 1;
         self.usage.cylinders += u64::from(from.abs_diff(self.arm().cylinder));
@@ -185,9 +183,7 @@ impl HardDisk {
         let (request, overheads) = (&queued.request, self.mechanics.parameters().overheads);
         let in_cache = self.segments.find(request.block);
         let in_stream = self.stream().contains(&request.block);
-        let hit = in_stream || in_cache.is_some();
-        let overhead = if hit { overheads.read_hit } else { overheads.read_miss };
-        let moves_ns = now_ns + u64::from(self.after(overhead));
+        let moves_ns = now_ns + u64::from(self.after(overheads.read_miss));
         let mut reading = match self.reading.take() {
             Some(mut reading) if in_stream => {
                 reading.pass_until(moves_ns, &self.mechanics);
@@ -200,16 +196,39 @@ impl HardDisk {
         };
         let target = self.target(request, reading.segment.map(|segment| self.segments.get(segment).start));
         reading.go_on_to(target, moves_ns);
-        let first_ns = match reading.cursor.block > request.block {
+        let segments = self.mechanics.parameters().segments;
+        let enough = (request.blocks * u64::from(segments.read_watermark_permille) / 1000).max(1);
+        let first_ns = match reading.cursor.block >= request.block + enough {
             true => moves_ns,
-            false => reading.pass_to(request.block + 1, &self.mechanics).max(moves_ns),
+            false => reading.pass_to(request.block + enough, &self.mechanics).max(moves_ns),
         };
         let last_ns = reading.pass_to(request.end(), &self.mechanics).max(moves_ns);
-        let least = self.mechanics.parameters().segments.read_ahead_min_blocks;
+        let least = segments.read_ahead_min_blocks;
         self.busy_until_ns =
             reading.pass_to((request.end() + least).min(target), &self.mechanics).max(moves_ns);
         self.keep(reading);
-        Passed { first_ns, last_ns }
+        let is_hit = in_stream || in_cache.is_some();
+        self.sent(now_ns, request.blocks, is_hit, Passed { first_ns, last_ns })
+    }
+
+    /// When the blocks of a read are over the bus, which carries them as they pass, the last one after it
+    /// has.
+    fn sent(&self, now_ns: u64, blocks: u64, is_hit: bool, passed: Passed) -> Passed {
+        let overheads = &self.mechanics.parameters().overheads;
+        let bus_ns = u64::from(self.mechanics.parameters().bus_ns_per_block);
+        let preparation_ns = u64::from(overheads.data_preparation_ns);
+        let again_ns = u64::from(overheads.reselect_ns) + preparation_ns;
+        let free_ns =
+            u64::from(self.after(overheads.read_miss)) + u64::from(self.after(overheads.read_disconnect));
+        let (begin_ns, last_ns) = match is_hit {
+            true => {
+                let ready_ns = now_ns + u64::from(self.after(overheads.read_hit)) + preparation_ns;
+                (ready_ns, passed.last_ns + again_ns)
+            }
+            false => (passed.first_ns.max(now_ns + free_ns) + again_ns, passed.last_ns),
+        };
+        let all_ns = (begin_ns + blocks * bus_ns).max(last_ns + bus_ns);
+        Passed { last_ns: all_ns + u64::from(overheads.read_completion_ns), ..passed }
     }
 
     /// The arm leaves what it does for this read: for its first block, or for the first that is not in a
@@ -236,120 +255,25 @@ impl HardDisk {
     fn target(&self, request: &Request, segment_start: Option<u64>) -> u64 {
         let (end, geometry) = (request.end(), self.mechanics.geometry());
         let Some(segment_start) = segment_start else { return end };
-        let ahead = match self.mechanics.parameters().segments.read_ahead {
+        let segments = &self.mechanics.parameters().segments;
+        let ahead = match segments.read_ahead {
             ReadAhead::None => end,
-            ReadAhead::Segment => request.block + self.mechanics.parameters().segments.blocks,
+            ReadAhead::Segment => match segments.read_ahead_max_blocks {
+                Some(most) => end + most,
+                None => request.block + segments.blocks,
+            },
+            ReadAhead::ThisTrack => geometry.track(end - 1).end,
+            ReadAhead::Cylinder => geometry.cylinder(end - 1).end,
             ReadAhead::Track => {
-                let last: Place = geometry.place(end - 1);
-                let next_track = end - 1 + u64::from(last.left);
-                let from_before = segment_start < end - 1 - u64::from(last.sector);
-                match from_before && next_track < geometry.len_blocks() {
-                    true => next_track + u64::from(geometry.place(next_track).left),
-                    false => next_track,
+                let next = geometry.track(end.min(geometry.len_blocks() - 1));
+                match segment_start < next.start && next.end < geometry.len_blocks() {
+                    true => geometry.track(next.end).end,
+                    false => next.end,
                 }
             }
         };
-        ahead.max(end).min(geometry.len_blocks())
-    }
-
-    fn write(&mut self, now_ns: u64, queued: &Queued) -> Passed {
-        let request = &queued.request;
-        let parameters = self.mechanics.parameters();
-        // A write that waited for the one just before it is part of the same pass: its command and its data
-        // are here.
-        let goes_on = self.write_on(now_ns) == Some(request.block) && queued.arrived_ns < now_ns;
-        let overhead_ns = if goes_on { 0 } else { self.after(parameters.overheads.write_miss) };
-        let moves_ns = now_ns + u64::from(overhead_ns);
-        let bus_ns = match request.kind {
-            Kind::Zero => 0,
-            _ if goes_on => 0,
-            _ => request.blocks * u64::from(parameters.bus_ns_per_block),
-        };
-        // The medium may begin when the bus, if it is the slower one, will be done in time.
-        let medium_ns =
-            request.blocks * u64::from(parameters.revolution_ns) / u64::from(queued.place.sectors);
-        let here_ns = moves_ns + bus_ns.saturating_sub(medium_ns);
-        self.stop_reading(moves_ns);
-        self.segments.forget(request.block, request.end(), None);
-        let last_ns = self.put(request.block, request.blocks, moves_ns, here_ns);
-        Passed { first_ns: last_ns, last_ns }
-    }
-
-    /// Moves the arm from `moves_ns` on and writes, from `here_ns` on.
-    fn put(&mut self, block: u64, blocks: u64, moves_ns: u64, here_ns: u64) -> u64 {
-        self.stop_reading(moves_ns);
-        let place = self.mechanics.geometry().place(block);
-        let landed_ns = moves_ns + u64::from(self.mechanics.move_ns(self.arm.place(), &place, Pass::Write));
-        self.arm =
-            Cursor { cylinder: place.cylinder, head: place.head, block, at_ns: landed_ns.max(here_ns) };
-        self.mechanics.pass_to(&mut self.arm, block + blocks, Pass::Write);
-        self.busy_until_ns = self.arm.at_ns;
-        self.arm.at_ns
-    }
-
-    /// Puts an acknowledged write on the medium.
-    fn write_back(&mut self, now_ns: u64, dirty: Dirty) {
-        let moves_ns = dirty.moves_ns.max(now_ns);
-        self.put(dirty.block, dirty.blocks, moves_ns, dirty.here_ns);
-        let busy_ns = (self.busy_until_ns - now_ns) * self.slow;
-        self.busy_until_ns = now_ns + busy_ns;
-        self.writes_back_until_ns = self.busy_until_ns;
-        self.usage.busy_ns += busy_ns;
-        self.usage.served += 1;
-    }
-
-    /// A write that is on its way to the medium still needs its segment.
-    fn has_room_for_dirty(&self, now_ns: u64) -> bool {
-        let on_its_way = usize::from(self.writes_back_until_ns > now_ns);
-        self.dirty.len() + on_its_way < self.mechanics.parameters().segments.write_segments
-    }
-
-    /// The cache takes a write, which is done when its data are here.
-    fn take_write(&mut self, now_ns: u64, request: &Request, done: &mut Vec<Completion>) {
-        self.stop_reading(now_ns);
-        let moves_ns = now_ns + u64::from(self.after(self.mechanics.parameters().overheads.write_hit));
-        let here_ns = self.over_the_bus(moves_ns, request.blocks);
-        let before = request.block.checked_sub(1).and_then(|block| self.segments.find(block));
-        let before = before.filter(|segment| self.segments.get(*segment).end == request.block);
-        let segment = match before {
-            Some(segment) => {
-                self.segments.touch(segment);
-                Some(segment)
-            }
-            None => self.segments.take(request.block),
-        };
-        self.segments.forget(request.block, request.end(), segment);
-        if let Some(segment) = segment {
-            self.segments.extend(segment, request.end());
-        }
-        self.dirty_numbers += 1;
-        let number = self.dirty_numbers;
-        match self.dirty.back_mut() {
-            Some(last) if last.block + last.blocks == request.block => {
-                *last = Dirty { number, blocks: last.blocks + request.blocks, here_ns, ..*last };
-            }
-            _ => self.dirty.push_back(Dirty {
-                number,
-                block: request.block,
-                blocks: request.blocks,
-                moves_ns,
-                here_ns,
-            }),
-        }
-        self.wrote_last = true;
-        self.usage.hits += 1;
-        done.push(Completion { token: request.token, at_ns: now_ns + (here_ns - now_ns) * self.slow });
-    }
-
-    fn complete_flushes(&mut self, now_ns: u64, done: &mut Vec<Completion>) {
-        let first = self.dirty.front().map_or(u64::MAX, |dirty| dirty.number);
-        self.flushes.retain(|(token, last)| {
-            let waits = first <= *last;
-            if !waits {
-                done.push(Completion { token: *token, at_ns: now_ns });
-            }
-            waits
-        });
+        let most = segments.read_ahead_max_blocks.map_or(u64::MAX, |most| end + most);
+        ahead.min(most).max(end).min(geometry.len_blocks())
     }
 
     fn is_in_cache(&self, now_ns: u64, request: &Request) -> bool {
@@ -361,21 +285,36 @@ impl HardDisk {
 
     /// A read that the cache serves.
     fn hit(&mut self, now_ns: u64, request: &Request, done: &mut Vec<Completion>) {
-        let ready_ns = now_ns + u64::from(self.after(self.mechanics.parameters().overheads.read_hit));
-        let at_ns = self.over_the_bus(ready_ns, request.blocks);
+        let overheads = self.mechanics.parameters().overheads;
+        let ready_ns =
+            now_ns + u64::from(self.after(overheads.read_hit)) + u64::from(overheads.data_preparation_ns);
+        let at_ns = self.over_the_bus(ready_ns, request.blocks) + u64::from(overheads.read_completion_ns);
         if let Some(segment) = self.segments.find(request.block) {
             self.segments.touch(segment);
             let target = self.target(request, Some(self.segments.get(segment).start));
-            if let Some(reading) = &mut self.reading
-                && reading.segment == Some(segment)
-                && reading.is_under_way()
-            {
-                reading.go_on_to(target, now_ns);
+            match &mut self.reading {
+                Some(reading) if reading.segment == Some(segment) && reading.is_under_way() => {
+                    reading.go_on_to(target, now_ns);
+                }
+                _ => self.read_ahead_again(now_ns, ready_ns, segment, target),
             }
         }
         self.wrote_last = false;
         self.usage.hits += 1;
         done.push(Completion { token: request.token, at_ns: now_ns + (at_ns - now_ns) * self.slow });
+    }
+
+    /// A drive that reads ahead after a hit, too, does so while its mechanism is free.
+    fn read_ahead_again(&mut self, now_ns: u64, from_ns: u64, segment: usize, target: u64) {
+        let is_free = self.busy_until_ns <= now_ns && self.queue.is_empty() && self.dirty.is_empty();
+        let block = self.segments.get(segment).end;
+        if !self.mechanics.parameters().segments.reads_ahead_after_hit || !is_free || block >= target {
+            return;
+        }
+        self.stop_reading(now_ns);
+        let mut reading = Reading::new(Some(segment), Cursor { block, at_ns: from_ns, ..self.arm });
+        reading.go_on_to(target, from_ns);
+        self.reading = Some(reading);
     }
 
     /// Waiting reads that the head has read ahead need it no more.
@@ -392,13 +331,13 @@ impl HardDisk {
 
     /// When so many blocks are over the bus, which carries what the cache serves and takes one after the
     /// other.
-    fn over_the_bus(&mut self, ready_ns: u64, blocks: u64) -> u64 {
+    pub(super) fn over_the_bus(&mut self, ready_ns: u64, blocks: u64) -> u64 {
         let bus_ns = u64::from(self.mechanics.parameters().bus_ns_per_block);
         self.bus_free_ns = self.bus_free_ns.max(ready_ns) + blocks * bus_ns;
         self.bus_free_ns
     }
 
-    fn after(&self, overhead: AfterReadOrWrite) -> u32 {
+    pub(super) fn after(&self, overhead: AfterReadOrWrite) -> u32 {
         if self.wrote_last { overhead.after_write_ns } else { overhead.after_read_ns }
     }
 
@@ -410,12 +349,13 @@ impl HardDisk {
     fn stream(&self) -> std::ops::Range<u64> {
         let Some(reading) = &self.reading else { return 0..0 };
         let Some(segment) = reading.segment else { return 0..0 };
-        let next = u64::from(reading.is_under_way());
+        let hits = self.mechanics.parameters().segments.hits_what_is_read;
+        let next = u64::from(hits && reading.is_under_way());
         self.segments.get(segment).start..reading.cursor.block + next
     }
 
     /// The block after a write that ends now.
-    fn write_on(&self, now_ns: u64) -> Option<u64> {
+    pub(super) fn write_on(&self, now_ns: u64) -> Option<u64> {
         (self.wrote_last && self.reading.is_none() && self.arm.at_ns == now_ns).then_some(self.arm.block)
     }
 
@@ -434,7 +374,7 @@ impl HardDisk {
         self.reading = Some(reading);
     }
 
-    fn stop_reading(&mut self, now_ns: u64) {
+    pub(super) fn stop_reading(&mut self, now_ns: u64) {
         self.read_on(now_ns);
         if let Some(reading) = self.reading.take() {
             self.arm = reading.cursor;

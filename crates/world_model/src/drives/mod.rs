@@ -29,6 +29,8 @@ mod queue;
 mod reading;
 mod request;
 mod segments;
+mod writes;
+mod zone_map;
 
 pub use curve::SeekCurve;
 pub use datasheet::Datasheet;
@@ -38,8 +40,9 @@ pub use hard_disk::HardDisk;
 pub use mechanics::Mechanics;
 pub use model::{DriveModel, Prepared};
 pub use parameters::{
-    AfterReadOrWrite, BLOCK_BYTES, DriveParameters, FlashParameters, HardDiskParameters, Overheads,
-    ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
+    AfterReadOrWrite, BLOCK_BYTES, Defect, DriveParameters, ExtraDisconnect, FastWrite, FlashParameters,
+    HardDiskParameters, HeadOrder, Overheads, ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters,
+    Spares, Zone,
 };
 pub use request::{Completion, Kind, Request, Usage};
 

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::geometry::Geometry;
+use super::zone_map::unit_of;
+
 /// The unit of addresses within a drive.
 pub const BLOCK_BYTES: u64 = 512;
 
@@ -18,6 +21,8 @@ const TIME_MAX_NS: u32 = 1_000_000_000;
 const QUEUE_DEPTH_MAX: usize = 65_536;
 /// Segments of a drive's cache.
 const SEGMENTS_MAX: usize = 1024;
+/// Defects: drives leave the factory with some thousand.
+const DEFECTS_MAX: usize = 1 << 20;
 /// Units of a flash drive: dies, seen through the controller.
 const UNITS_MAX: usize = 4096;
 /// The slowest link and flash: with the largest buffer and amplification, emptying it takes 10^9 s, which
@@ -28,6 +33,7 @@ const BUFFER_BYTES_MAX: u64 = 1 << 40;
 
 /// A drive of either kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "few of them, one for each model of a drive, and rarely moved")]
 pub enum DriveParameters {
     /// With platters and an arm.
     HardDisk(HardDiskParameters),
@@ -64,9 +70,15 @@ pub struct HardDiskParameters {
     pub heads: u32,
     /// From the outermost inwards, without a cylinder in two zones.
     pub zones: Cow<'static, [Zone]>,
-    /// The order of the heads is reversed on every other cylinder, so that the step to the next cylinder
-    /// stays on its surface.
-    pub serpentine: bool,
+    /// Where the zones have their spare sectors.
+    pub spares: Spares,
+    /// A slipped sector shifts blocks into the spare sectors of its unit; otherwise it shifts all blocks of
+    /// the zone behind it.
+    pub slips_use_spares: bool,
+    /// Sectors that hold no block, or whose block is elsewhere.
+    pub defects: Cow<'static, [Defect]>,
+    /// The order of the heads on a cylinder.
+    pub head_order: HeadOrder,
     /// Blocks that the drive shows; `None`: all that its zones hold.
     pub len_blocks: Option<u64>,
     /// From one head to another of the same cylinder.
@@ -74,6 +86,8 @@ pub struct HardDiskParameters {
     /// What a seek or head switch before a write takes more, where [`HardDiskParameters::seek_write`] does
     /// not have it yet.
     pub write_settle_ns: u32,
+    /// From its command on, a write that does not go on with another takes at least so long to its track.
+    pub write_seek_min_ns: u32,
     /// Seeks before a read.
     pub seek_read: Seek,
     /// Seeks before a write; `None`: like those before a read.
@@ -101,8 +115,54 @@ pub struct Zone {
     pub track_skew_sectors: u32,
     /// How many sectors later the first track of the next cylinder begins.
     pub cylinder_skew_sectors: u32,
-    /// Sectors at the end of the zone that hold no blocks.
+    /// Sectors that hold no blocks: of each unit of [`Spares`]; tracks, if whole tracks are spare.
     pub spare_sectors: u32,
+    /// By how many sectors later than the angle 0 its first sector begins.
+    pub offset_sectors: u32,
+    /// Sectors at its beginning that the drive has for itself.
+    pub reserved_sectors: u32,
+}
+
+/// Where spare sectors are: at the end of each unit of a zone, if nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spares {
+    /// One unit with so many at its end.
+    #[default]
+    Zone,
+    /// Each track. Slipped sectors push the beginning of the tracks behind them.
+    Track,
+    /// Each cylinder. Slipped sectors push the beginning of the cylinders behind them.
+    Cylinder,
+    /// Each cylinder, at its beginning; likewise.
+    CylinderFront,
+    /// So many cylinders.
+    Cylinders(u32),
+    /// Whole tracks at the end of the zone: a defective track is slipped.
+    Tracks,
+}
+
+/// A defective sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// The zone, from 0.
+    pub zone: u32,
+    /// The sector, counted along the tracks of the zone in the order of their blocks.
+    pub sector: u32,
+    /// The sector of the zone that has its block; `None`: it was slipped, and the blocks behind it lie one
+    /// sector further on.
+    pub replaced_by: Option<u32>,
+}
+
+/// The order in which the heads of a cylinder follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadOrder {
+    /// The same on each cylinder.
+    #[default]
+    Ascending,
+    /// Reversed on cylinders with an odd number, so that the step to the next cylinder stays on its surface.
+    Serpentine,
+    /// Reversed on every other cylinder of a zone; the first one of each zone ascends.
+    SerpentineByZone,
 }
 
 /// How long seeks take.
@@ -148,13 +208,84 @@ pub struct Overheads {
     pub write_hit: AfterReadOrWrite,
     /// A write that waits for the medium.
     pub write_miss: AfterReadOrWrite,
+    /// Before data cross the bus.
+    pub data_preparation_ns: u32,
+    /// After the last block of a read has crossed the bus.
+    pub read_completion_ns: u32,
+    /// After a write is taken by the cache, or is on the medium.
+    pub write_completion_ns: u32,
+    /// The drive leaves the bus while it waits for the medium.
+    pub read_disconnect: AfterReadOrWrite,
+    /// The same, with the data of a write.
+    pub write_disconnect_ns: u32,
+    /// The drive takes the bus again.
+    pub reselect_ns: u32,
+    /// A write behind another one, with which it does not go on, leaves the bus before its data cross it.
+    pub extra_write_disconnect: Option<ExtraDisconnect>,
+}
+
+/// What a drive does that leaves the bus before it takes the data of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtraDisconnect {
+    /// Instead of the command's overhead.
+    pub command_ns: u32,
+    /// Until the bus is free.
+    pub disconnect_ns: u32,
+    /// Until the drive takes the bus again.
+    pub between_ns: u32,
+    /// By how much later than the command's overhead the arm may begin to move.
+    pub seek_delay_ns: u32,
 }
 
 impl Overheads {
-    /// The same for all.
+    /// The same for all commands, and no time for what is around them.
     pub const fn same(ns: u32) -> Overheads {
         let all = AfterReadOrWrite::same(ns);
-        Overheads { read_hit: all, read_miss: all, write_hit: all, write_miss: all }
+        Overheads::of_commands(all, all, all, all)
+    }
+
+    /// Of commands alone.
+    pub const fn of_commands(
+        read_hit: AfterReadOrWrite,
+        read_miss: AfterReadOrWrite,
+        write_hit: AfterReadOrWrite,
+        write_miss: AfterReadOrWrite,
+    ) -> Overheads {
+        Overheads {
+            read_hit,
+            read_miss,
+            write_hit,
+            write_miss,
+            data_preparation_ns: 0,
+            read_completion_ns: 0,
+            write_completion_ns: 0,
+            read_disconnect: AfterReadOrWrite::same(0),
+            write_disconnect_ns: 0,
+            reselect_ns: 0,
+            extra_write_disconnect: None,
+        }
+    }
+
+    /// All times of it with what each is, for checks.
+    fn times(&self) -> [(&'static str, u32); 14] {
+        let most = |overhead: AfterReadOrWrite| overhead.after_read_ns.max(overhead.after_write_ns);
+        let extra = self.extra_write_disconnect.unwrap_or_default();
+        [
+            ("the overhead of a read hit in ns", most(self.read_hit)),
+            ("the overhead of a read miss in ns", most(self.read_miss)),
+            ("the overhead of a write hit in ns", most(self.write_hit)),
+            ("the overhead of a write miss in ns", most(self.write_miss)),
+            ("the data preparation in ns", self.data_preparation_ns),
+            ("the completion of a read in ns", self.read_completion_ns),
+            ("the completion of a write in ns", self.write_completion_ns),
+            ("the disconnect of a read in ns", most(self.read_disconnect)),
+            ("the disconnect of a write in ns", self.write_disconnect_ns),
+            ("the reselection in ns", self.reselect_ns),
+            ("the command of an extra disconnect in ns", extra.command_ns),
+            ("the extra disconnect in ns", extra.disconnect_ns),
+            ("the time between disconnect and reselection in ns", extra.between_ns),
+            ("the delay of a seek in ns", extra.seek_delay_ns),
+        ]
     }
 }
 
@@ -169,11 +300,58 @@ pub struct SegmentParameters {
     pub read_ahead: ReadAhead,
     /// What is read ahead in any case, before the next request is begun.
     pub read_ahead_min_blocks: u64,
+    /// What is read ahead of the end of a request at most; `None`: as far as [`ReadAhead`] says.
+    pub read_ahead_max_blocks: Option<u64>,
+    /// A read that the cache serves while the mechanism is free lets it read ahead again.
+    pub reads_ahead_after_hit: bool,
+    /// A read that begins with the block that is just read ahead goes on with it.
+    pub hits_what_is_read: bool,
     /// What passes under the head on the track of a read is kept, too: reading begins where the head lands.
     pub keeps_whole_track: bool,
+    /// The share of a read's blocks that have passed before the first one crosses the bus, in thousandths; at
+    /// least one block.
+    pub read_watermark_permille: u32,
+    /// What was written can be read from the cache.
+    pub keeps_written: bool,
     /// Segments for writes that are acknowledged and not yet on the medium; 0: the write cache is off, as in
     /// arrays.
     pub write_segments: usize,
+    /// The longest write that is acknowledged before it is on the medium.
+    pub fast_write_max_blocks: u64,
+    /// When writes are acknowledged before they are on the medium.
+    pub fast_write: FastWrite,
+}
+
+impl SegmentParameters {
+    /// So many segments of this size; no read-ahead, and the write cache off.
+    pub const fn plain(count: usize, blocks: u64) -> SegmentParameters {
+        SegmentParameters {
+            count,
+            blocks,
+            read_ahead: ReadAhead::None,
+            read_ahead_min_blocks: 0,
+            read_ahead_max_blocks: None,
+            reads_ahead_after_hit: false,
+            hits_what_is_read: true,
+            keeps_whole_track: false,
+            read_watermark_permille: 0,
+            keeps_written: true,
+            write_segments: 0,
+            fast_write_max_blocks: blocks,
+            fast_write: FastWrite::Always,
+        }
+    }
+}
+
+/// When a write is acknowledged before it is on the medium, if a segment is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FastWrite {
+    /// At any time.
+    #[default]
+    Always,
+    /// When the mechanism does nothing but read ahead, or the write goes on with the one that is on its way
+    /// to the medium. Any other request waits until what was acknowledged is on the medium.
+    WhenIdle,
 }
 
 /// The extent of read-ahead.
@@ -183,6 +361,10 @@ pub enum ReadAhead {
     None,
     /// To the end of the track; of the next track, when the segment began before this one.
     Track,
+    /// To the end of the track.
+    ThisTrack,
+    /// To the end of the cylinder.
+    Cylinder,
     /// Until the segment is full.
     Segment,
 }
@@ -296,13 +478,29 @@ impl HardDiskParameters {
         range("the blocks that are always read ahead", ahead, 0, self.segments.blocks)?;
         let write_segments = count(self.segments.write_segments);
         range("the number of write segments", write_segments, 0, count(self.segments.count))?;
-        for (what, overhead) in [
-            ("the overhead of a read hit in ns", self.overheads.read_hit),
-            ("the overhead of a read miss in ns", self.overheads.read_miss),
-            ("the overhead of a write hit in ns", self.overheads.write_hit),
-            ("the overhead of a write miss in ns", self.overheads.write_miss),
-        ] {
-            range(what, overhead.after_read_ns.max(overhead.after_write_ns).into(), 0, time)?;
+        range(
+            "the blocks that are read ahead at most",
+            self.segments.read_ahead_max_blocks.unwrap_or(0),
+            0,
+            1 << 32,
+        )?;
+        range("the blocks of a fast write", self.segments.fast_write_max_blocks, 0, self.segments.blocks)?;
+        range(
+            "the watermark of reads in thousandths",
+            self.segments.read_watermark_permille.into(),
+            0,
+            1000,
+        )?;
+        range("the minimum of a seek in ns", self.write_seek_min_ns.into(), 0, time)?;
+        for (what, ns) in self.overheads.times() {
+            range(what, ns.into(), 0, time)?;
+        }
+        range("the number of defects", count(self.defects.len()), 0, count(DEFECTS_MAX))?;
+        if let Some(defect) = self.defects.iter().find(|defect| defect.zone as usize >= self.zones.len()) {
+            return Err(ParameterError::Zone {
+                number: defect.zone as usize,
+                why: "a defect in a zone that is missing",
+            });
         }
         self.check_zones()?;
         self.seek_read.check()?;
@@ -312,7 +510,6 @@ impl HardDiskParameters {
     fn check_zones(&self) -> Result<(), ParameterError> {
         range("the number of zones", self.zones.len() as u64, 1, 4096)?;
         let mut next = 0;
-        let mut held_blocks = 0;
         for (number, zone) in self.zones.iter().enumerate() {
             let wrong = |why| Err(ParameterError::Zone { number, why });
             if zone.first_cylinder < next || zone.last_cylinder < zone.first_cylinder {
@@ -329,18 +526,44 @@ impl HardDiskParameters {
             if sectors > u32::MAX.into() {
                 return wrong("more than 2^32 sectors; divide the zone");
             }
-            if sectors <= zone.spare_sectors.into() {
-                return wrong("it has only spare sectors");
-            }
-            held_blocks += sectors - u64::from(zone.spare_sectors);
             next = zone.last_cylinder + 1;
+            self.check_zone(number, zone, sectors as u32)?;
         }
+        let held_blocks = Geometry::new(self).held_blocks();
         match self.len_blocks {
             Some(len_blocks) if len_blocks > held_blocks => {
                 Err(ParameterError::TooLong { len_blocks, held_blocks })
             }
             Some(len_blocks) => range("the number of blocks", len_blocks, 1, u64::MAX),
             None => Ok(()),
+        }
+    }
+
+    /// That a zone with so many sectors has blocks left in each of its units, and its defects are within it.
+    fn check_zone(&self, number: usize, zone: &Zone, sectors: u32) -> Result<(), ParameterError> {
+        let wrong = |why| Err(ParameterError::Zone { number, why });
+        if matches!(self.spares, Spares::Cylinders(0)) {
+            return wrong("spare sectors of no cylinders");
+        }
+        let (unit, _, spare) = unit_of(self, zone, sectors);
+        if unit <= spare {
+            return wrong("it has only spare sectors");
+        }
+        let own = self.defects.iter().filter(|defect| defect.zone as usize == number);
+        let mut slipped = 0_u64;
+        for defect in own {
+            if defect.sector.max(defect.replaced_by.unwrap_or(0)) >= sectors {
+                return wrong("a defect beyond its end");
+            }
+            slipped += u64::from(defect.replaced_by.is_none());
+        }
+        if self.spares == Spares::Tracks && slipped * u64::from(zone.sectors_per_track) > DEFECTS_MAX as u64 {
+            return wrong("more slipped tracks than a drive has");
+        }
+        let gone = u64::from(sectors / unit) * u64::from(spare) + u64::from(zone.reserved_sectors);
+        match gone + slipped < sectors.into() {
+            true => Ok(()),
+            false => wrong("nothing is left beside spare, reserved and slipped sectors"),
         }
     }
 }

@@ -30,15 +30,14 @@ impl Reading {
         // The first slot that begins at or after this angle, and its sector on the track.
         let slot = (angle_ns * u64::from(place.sectors)).div_ceil(revolution_ns) as u32;
         let landed = (slot + place.sectors + place.sector - place.slot) % place.sectors;
-        let first = cursor.block - u64::from(place.sector);
-        let end = cursor.block + u64::from(place.left);
-        let landed_block = first + u64::from(landed);
+        let track = mechanics.geometry().track(cursor.block);
+        let landed_block = mechanics.geometry().at_sector(cursor.block, landed);
         let mut reading = Reading::new(Some(segment), cursor);
-        if landed <= place.sector {
-            reading.cursor.block = landed_block;
+        if landed_block <= cursor.block {
+            reading.cursor.block = landed_block.max(track.start);
         } else {
-            reading.cursor.block = first;
-            reading.kept = (landed_block < end).then_some(landed_block..end);
+            reading.cursor.block = track.start;
+            reading.kept = (landed_block < track.end).then_some(landed_block..track.end);
         }
         reading
     }

@@ -119,10 +119,3 @@ fn spoiled_files_are_refused_or_make_drives_that_work() {
     }
     assert!(worked > 100 && refused > 100, "{worked} worked, {refused} were refused");
 }
-
-#[test]
-fn a_trace_that_is_none_is_refused_with_its_line() {
-    assert_eq!(parse_trace("R 1 2 3 4\nX 1 2 3 4\n"), Err(2));
-    assert_eq!(parse_trace("R 1 2 3\n"), Err(1));
-    assert_eq!(parse_trace("W 1 2 3 18446744073709551615\n"), Err(1));
-}

@@ -1,9 +1,11 @@
 //! Modelled drives against what was measured and published, and files that nobody should have written.
 
 mod files;
+mod layout;
 mod published;
+mod traces;
 
-use world_model::drives::{DriveParameters, HardDiskParameters};
+use world_model::drives::{DriveParameters, HardDiskParameters, Mechanics, Seek};
 
 use super::*;
 

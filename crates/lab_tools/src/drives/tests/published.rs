@@ -1,12 +1,12 @@
 //! Bars: what the model may be off from measured traces, data sheets and published tables.
 
 use super::*;
-use world_model::drives::{BLOCK_BYTES, Datasheet, Kind, Mechanics, Scheduling, Seek};
+use world_model::drives::{BLOCK_BYTES, Datasheet, Kind, Scheduling};
 
 fn demerit_percent(drive: HardDiskParameters, trace: &str) -> f64 {
     let (_, text) = traces().into_iter().find(|(name, _)| *name == trace).expect("a trace");
-    let trace = parse_trace(text).expect("a trace");
-    assert_eq!(trace.len(), 10_000);
+    let trace = trace::parse(text, "trace", None).expect("a trace");
+    assert_eq!(trace.requests.len(), 10_000);
     replay(&DriveParameters::HardDisk(drive), &trace).expect("a drive").demerit_percent()
 }
 
@@ -163,4 +163,14 @@ fn the_same_load_twice_gives_the_same_figures() {
     let drive = load("savvio-10k1").expect("a drive");
     let load = Load::random_4k(Kind::Write, 16, 2000);
     assert_eq!(measure(&drive, &load).expect("a drive"), measure(&drive, &load).expect("a drive"));
+}
+
+#[test]
+fn a_drive_that_is_fitted_to_a_trace_has_a_demerit_of_ten_percent_at_most() {
+    for (name, text) in traces() {
+        let trace = trace::parse(text, name, None).expect("a trace");
+        let fitted = fit::fit(&trace, name).expect("a fit");
+        let (percent, held_out) = (fitted.replay.demerit_percent(), fitted.held_out_percent);
+        assert!(percent <= 10.0 && held_out <= 10.0, "{name}: {percent:.2} %, held out {held_out:.2} %");
+    }
 }

@@ -6,14 +6,8 @@ fn cached(segments: SegmentParameters) -> HardDiskParameters {
     HardDiskParameters { segments, bus_ns_per_block: 1000, ..plain() }
 }
 
-const READ_AHEAD: SegmentParameters = SegmentParameters {
-    count: 2,
-    blocks: 50,
-    read_ahead: ReadAhead::Segment,
-    read_ahead_min_blocks: 0,
-    keeps_whole_track: false,
-    write_segments: 0,
-};
+const READ_AHEAD: SegmentParameters =
+    SegmentParameters { read_ahead: ReadAhead::Segment, ..SegmentParameters::plain(2, 50) };
 
 #[test]
 fn what_was_read_ahead_comes_over_the_bus() {

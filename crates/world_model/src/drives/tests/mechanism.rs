@@ -53,9 +53,12 @@ fn every_block_has_a_place_of_its_own_and_neighbours_follow() {
         track_skew_sectors: 3,
         cylinder_skew_sectors: 5,
         spare_sectors: spare,
+        offset_sectors: 0,
+        reserved_sectors: 0,
     };
     let zones = vec![zone(0, 3, 11, 13), zone(5, 6, 7, 0)];
-    let disk = HardDiskParameters { zones: zones.into(), serpentine: true, heads: 3, ..plain() };
+    let disk =
+        HardDiskParameters { zones: zones.into(), head_order: HeadOrder::Serpentine, heads: 3, ..plain() };
     let geometry = Geometry::new(&disk);
     assert_eq!(geometry.len_blocks(), (4 * 3 * 11 - 13) + 2 * 3 * 7);
     let mut seen = std::collections::BTreeSet::new();

@@ -9,7 +9,8 @@ mod strange;
 use std::borrow::Cow;
 
 use super::parameters::{
-    DriveParameters, HardDiskParameters, Overheads, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
+    DriveParameters, HardDiskParameters, HeadOrder, Overheads, ReadAhead, Scheduling, Seek,
+    SegmentParameters, Spares, Zone,
 };
 use super::{Completion, DriveModel, Kind, Request};
 
@@ -23,28 +24,27 @@ fn plain() -> HardDiskParameters {
         track_skew_sectors: 0,
         cylinder_skew_sectors: 0,
         spare_sectors: 0,
+        offset_sectors: 0,
+        reserved_sectors: 0,
     };
     HardDiskParameters {
         name: Cow::Borrowed("plain"),
         revolution_ns: 10_000_000,
         heads: 2,
         zones: vec![zone].into(),
-        serpentine: false,
+        spares: Spares::Zone,
+        slips_use_spares: true,
+        defects: Cow::Borrowed(&[]),
+        head_order: HeadOrder::Ascending,
         len_blocks: None,
         head_switch_ns: 0,
         write_settle_ns: 0,
+        write_seek_min_ns: 0,
         seek_read: Seek::Measured(vec![(1, 1_000_000), (999, 9_000_000)].into()),
         seek_write: None,
         overheads: Overheads::same(0),
         bus_ns_per_block: 0,
-        segments: SegmentParameters {
-            count: 0,
-            blocks: 100,
-            read_ahead: ReadAhead::None,
-            read_ahead_min_blocks: 0,
-            keeps_whole_track: false,
-            write_segments: 0,
-        },
+        segments: SegmentParameters::plain(0, 100),
         scheduling: Scheduling::Fcfs,
         queue_depth: 64,
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drives::catalogue::{CHEETAH_15K5, SATA_SSD};
-use crate::drives::{AfterReadOrWrite, FlashParameters};
+use crate::drives::{AfterReadOrWrite, Defect, ExtraDisconnect, FastWrite, FlashParameters};
 use world::Rng;
 
 /// Often at the ends of what a number can be.
@@ -32,6 +32,30 @@ fn any_seek(rng: &mut Rng) -> Seek {
     Seek::Measured(points.collect::<Vec<_>>().into())
 }
 
+const READ_AHEADS: [ReadAhead; 5] =
+    [ReadAhead::None, ReadAhead::Track, ReadAhead::ThisTrack, ReadAhead::Cylinder, ReadAhead::Segment];
+
+fn any_spares(rng: &mut Rng) -> Spares {
+    let cylinders = any(rng, 10, 1 << 20) as u32;
+    [
+        Spares::Zone,
+        Spares::Track,
+        Spares::Cylinder,
+        Spares::CylinderFront,
+        Spares::Cylinders(cylinders),
+        Spares::Tracks,
+    ][rng.usize(..6)]
+}
+
+fn any_defects(rng: &mut Rng) -> Vec<Defect> {
+    let defect = |rng: &mut Rng| Defect {
+        zone: any(rng, 0, 16) as u32,
+        sector: rng.u32(..10_000),
+        replaced_by: rng.bool().then(|| rng.u32(..20_000)),
+    };
+    (0..rng.usize(..8)).map(|_| defect(rng)).collect()
+}
+
 fn any_hard_disk(rng: &mut Rng) -> HardDiskParameters {
     let usual = &CHEETAH_15K5;
     let zones = usual.zones.iter().take(rng.usize(..=14)).map(|zone| Zone {
@@ -41,6 +65,8 @@ fn any_hard_disk(rng: &mut Rng) -> HardDiskParameters {
         track_skew_sectors: any(rng, zone.track_skew_sectors.into(), 1 << 16) as u32,
         cylinder_skew_sectors: any(rng, zone.cylinder_skew_sectors.into(), 1 << 16) as u32,
         spare_sectors: any(rng, 0, 1000) as u32,
+        offset_sectors: any(rng, 0, 1 << 16) as u32,
+        reserved_sectors: any(rng, 0, 5000) as u32,
     });
     let zones: Vec<Zone> = zones.collect();
     let pair = AfterReadOrWrite { after_read_ns: any_u32(rng, 1000), after_write_ns: any_u32(rng, 1000) };
@@ -48,21 +74,42 @@ fn any_hard_disk(rng: &mut Rng) -> HardDiskParameters {
         zones: zones.into(),
         revolution_ns: any_u32(rng, usual.revolution_ns),
         heads: any(rng, 4, 64) as u32,
-        serpentine: rng.bool(),
+        head_order: [HeadOrder::Ascending, HeadOrder::Serpentine, HeadOrder::SerpentineByZone]
+            [rng.usize(..3)],
+        spares: any_spares(rng),
+        slips_use_spares: rng.bool(),
+        defects: any_defects(rng).into(),
+        write_seek_min_ns: any_u32(rng, 0),
         len_blocks: rng.bool().then(|| any(rng, 1000, u64::MAX)),
         head_switch_ns: any_u32(rng, usual.head_switch_ns),
         write_settle_ns: any_u32(rng, 0),
         seek_read: any_seek(rng),
         seek_write: rng.bool().then(|| any_seek(rng)),
-        overheads: Overheads { read_miss: pair, write_hit: pair, ..usual.overheads },
+        overheads: Overheads {
+            read_miss: pair,
+            write_hit: pair,
+            read_disconnect: pair,
+            reselect_ns: any_u32(rng, 1000),
+            extra_write_disconnect: rng
+                .bool()
+                .then(|| ExtraDisconnect { command_ns: any_u32(rng, 1000), ..ExtraDisconnect::default() }),
+            ..usual.overheads
+        },
         bus_ns_per_block: any_u32(rng, usual.bus_ns_per_block),
         segments: SegmentParameters {
             count: any(rng, 3, 1025) as usize,
             blocks: any(rng, 100, u64::MAX),
-            read_ahead: [ReadAhead::None, ReadAhead::Track, ReadAhead::Segment][rng.usize(..3)],
+            read_ahead: READ_AHEADS[rng.usize(..READ_AHEADS.len())],
             read_ahead_min_blocks: any(rng, 0, u64::MAX),
+            read_ahead_max_blocks: rng.bool().then(|| any(rng, 100, u64::MAX)),
+            reads_ahead_after_hit: rng.bool(),
+            hits_what_is_read: rng.bool(),
             keeps_whole_track: rng.bool(),
+            read_watermark_permille: any(rng, 500, 1001) as u32,
+            keeps_written: rng.bool(),
             write_segments: any(rng, 0, 4) as usize,
+            fast_write_max_blocks: any(rng, 64, 200),
+            fast_write: [FastWrite::Always, FastWrite::WhenIdle][rng.usize(..2)],
         },
         scheduling: [Scheduling::Fcfs, Scheduling::Look, Scheduling::Sptf { ageing_permille: u32::MAX }]
             [rng.usize(..3)],

@@ -1,0 +1,288 @@
+//! A drive from a trace: parameters whose replay has the smallest demerit.
+//!
+//! The search changes one parameter after the other, by less and less, and keeps what is better. The distance
+//! that it makes smaller is the demerit by classes (reads and writes, near the request before and far from
+//! it), so that a wrong seek does not hide behind a wrong cache. What a trace cannot tell is said with the
+//! result.
+
+use world_model::drives::{
+    DriveParameters, HardDiskParameters, HeadOrder, Kind, Overheads, ReadAhead, Scheduling, Seek,
+    SegmentParameters, Spares, Zone,
+};
+
+use super::replay::{Replay, ReplayError, demerit, replay};
+use super::trace::Trace;
+
+/// A trace with fewer requests tells too little of a distribution.
+const REQUESTS_MIN: usize = 500;
+/// Requests that a search replays again and again.
+const SEARCHED_MAX: usize = 4000;
+/// The share of the trace that is searched with; the rest is held out.
+const SEARCHED_PERCENT: usize = 60;
+/// Surfaces of the fitted drive: no trace of response times tells how many there are.
+const HEADS: u32 = 4;
+/// Factors by which a parameter is changed, the largest first.
+const STEPS: [f64; 4] = [1.6, 1.25, 1.1, 1.03];
+/// Rounds with each factor.
+const ROUNDS: usize = 3;
+/// A request nearer than this share of the drive to the one before is near.
+const NEAR_SHARE: u64 = 50;
+
+/// A fitted drive.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The drive.
+    pub parameters: DriveParameters,
+    /// The whole trace on it.
+    pub replay: Replay,
+    /// The demerit on the requests that the fit did not see, in percent of their mean.
+    pub held_out_percent: f64,
+    /// What the trace could not tell.
+    pub unknown: Vec<String>,
+}
+
+/// Errors of a fit.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum FitError {
+    #[error("a trace of {0} requests: at least 500 are needed")]
+    Short(usize),
+    #[error("{0}")]
+    Replay(#[from] ReplayError),
+}
+
+/// What is searched for: times in ns, and the sectors of a track.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Guess([f64; 10]);
+
+const REVOLUTION: usize = 0;
+const SINGLE: usize = 1;
+const AVERAGE: usize = 2;
+const FULL: usize = 3;
+const READ_HIT: usize = 4;
+const READ_MISS: usize = 5;
+const WRITE: usize = 6;
+const BUS: usize = 7;
+const SECTORS: usize = 8;
+const SETTLE: usize = 9;
+
+/// Choices that have no size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Choice {
+    segments: usize,
+    read_ahead: ReadAhead,
+    keeps_whole_track: bool,
+    writes_back: bool,
+}
+
+const FIRST: Guess = Guess([
+    6_000_000.0,
+    1_000_000.0,
+    5_000_000.0,
+    10_000_000.0,
+    200_000.0,
+    200_000.0,
+    300_000.0,
+    50_000.0,
+    250.0,
+    300_000.0,
+]);
+
+/// Fits a drive to a trace.
+///
+/// # Errors
+///
+/// If the trace is too short.
+pub fn fit(trace: &Trace, name: &str) -> Result<Fitted, FitError> {
+    let count = trace.requests.len();
+    if count < REQUESTS_MIN {
+        return Err(FitError::Short(count));
+    }
+    let seen = (count * SEARCHED_PERCENT / 100).min(SEARCHED_MAX);
+    let part =
+        |range: std::ops::Range<usize>| Trace { requests: trace.requests[range].to_vec(), left_out: 0 };
+    let search = Search { trace: part(0..seen), len_blocks: trace.end_block(), name };
+    let mut best = search.scored(FIRST, Choice::of(&search.trace));
+    for step in STEPS {
+        best = search.descend(best, step);
+    }
+    for choice in best.choice.others() {
+        let other =
+            STEPS[2..].iter().fold(search.scored(best.guess, choice), |at, step| search.descend(at, *step));
+        if other.loss < best.loss {
+            best = other;
+        }
+    }
+    let parameters = search.drive(best.guess, best.choice);
+    let held_out = replay(&parameters, &part(seen..count))?;
+    Ok(Fitted {
+        replay: replay(&parameters, trace)?,
+        parameters,
+        held_out_percent: held_out.demerit_percent(),
+        unknown: unknown(trace, best.choice),
+    })
+}
+
+impl Choice {
+    /// Writes that are faster than most reads are taken by a cache.
+    fn of(trace: &Trace) -> Choice {
+        let median = |kind| {
+            let mut times: Vec<u64> =
+                trace.requests.iter().filter(|r| r.kind == kind).map(|r| r.response_ns).collect();
+            times.sort_unstable();
+            times.get(times.len() / 2).copied()
+        };
+        let writes_back =
+            matches!((median(Kind::Write), median(Kind::Read)), (Some(w), Some(r)) if w * 2 < r);
+        Choice { segments: 4, read_ahead: ReadAhead::Track, keeps_whole_track: false, writes_back }
+    }
+
+    fn others(self) -> [Choice; 5] {
+        [
+            Choice { keeps_whole_track: true, ..self },
+            Choice { keeps_whole_track: true, segments: 12, ..self },
+            Choice { read_ahead: ReadAhead::None, ..self },
+            Choice { read_ahead: ReadAhead::Segment, ..self },
+            Choice { writes_back: !self.writes_back, ..self },
+        ]
+    }
+}
+
+/// A guess and how far it is off.
+#[derive(Clone, Copy, Debug)]
+struct Scored {
+    guess: Guess,
+    choice: Choice,
+    loss: f64,
+}
+
+struct Search<'a> {
+    trace: Trace,
+    len_blocks: u64,
+    name: &'a str,
+}
+
+impl Search<'_> {
+    fn scored(&self, guess: Guess, choice: Choice) -> Scored {
+        Scored { guess, choice, loss: self.loss(guess, choice) }
+    }
+
+    /// Changes each parameter by this factor as long as that is better.
+    fn descend(&self, mut best: Scored, step: f64) -> Scored {
+        for _ in 0..ROUNDS {
+            let before = best.loss;
+            for parameter in 0..best.guess.0.len() {
+                for factor in [step, 1.0 / step] {
+                    let mut guess = best.guess;
+                    guess.0[parameter] *= factor;
+                    let tried = self.scored(guess, best.choice);
+                    if tried.loss < best.loss {
+                        best = tried;
+                    }
+                }
+            }
+            if best.loss >= before {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The root mean square distance of equal ranks within each class.
+    fn loss(&self, guess: Guess, choice: Choice) -> f64 {
+        let Ok(replay) = replay(&self.drive(guess, choice), &self.trace) else { return f64::INFINITY };
+        let near = self.len_blocks / NEAR_SHARE;
+        let mut classes: [(Vec<u64>, Vec<u64>); 4] = Default::default();
+        let mut before = 0;
+        for (i, request) in self.trace.requests.iter().enumerate() {
+            let class = usize::from(request.kind == Kind::Write) * 2
+                + usize::from(request.block.abs_diff(before) > near);
+            classes[class].0.push(replay.measured_ns[i]);
+            classes[class].1.push(replay.response_ns[i]);
+            before = request.block + request.blocks;
+        }
+        let squares = classes.iter().map(|(a, b)| demerit(a, b).powi(2) * a.len() as f64);
+        (squares.sum::<f64>() / self.trace.requests.len() as f64).sqrt()
+    }
+
+    /// One zone: short requests do not tell rates.
+    fn drive(&self, guess: Guess, choice: Choice) -> DriveParameters {
+        let time = |i: usize| guess.0[i].clamp(0.0, 1e9) as u32;
+        let sectors = (guess.0[SECTORS].round() as u32).clamp(16, 8192);
+        let tracks = self.len_blocks.div_ceil(u64::from(sectors) * u64::from(HEADS)).clamp(2, 1 << 21);
+        let skew =
+            (f64::from(sectors) * guess.0[SINGLE] / guess.0[REVOLUTION]).ceil().clamp(0.0, 8192.0) as u32;
+        let (single, average) = (time(SINGLE).max(1), time(AVERAGE).max(time(SINGLE)));
+        let segment_blocks = 2 * u64::from(sectors);
+        let overhead = |read_hit, read_miss, write| Overheads {
+            read_hit: world_model::drives::AfterReadOrWrite::same(read_hit),
+            read_miss: world_model::drives::AfterReadOrWrite::same(read_miss),
+            write_hit: world_model::drives::AfterReadOrWrite::same(write),
+            write_miss: world_model::drives::AfterReadOrWrite::same(write),
+            ..Overheads::same(0)
+        };
+        DriveParameters::HardDisk(HardDiskParameters {
+            name: self.name.to_owned().into(),
+            revolution_ns: time(REVOLUTION).clamp(1_000_000, 60_000_000),
+            heads: HEADS,
+            zones: vec![Zone {
+                first_cylinder: 0,
+                last_cylinder: tracks as u32 - 1,
+                sectors_per_track: sectors,
+                track_skew_sectors: skew,
+                cylinder_skew_sectors: skew,
+                spare_sectors: 0,
+                offset_sectors: 0,
+                reserved_sectors: 0,
+            }]
+            .into(),
+            spares: Spares::Zone,
+            slips_use_spares: true,
+            defects: vec![].into(),
+            head_order: HeadOrder::Ascending,
+            len_blocks: None,
+            head_switch_ns: time(SINGLE),
+            write_settle_ns: time(SETTLE),
+            write_seek_min_ns: 0,
+            seek_read: Seek::Datasheet {
+                single_ns: single,
+                average_ns: average,
+                full_ns: time(FULL).max(average),
+            },
+            seek_write: None,
+            overheads: overhead(time(READ_HIT), time(READ_MISS), time(WRITE)),
+            bus_ns_per_block: time(BUS),
+            segments: SegmentParameters {
+                read_ahead: choice.read_ahead,
+                keeps_whole_track: choice.keeps_whole_track,
+                write_segments: usize::from(choice.writes_back),
+                ..SegmentParameters::plain(choice.segments, segment_blocks)
+            },
+            scheduling: Scheduling::Look,
+            queue_depth: 64,
+        })
+    }
+}
+
+/// What the fitted file says without knowing it.
+fn unknown(trace: &Trace, choice: Choice) -> Vec<String> {
+    let mut out = vec![
+        format!("the capacity: at least {} blocks, the end of the last request", trace.end_block()),
+        format!("heads (chosen: {HEADS}), zones (one), skews, spare and defective sectors"),
+    ];
+    let longest = trace.requests.iter().map(|request| request.blocks).max().unwrap_or(0);
+    if longest < 256 {
+        out.push(format!("the rate of the medium: no request is longer than {longest} blocks"));
+    }
+    let writes = trace.requests.iter().filter(|request| request.kind == Kind::Write).count();
+    if writes == 0 {
+        out.push("writes: there are none".into());
+    } else if choice.writes_back {
+        out.push("seeks before writes: the cache takes the writes".into());
+    }
+    let together = trace.requests.iter().any(|r| matches!(r.arrival, super::trace::Arrival::At(_)));
+    if !together {
+        out.push("the order in which the drive serves a queue: one request at a time".into());
+    }
+    out
+}

@@ -1,0 +1,47 @@
+//! The traces of DiskSim's validation set: R or W, Hit or Miss (which some leave out), block, blocks,
+//! response time and the time until the next request comes, both in µs.
+
+use world_model::drives::Kind;
+
+use super::request::{Arrival, Trace, TraceRequest, Wrong, checked};
+
+pub(super) fn read(text: &str) -> Result<Trace, Wrong> {
+    let mut requests = Vec::new();
+    let mut pause_ns = 0;
+    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let (request, after_ns) = request(line, i + 1, pause_ns).ok_or_else(|| {
+            Wrong::line(i + 1, "expected R or W, block, blocks, response time and pause in µs")
+        })?;
+        requests.push(checked(request)?);
+        pause_ns = after_ns;
+    }
+    Ok(Trace { requests, left_out: 0 })
+}
+
+/// The request, and how long after its completion the next one comes.
+fn request(line: &str, number: usize, pause_ns: u64) -> Option<(TraceRequest, u64)> {
+    let mut words = line.split_ascii_whitespace().peekable();
+    let kind = match words.next()? {
+        "R" => Kind::Read,
+        "W" => Kind::Write,
+        _ => return None,
+    };
+    // What the makers of the trace took it for; the model finds out by itself.
+    words.next_if(|word| matches!(*word, "Hit" | "Miss"));
+    let [block, blocks] = [words.next()?, words.next()?].map(|word| word.parse::<u64>().ok());
+    let [response_ns, after_ns] = [words.next()?, words.next()?].map(ns);
+    let request = TraceRequest {
+        kind,
+        block: block?,
+        blocks: blocks?,
+        response_ns: response_ns?,
+        arrival: Arrival::After(pause_ns),
+        line: number,
+    };
+    words.next().is_none().then_some((request, after_ns?))
+}
+
+fn ns(word: &str) -> Option<u64> {
+    let us = word.parse::<f64>().ok()?;
+    (0.0..=1e13).contains(&us).then_some((us * 1e3).round() as u64)
+}

@@ -1,0 +1,126 @@
+//! `masu drive replay` and `fit`: modelled drives against measured ones.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use lab_tools::drives::{self, Replayed, curve, disksim, fit, trace};
+
+use crate::table;
+
+/// Lines of the curve on a terminal.
+const CURVE_LINES: usize = 10;
+
+#[derive(Subcommand)]
+pub(crate) enum DriveModel {
+    /// Replay a measured trace on a modelled drive, and print the demerit figure with its curve
+    ///
+    /// The demerit is the root mean square distance of the distributions of measured and modelled response
+    /// times. Traces: DiskSim's validation traces, blkparse's text, fio's latency log with offsets, or fio's
+    /// iolog with --latencies.
+    Replay {
+        /// A drive of the catalogue, a drive file, or a parameter file of DiskSim (.diskspecs)
+        model: String,
+        /// The trace
+        trace: PathBuf,
+        /// The latency log of the same run, if the trace is an iolog of fio
+        #[arg(long)]
+        latencies: Option<PathBuf>,
+        /// Also write a report into this folder
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Write a drive file from a trace, or from a parameter file of DiskSim
+    ///
+    /// From a trace: rotation, seek curve, overheads and cache as far as the response times tell; it prints
+    /// what they do not.
+    Fit {
+        /// The trace
+        #[arg(required_unless_present = "disksim")]
+        trace: Option<PathBuf>,
+        /// The latency log of the same run, if the trace is an iolog of fio
+        #[arg(long, requires = "trace")]
+        latencies: Option<PathBuf>,
+        /// Convert this parameter file of DiskSim (.diskspecs) instead
+        #[arg(long, conflicts_with = "trace")]
+        disksim: Option<PathBuf>,
+        /// Where to write the drive file
+        #[arg(long, default_value = "drive.toml")]
+        out: PathBuf,
+    },
+}
+
+pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
+    match what {
+        DriveModel::Replay { model, trace, latencies, out } => {
+            replay(model, trace, latencies.as_deref(), out.as_deref())
+        }
+        DriveModel::Fit { disksim: Some(path), out, .. } => convert(path, out),
+        DriveModel::Fit { trace, latencies, out, .. } => {
+            fitted(trace.as_deref().context("missing trace; see --help")?, latencies.as_deref(), out)
+        }
+    }
+}
+
+fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>) -> Result<ExitCode> {
+    let drive = drives::load(model)?;
+    let trace = trace::load(path, latencies)?;
+    let replay = drives::replay(&drive, &trace).with_context(|| path.display().to_string())?;
+    let typed = std::env::args().collect::<Vec<_>>().join(" ");
+    let shown = path.display().to_string();
+    let replayed = Replayed { replay: &replay, drive: drive.name(), trace: &shown, typed: &typed };
+    println!("{}\n", replayed.answer());
+    print_curve(&replay);
+    if trace.left_out > 0 {
+        println!("left out: {} requests without a response, or neither read nor write", trace.left_out);
+    }
+    if let Some(out) = out {
+        println!("\nreport: {}", replayed.write(out)?.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_curve(replay: &drives::Replay) {
+    let rows = curve(replay, CURVE_LINES).into_iter().map(|[percent, measured, modelled]| {
+        vec![format!("{percent:.0} %"), format!("{measured:.3}"), format!("{modelled:.3}")]
+    });
+    let header = ["requests", "measured ms", "modelled ms"];
+    table::print(&header, &header, rows.collect(), "");
+}
+
+fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
+    let converted = disksim::load(path)?;
+    let mut about =
+        vec![format!("{}: converted from a parameter file of DiskSim.", converted.parameters.name())];
+    if !converted.notes.is_empty() {
+        about.push(format!("Not taken over: {}.", converted.notes.join(", ")));
+    }
+    write(out, &drives::write(&converted.parameters, &about))?;
+    println!("{}", about.join("\n"));
+    println!("drive file: {}", out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode> {
+    let trace = trace::load(path, latencies)?;
+    let name = path.file_stem().map_or("fitted".into(), |name| name.to_string_lossy().into_owned());
+    let fitted = fit::fit(&trace, &name).with_context(|| path.display().to_string())?;
+    let mut about = vec![format!(
+        "Fitted to {} requests of {}: demerit {:.2} %; {:.2} % on those that the fit did not see.",
+        trace.requests.len(),
+        path.file_name().unwrap_or_default().to_string_lossy(),
+        fitted.replay.demerit_percent(),
+        fitted.held_out_percent
+    )];
+    about.extend(fitted.unknown.iter().map(|what| format!("Unknown: {what}.")));
+    write(out, &drives::write(&fitted.parameters, &about))?;
+    println!("{}", about.join("\n"));
+    print_curve(&fitted.replay);
+    println!("drive file: {}", out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(out: &Path, text: &str) -> Result<()> {
+    std::fs::write(out, text).with_context(|| out.display().to_string())
+}
