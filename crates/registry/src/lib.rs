@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  node ──> Registry ──┬── Directory: a directory of files, for processes of one machine
-//!                      └── Memory: the model world's, with delays, partitions, pauses and lost watches
+//!                      ├── Memory: for the model world
+//!                      └── Faulty: one of these behind delays, partitions, pauses and lost watches
 //! ```
 //!
 //! The contract is that of the trait [`Registry`]; [`conformance`] checks it, and every implementation runs
@@ -12,6 +13,7 @@
 
 pub mod conformance;
 mod directory;
+mod faulty;
 mod key;
 mod memory;
 
@@ -21,8 +23,9 @@ use futures::future::LocalBoxFuture;
 use futures::stream::LocalBoxStream;
 
 pub use directory::Directory;
+pub use faulty::{Faulty, Link};
 pub use key::{KEY_LEN_MAX, Key};
-pub use memory::{Link, Memory, Store};
+pub use memory::{Memory, Store};
 
 /// The longest value.
 pub const VALUE_LEN_MAX: usize = 64 << 10;

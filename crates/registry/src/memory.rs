@@ -1,6 +1,6 @@
-//! A registry in memory, for the model world: time is virtual, and each client has a link with faults.
+//! A registry in memory, for the model world: leases end in virtual time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use world::sync::Signal;
 use world::{Instant, World};
 
 use crate::{
-    Answer, CALL_TIME_MAX, Entry, KEYS_MAX, Key, LEASES_MAX, LeaseId, Registry, RegistryError, VALUE_LEN_MAX,
-    Version, Watch,
+    Answer, Entry, KEYS_MAX, Key, LEASES_MAX, LeaseId, Registry, RegistryError, VALUE_LEN_MAX, Version, Watch,
 };
 
 /// The store that the clients of a model share.
@@ -112,71 +111,29 @@ impl Slot {
     }
 }
 
-/// The way from one client to the store, and what is wrong with it.
-#[derive(Default)]
-pub struct Link {
-    /// From the call to the store, and again to the answer.
-    pub delay: Cell<Duration>,
-    /// Nothing comes through. What was on its way to the store when the link was cut arrives; its answer does
-    /// not.
-    pub cut: Cell<bool>,
-    /// The client stands still: neither its calls nor their answers go on until it does.
-    pub paused: Cell<bool>,
-    /// Its watches say nothing.
-    pub loses_watches: Cell<bool>,
-}
-
-/// How often a paused client is looked at.
-const PAUSE_STEP: Duration = Duration::from_millis(10);
-
-/// A client of a [`Store`].
+/// A client of a [`Store`]: without faults, see [`Faulty`](crate::Faulty).
 #[derive(Clone)]
 pub struct Memory {
     world: World,
     store: Store,
-    link: Rc<Link>,
 }
 
 impl Memory {
-    /// A client whose link has no delay and no fault.
+    /// A client.
     pub fn new(world: &World, store: &Store) -> Memory {
-        Memory { world: world.clone(), store: store.clone(), link: Rc::default() }
+        Memory { world: world.clone(), store: store.clone() }
     }
 
-    /// Its link, to be changed at any time.
-    pub fn link(&self) -> Rc<Link> {
-        self.link.clone()
-    }
-
-    async fn travel(&self) {
-        while self.link.paused.get() {
-            self.world.sleep(PAUSE_STEP).await;
-        }
-        self.world.sleep(self.link.delay.get()).await;
-    }
-
-    /// One call: there, at the store, and back.
     async fn call<T>(
         &self,
         at_store: impl FnOnce(&mut State, Instant) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let gone = || RegistryError::Unreachable { cause: "no answer in time".into() };
-        if self.link.cut.get() {
-            self.world.sleep(CALL_TIME_MAX).await;
-            return Err(gone());
-        }
-        self.travel().await;
         let done = {
             let (now, state) = (self.world.now(), &mut self.store.0.state.borrow_mut());
             state.expire(now);
             at_store(state, now)
         };
         self.store.0.changed.wake_all();
-        self.travel().await;
-        if self.link.cut.get() {
-            self.world.sleep(CALL_TIME_MAX).await;
-            return Err(gone());
-        }
         done
     }
 
@@ -226,15 +183,10 @@ impl Registry for Memory {
         let seen = self.store.0.state.borrow().revision_of(prefix);
         let watched = (self.clone(), prefix.to_owned(), seen);
         stream::unfold(watched, async |(client, prefix, mut seen)| {
-            loop {
-                let Store(shared) = client.store.clone();
-                let newer = || Some(shared.state.borrow().revision_of(&prefix)).filter(|now| *now > seen);
-                seen = shared.changed.wait_for(newer).await;
-                client.travel().await;
-                if !client.link.cut.get() && !client.link.loses_watches.get() {
-                    return Some((Ok(()), (client, prefix, seen)));
-                }
-            }
+            let Store(shared) = client.store.clone();
+            let newer = || Some(shared.state.borrow().revision_of(&prefix)).filter(|now| *now > seen);
+            seen = shared.changed.wait_for(newer).await;
+            Some((Ok(()), (client, prefix, seen)))
         })
         .boxed_local()
     }

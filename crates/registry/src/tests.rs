@@ -4,9 +4,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use world::World;
 use world_model::Model;
 
-use crate::{Directory, Key, Memory, Registry, RegistryError, Store, conformance};
+use crate::{Directory, Faulty, Key, Memory, Registry, RegistryError, Store, conformance};
+
+fn client(world: &World, store: &Store) -> Faulty {
+    Faulty::new(world, Rc::new(Memory::new(world, store)))
+}
 
 #[test]
 fn memory_is_a_registry_with_and_without_delays() {
@@ -14,7 +19,7 @@ fn memory_is_a_registry_with_and_without_delays() {
         for seed in 1..=5 {
             Model::new(seed).run(async move |world| {
                 let store = Store::default();
-                let clients = [(); 2].map(|()| Memory::new(&world, &store));
+                let clients = [(); 2].map(|()| client(&world, &store));
                 clients.iter().for_each(|client| client.link().delay.set(Duration::from_millis(delay_ms)));
                 let [one, two] = clients.map(|client| Rc::new(client) as Rc<dyn Registry>);
                 conformance::check(&world, one, two).await;
@@ -42,7 +47,7 @@ fn key() -> Key {
 fn a_cut_link_leaves_open_what_was_done_and_the_store_ends_its_lease() {
     Model::new(1).run(async |world| {
         let store = Store::default();
-        let (here, there) = (Memory::new(&world, &store), Memory::new(&world, &store));
+        let (here, there) = (client(&world, &store), client(&world, &store));
         let lease = here.grant(Duration::from_secs(3)).await.expect("a lease");
         here.link().delay.set(Duration::from_millis(10));
         // Cut while the answer is on its way: it was done, and the client cannot know.
@@ -65,7 +70,7 @@ fn a_cut_link_leaves_open_what_was_done_and_the_store_ends_its_lease() {
 fn a_paused_client_goes_on_where_it_stood_and_loses_its_lease() {
     Model::new(1).run(async |world| {
         let store = Store::default();
-        let client = Memory::new(&world, &store);
+        let client = client(&world, &store);
         let lease = client.grant(Duration::from_secs(3)).await.expect("a lease");
         let link = client.link();
         link.paused.set(true);

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 27] = [
+const LAYERS: [(&str, &[&str]); 28] = [
     ("world", &[]),
     ("registry", &["world"]),
     ("world_real", &["world"]),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("pool", &["world", "block", "raid"]),
     ("cache", &["world", "block"]),
     ("qos", &[]),
+    ("share", &["world", "registry", "qos"]),
     ("vdisk", &["world", "block"]),
     ("attach", &["world", "block"]),
     ("lu", &["world", "block"]),
@@ -74,6 +75,7 @@ const VERIFICATION: &[&str] = &[
     "iscsi",
     "array",
     "registry",
+    "share",
     "diskstress",
     "lab_core",
     "lab_tools",
@@ -82,6 +84,7 @@ const VERIFICATION: &[&str] = &[
 const ALL: &[&str] = &[
     "world",
     "registry",
+    "share",
     "world_real",
     "world_model",
     "block",
@@ -127,7 +130,8 @@ const EDGE: [&str; 10] = [
 const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim", "xtask"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
-const TEXT: [(&str, &str); 3] = [("config", "serde"), ("config", "toml"), ("status", "serde")];
+const TEXT: [(&str, &str); 5] =
+    [("config", "serde"), ("config", "toml"), ("status", "serde"), ("share", "serde"), ("share", "toml")];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.

@@ -1,0 +1,45 @@
+//! Shares of one array for several hosts (nodes) that cannot see each other's load.
+//!
+//! ```text
+//!  disk ──> Limiter: its share, its maximum ──> array          report: demand, service ──┐
+//!             ^                                                                          v
+//!  node ──────┴── shares in force <── registry <── leader: Estimate (capacity) ── fill (water-filling)
+//! ```
+//!
+//! * [`fill`] is the formula: what each disk is to get of a capacity. Pure.
+//! * [`Estimate`] finds the capacity while the nodes work: it raises the sum of all shares until the array no
+//!   longer serves them, and then stays below that. Pure.
+//! * [`Limiter`] holds each disk of a node to its share and its maximum, and measures what it asked for and
+//!   got. Pure.
+//! * [`Node`] is where requests wait; [`run`] is the task that reports to the registry and takes the shares
+//!   that the leader among the nodes writes there, every [`EVERY`].
+//!
+//! A node that dies or hangs loses its lease, and with it its report: the leader gives its share to the
+//! others. A registry that does not answer leaves the last shares in force, and [`Node::state`] says so.
+//! Rates are bytes per second; a request counts at least one unit.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod estimate;
+mod fill;
+mod limiter;
+mod node;
+mod record;
+
+use std::time::Duration;
+
+pub use agent::{POLICIES, run, set_policies};
+pub use estimate::{Estimate, Seen};
+pub use fill::{Claim, Filled, fill};
+pub use limiter::{Limiter, Usage};
+pub use node::{Admitted, Node, State, Store};
+pub use record::{DiskReport, Grant, RecordError, Report, Shares};
+
+/// How often nodes report, and the leader divides.
+pub const EVERY: Duration = Duration::from_millis(500);
+/// The lease of a node's report, and of the leader.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Holds the disks of a node to their shares and maximums, and measures what they asked for and got. Pure.
+
+use qos::Policy;
+
+use crate::Claim;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// By so much service that was late may be caught up: of a share, and of a maximum. A share is made up for
+/// what the array held up; a maximum must not be exceeded by more than a request.
+const SHARE_LATE_NS: u64 = 250_000_000;
+const MAXIMUM_LATE_NS: u64 = 25_000_000;
+/// The rate of a maximum, in exchange for what may be caught up.
+const MAXIMUM_PERMILLE: u64 = 990;
+/// A disk that had requests for this part of an interval wants more.
+const HUNGRY_PERCENT: u64 = 90;
+/// Whoever had less demand than its share may have so much more in the next interval, and whoever the array
+/// held up all the time.
+const GROWTH_PERCENT: u64 = 125;
+const BOUND_GROWTH_PERCENT: u64 = 105;
+
+/// An interval that is longer was not that of a node at work.
+const INTERVAL_NS_MAX: u64 = 2_000_000_000;
+
+/// A rate: when the next request may go (a leaky bucket as a virtual scheduling algorithm, ITU-T I.371).
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    bytes_per_s: Option<u64>,
+    free_ns: u64,
+    late_ns: u64,
+}
+
+impl Bucket {
+    fn new(late_ns: u64) -> Bucket {
+        Bucket { bytes_per_s: None, free_ns: 0, late_ns }
+    }
+
+    fn set(&mut self, now: u64, bytes_per_s: Option<u64>) {
+        let before = std::mem::replace(&mut self.bytes_per_s, bytes_per_s.map(|rate| rate.max(1)));
+        // A wait by a low rate is not served out when the rate rises.
+        if let (Some(old), Some(new)) = (before, self.bytes_per_s) {
+            let wait = u128::from(self.free_ns.saturating_sub(now)) * u128::from(old) / u128::from(new);
+            self.free_ns = self.free_ns.min(now + u64::try_from(wait).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn spend(&mut self, now: u64, bytes: u64) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let took = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate);
+        let from = self.free_ns.max(now.saturating_sub(self.late_ns));
+        self.free_ns = from.saturating_add(u64::try_from(took).unwrap_or(u64::MAX));
+    }
+
+    fn free_ns(&self) -> u64 {
+        if self.bytes_per_s.is_some() { self.free_ns } else { 0 }
+    }
+}
+
+/// What a disk asked for and got in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes per second, each request with at least a unit.
+    pub served: u64,
+    /// The share in force, on average; none: it had none for some of the time.
+    pub granted: Option<u64>,
+    /// Its largest request so far.
+    pub largest_bytes: u64,
+    /// Whether it had requests nearly all the time.
+    pub is_hungry: bool,
+    /// What it would take; none: all that it can get.
+    pub demand: Option<u64>,
+}
+
+struct Disk {
+    unit_bytes: u64,
+    policy: Policy,
+    share: Bucket,
+    maximum: Bucket,
+    outstanding: u32,
+    /// Of the interval that runs.
+    since_ns: u64,
+    busy_ns: u64,
+    changed_ns: u64,
+    served: u64,
+    /// The share in force, added up over time; none: there was none for a while.
+    granted: Option<u128>,
+    granted_ns: u64,
+    largest: u64,
+    was_held: bool,
+}
+
+/// The disks of a node, by number.
+pub struct Limiter {
+    unit_bytes: u64,
+    disks: Vec<Disk>,
+}
+
+impl Limiter {
+    /// Disks without policies and shares; `unit_bytes` is the unit of rates in policies.
+    pub fn new(now: u64, unit_bytes: u64, disks: usize) -> Limiter {
+        let disk = |_| Disk {
+            unit_bytes,
+            policy: Policy::none(),
+            share: Bucket::new(SHARE_LATE_NS),
+            maximum: Bucket::new(MAXIMUM_LATE_NS),
+            outstanding: 0,
+            since_ns: now,
+            busy_ns: 0,
+            changed_ns: now,
+            served: 0,
+            granted: None,
+            granted_ns: now,
+            largest: unit_bytes,
+            was_held: false,
+        };
+        Limiter { unit_bytes, disks: (0..disks).map(disk).collect() }
+    }
+
+    /// Another policy for a disk, from now on.
+    pub fn set_policy(&mut self, now: u64, disk: usize, policy: Policy) {
+        let most = maximum(&policy, self.unit_bytes);
+        let disk = &mut self.disks[disk];
+        disk.policy = policy;
+        disk.maximum.set(now, most.map(|most| most / 1000 * MAXIMUM_PERMILLE));
+    }
+
+    /// The policy of a disk.
+    pub fn policy(&self, disk: usize) -> Policy {
+        self.disks[disk].policy
+    }
+
+    /// Another share for a disk, in bytes per second; none: no limit.
+    pub fn set_share(&mut self, now: u64, disk: usize, share: Option<u64>) {
+        let disk = &mut self.disks[disk];
+        disk.grant_until(now);
+        disk.share.set(now, share);
+    }
+
+    /// The share in force.
+    pub fn share(&self, disk: usize) -> Option<u64> {
+        self.disks[disk].share.bytes_per_s
+    }
+
+    /// A request comes.
+    pub fn begin(&mut self, now: u64, disk: usize) {
+        self.disks[disk].count(now, 1);
+    }
+
+    /// A request ends, however.
+    pub fn end(&mut self, now: u64, disk: usize) {
+        self.disks[disk].count(now, -1);
+    }
+
+    /// When the next request of a disk may go; it must be asked for again after a change.
+    pub fn free_ns(&mut self, now: u64, disk: usize) -> u64 {
+        let disk = &mut self.disks[disk];
+        let free = disk.share.free_ns().max(disk.maximum.free_ns());
+        disk.was_held |= free > now;
+        free
+    }
+
+    /// A request goes.
+    pub fn go(&mut self, now: u64, disk: usize, bytes: u64) {
+        let cost = bytes.max(self.unit_bytes);
+        let disk = &mut self.disks[disk];
+        disk.share.spend(now, cost);
+        disk.maximum.spend(now, cost);
+        disk.largest = disk.largest.max(cost);
+    }
+
+    /// A request was served.
+    pub fn served(&mut self, disk: usize, bytes: u64) {
+        self.disks[disk].served += bytes.max(self.unit_bytes);
+    }
+
+    /// Ends the interval of all disks.
+    pub fn close(&mut self, now: u64) -> Vec<Usage> {
+        self.disks.iter_mut().map(|disk| disk.close(now)).collect()
+    }
+}
+
+fn maximum(policy: &Policy, unit_bytes: u64) -> Option<u64> {
+    let by_units = policy.maximum_iops.map(|units| units.saturating_mul(unit_bytes));
+    [by_units, policy.bandwidth_bytes_per_s].into_iter().flatten().min()
+}
+
+/// The claim of a policy with a demand.
+pub(crate) fn claim(policy: &Policy, unit_bytes: u64, demand: Option<u64>) -> Claim {
+    let maximum = maximum(policy, unit_bytes);
+    Claim {
+        minimum: policy.minimum_iops.saturating_mul(unit_bytes).min(maximum.unwrap_or(u64::MAX)),
+        maximum,
+        weight: u64::from(policy.weight),
+        demand,
+    }
+}
+
+impl Disk {
+    fn count(&mut self, now: u64, change: i32) {
+        self.elapse(now);
+        self.outstanding = self.outstanding.saturating_add_signed(change);
+    }
+
+    fn elapse(&mut self, now: u64) {
+        if self.outstanding > 0 {
+            self.busy_ns += now.saturating_sub(self.changed_ns);
+        }
+        self.changed_ns = now;
+    }
+
+    fn close(&mut self, now: u64) -> Usage {
+        self.elapse(now);
+        let passed = now.saturating_sub(self.since_ns).max(1);
+        let per_s =
+            |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(SECOND_NS) / u128::from(passed));
+        let served = per_s(self.served).unwrap_or(u64::MAX);
+        let is_hungry = self.busy_ns >= passed / 100 * HUNGRY_PERCENT;
+        self.grant_until(now);
+        let granted = self.granted.map(|sum| u64::try_from(sum / u128::from(passed)).unwrap_or(u64::MAX));
+        let granted = granted.filter(|_| passed <= INTERVAL_NS_MAX);
+        let demand = match (is_hungry, self.was_held) {
+            // The node stood still: nothing is known of its disks.
+            _ if passed > INTERVAL_NS_MAX => None,
+            (true, true) => None,
+            // The array holds it up. A share beyond what it can use with its requests would be idle.
+            (true, false) => Some((served / 100 * BOUND_GROWTH_PERCENT).max(self.minimum())),
+            // A request more than now is always possible: who begins is not held back by having been idle.
+            (false, _) => Some(served / 100 * GROWTH_PERCENT + self.largest),
+        };
+        let usage = Usage { served, granted, largest_bytes: self.largest, is_hungry, demand };
+        (self.since_ns, self.busy_ns, self.served, self.was_held) = (now, 0, 0, false);
+        (self.granted, self.granted_ns) = (Some(0), now);
+        usage
+    }
+
+    fn minimum(&self) -> u64 {
+        self.policy.minimum_iops.saturating_mul(self.unit_bytes)
+    }
+
+    fn grant_until(&mut self, now: u64) {
+        let passed = u128::from(now.saturating_sub(self.granted_ns));
+        self.granted_ns = now;
+        self.granted = match (self.granted, self.share.bytes_per_s) {
+            _ if passed == 0 => self.granted,
+            (Some(sum), Some(share)) => Some(sum + u128::from(share) * passed),
+            _ => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Bytes served of requests of 512 KiB, one at a time, each of which takes `array_ns` below.
+    fn served(limiter: &mut Limiter, (from, to): (u64, u64), array_ns: u64) -> u64 {
+        let (mut now, mut bytes) = (from, 0);
+        while now < to {
+            limiter.begin(now, 0);
+            now = now.max(limiter.free_ns(now, 0));
+            limiter.go(now, 0, 512 << 10);
+            now += array_ns;
+            limiter.served(0, 512 << 10);
+            limiter.end(now, 0);
+            bytes += 512 << 10;
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_share_is_reached_and_what_the_array_held_up_is_caught_up() {
+        let mut limiter = Limiter::new(0, 8192, 1);
+        limiter.set_share(0, 0, Some(10 << 20));
+        let even = served(&mut limiter, (0, 5_000 * MS), 10 * MS);
+        assert!(even.abs_diff(50 << 20) <= 1 << 20, "{even}");
+        // 200 ms late, and then on time.
+        let late = served(&mut limiter, (5_200 * MS, 10_000 * MS), 10 * MS);
+        assert!(late.abs_diff(50 << 20) <= 1 << 20, "{late}");
+        // Two seconds late: a quarter of a second is caught up.
+        let lost = served(&mut limiter, (12_000 * MS, 17_000 * MS), 10 * MS);
+        assert!(lost.abs_diff((50 << 20) + (5 << 19)) <= 1 << 20, "{lost}");
+    }
+
+    #[test]
+    fn a_maximum_is_not_exceeded_by_more_than_a_request() {
+        let mut limiter = Limiter::new(0, 8192, 1);
+        limiter.set_policy(0, 0, Policy { maximum_iops: Some(1000), ..Policy::none() });
+        limiter.set_share(0, 0, Some(100 << 20));
+        for start in [0, 7_000, 20_000] {
+            let got = served(&mut limiter, (start * MS, (start + 5_000) * MS), MS);
+            assert!(got <= 5 * 8_192_000 + (512 << 10), "{got}");
+            assert!(got >= 5 * 8_192_000 / 100 * 97, "{got}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_rises_is_in_force_at_once() {
+        let mut limiter = Limiter::new(0, 8192, 1);
+        limiter.set_share(0, 0, Some(8192));
+        limiter.go(0, 0, 512 << 10);
+        assert_eq!(limiter.free_ns(0, 0), 64_000 * MS);
+        limiter.set_share(0, 0, Some(10 << 20));
+        assert_eq!(limiter.free_ns(0, 0), 50 * MS);
+    }
+
+    #[test]
+    fn an_interval_says_what_was_wanted() {
+        let mut limiter = Limiter::new(0, 8192, 1);
+        limiter.close(0);
+        limiter.set_share(0, 0, Some(10 << 20));
+        served(&mut limiter, (0, 500 * MS), 10 * MS);
+        let held = limiter.close(500 * MS)[0];
+        assert!(held.is_hungry && held.demand.is_none(), "{held:?}");
+        assert_eq!(held.granted, Some(10 << 20));
+        limiter.set_share(500 * MS, 0, Some(100 << 20));
+        served(&mut limiter, (550 * MS, 1000 * MS), 50 * MS);
+        let bound = limiter.close(1000 * MS)[0];
+        assert!(bound.is_hungry && bound.demand.is_some_and(|demand| demand < 11 << 20), "{bound:?}");
+        limiter.begin(1000 * MS, 0);
+        limiter.end(1010 * MS, 0);
+        let idle = limiter.close(1500 * MS)[0];
+        assert_eq!((idle.is_hungry, idle.demand), (false, Some(512 << 10)));
+    }
+}
