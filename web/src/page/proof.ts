@@ -1,7 +1,7 @@
 /** What the run proves, and what it does not: on the first screen in short, and as a section of its own. */
 import { type Child, h } from "../dom";
 import { tie } from "../format";
-import type { Proof, ProofCounts, ProofLine, Report } from "../report";
+import type { Proof, ProofCounts, ProofLine, PublishedFigure, Report } from "../report";
 import { verdictMark } from "./claims";
 import type { Figures } from "./figure";
 
@@ -125,16 +125,18 @@ function list(title: string, items: string[], none: string): HTMLElement {
 /** Which figure here answers which one of the publication. */
 function publishedFigures(proof: Proof, figures: Figures): HTMLElement | null {
   if (proof.figures.length === 0) return null;
-  const shown = proof.figures.filter((one) => one.figure).length;
+  // A run that was stopped, or of a part, does not draw every figure that its scenario names.
+  const isDrawn = (one: PublishedFigure) => !!one.figure && figures.titleOf(one.figure) !== undefined;
+  const shown = proof.figures.filter(isDrawn).length;
   return h("div", { class: "table-block published-figures" },
     h("h3", {}, `Figures of the publication: ${shown} of ${proof.figures.length} are answered here`),
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, "Published"), h("th", {}, "Shows"), h("th", {}, "Here"))),
       h("tbody", {}, ...proof.figures.map((one) => {
-        const title = one.figure ? figures.titleOf(one.figure) : undefined;
-        const here = one.figure
-          ? h("a", { href: `#figure-${one.figure}` }, title ?? one.figure)
-          : h("span", { class: "absent" }, `none: ${one.omitted ?? "no reason is given"}`);
+        const why = one.figure ? "this run does not draw it" : (one.omitted ?? "no reason is given");
+        const here = one.figure && isDrawn(one)
+          ? h("a", { href: `#figure-${one.figure}` }, figures.titleOf(one.figure) ?? one.figure)
+          : h("span", { class: "absent" }, `none: ${why}`);
         return h("tr", {}, h("td", { "data-label": "Published" }, one.number), h("td", { "data-label": "Shows" }, tie(one.title)), h("td", { "data-label": "Here" }, here));
       })))));
 }
