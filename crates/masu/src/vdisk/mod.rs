@@ -7,6 +7,7 @@ mod create;
 mod examine;
 mod in_world;
 mod served;
+mod shared;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use clap::Subcommand;
 use config::parse_bytes;
 
 use arguments::{Shape, Source};
+use shared::Sharing;
 
 /// Commands for images.
 #[derive(Subcommand)]
@@ -86,10 +88,12 @@ pub(crate) enum Vdisk {
         #[command(flatten)]
         source: Source,
     },
-    /// Serve an image to NBD clients until stopped; without authentication
+    /// Serve images to NBD clients until stopped; without authentication. With --registry, nodes on one
+    /// storage share it
     Serve {
-        /// The file
-        path: PathBuf,
+        /// The files, each at an address of its own: ports count up from the first one
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
         /// Address
         #[arg(long, default_value = "127.0.0.1:10809")]
         nbd: std::net::SocketAddr,
@@ -104,6 +108,8 @@ pub(crate) enum Vdisk {
         raw: bool,
         #[command(flatten)]
         source: Source,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Attach a disk as a local file, for mount -o loop, mkfs or QEMU, until stopped or unmounted; requires
     /// root or fusermount3
@@ -133,9 +139,16 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
         Vdisk::Resize { path, size, source } => change::resize(path, *size, source),
         Vdisk::Compact { path, source } => change::compact(path, source),
         Vdisk::Check { path, repair, source } => examine::check(path, *repair, source),
-        Vdisk::Serve { path, nbd, unix, read_only, raw, source } => {
-            let place = unix.as_deref().map_or(served::Place::Tcp(*nbd), served::Place::Path);
-            served::serve(path, place, *read_only, *raw, source)
+        Vdisk::Serve { paths, nbd, unix, read_only, raw, source, sharing } => {
+            let local = unix.as_deref().map(|path| served::Place::Path(path.into()));
+            served::serve(
+                paths,
+                &local.unwrap_or(served::Place::Tcp(*nbd)),
+                *read_only,
+                *raw,
+                source,
+                sharing,
+            )
         }
         Vdisk::Attach { source, mount_point, read_only, raw, image } => {
             attached::attach(source, mount_point, *read_only, *raw, image)

@@ -1,13 +1,14 @@
 //! `masu vdisk serve`.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_chain};
@@ -15,6 +16,7 @@ use world::{Listener, World};
 
 use super::arguments::Source;
 use super::in_world::in_world;
+use super::shared::{Gated, Member, Sharing};
 
 /// Interval of checks for a request to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
@@ -24,10 +26,26 @@ pub(super) enum Place<'a> {
     /// An address.
     Tcp(SocketAddr),
     /// A path on this machine.
-    Path(&'a Path),
+    Path(Cow<'a, Path>),
 }
 
 impl Place<'_> {
+    /// That of one of several images: ports count up (unless the system chooses), paths get a number.
+    fn of(&self, number: usize) -> Result<Place<'_>> {
+        Ok(match self {
+            Place::Tcp(addr) if addr.port() == 0 => Place::Tcp(*addr),
+            Place::Tcp(addr) => {
+                let port = u16::try_from(number).ok().and_then(|number| addr.port().checked_add(number));
+                Place::Tcp(SocketAddr::new(
+                    addr.ip(),
+                    port.context("too many images for the ports from --nbd on")?,
+                ))
+            }
+            Place::Path(path) if number == 0 => Place::Path(Cow::Borrowed(path)),
+            Place::Path(path) => Place::Path(Cow::Owned(format!("{}.{number}", path.display()).into())),
+        })
+    }
+
     fn listen(&self, world: &World) -> Result<Listener> {
         match self {
             Place::Tcp(addr) => Ok(world.listen(*addr)?),
@@ -59,28 +77,52 @@ impl Place<'_> {
 }
 
 pub(super) fn serve(
-    path: &Path,
-    place: Place<'_>,
+    paths: &[PathBuf],
+    place: &Place<'_>,
     read_only: bool,
     raw: bool,
     source: &Source,
+    sharing: &Sharing,
 ) -> Result<ExitCode> {
     let stop = stop_signals()?;
     in_world(async |world| {
         let access = if read_only { Access::Read } else { Access::Write };
-        let image = open(&world, path, access, raw, source).await?;
-        let listener = place.listen(&world)?;
-        println!("{}: {}", path.display(), place.url(&listener));
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let export = Export { device: image.clone(), name, read_only };
-        world.spawn(serve_nbd(world.clone(), listener.clone(), export));
+        let mut images = Vec::new();
+        for path in paths {
+            images.push(open(&world, path, access, raw, source).await?);
+        }
+        let names: Vec<String> = paths.iter().map(|path| file_name(path)).collect();
+        let mut member = sharing.join(&world, names.clone()).await?;
+        let mut listeners = Vec::new();
+        for (number, (image, name)) in images.iter().zip(names).enumerate() {
+            let place = place.of(number)?;
+            let listener = place.listen(&world)?;
+            println!("{}: {}", paths[number].display(), place.url(&listener));
+            let gate = member.as_ref().map(|member| member.gate(number));
+            let export = Export { device: Gated::new(image.clone(), gate), name, read_only };
+            world.spawn(serve_nbd(world.clone(), listener.clone(), export));
+            listeners.push((place, listener));
+        }
         while stop.try_recv().is_err() {
             world.sleep(STOP_POLL).await;
+            member.iter_mut().for_each(Member::tell);
         }
-        place.leave(&listener);
-        image.close().await?;
+        listeners.iter().for_each(|(place, listener)| place.leave(listener));
+        if let Some(member) = &member {
+            println!("shares at the end: {}", member.shares(images.len()));
+            member.leave();
+            // Its task gives the lease back; if the registry is away, the lease ends by itself.
+            world.sleep(STOP_POLL).await;
+        }
+        for image in &images {
+            image.close().await?;
+        }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 pub(super) async fn open(
