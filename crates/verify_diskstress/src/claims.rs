@@ -15,10 +15,14 @@ pub(super) fn measures(run: &Run, world: World) -> Vec<Measure> {
     }
 }
 
-/// Virtual over physical of the pattern in which they differ most.
+/// Virtual over physical of the pattern in which they differ most, on the judged drive.
 pub(super) fn farthest(run: &Run, direction: Direction) -> Option<(String, Estimate)> {
+    farthest_on(run, &run.drive, direction)
+}
+
+fn farthest_on(run: &Run, drive: &str, direction: Direction) -> Option<(String, Estimate)> {
     let all = names(direction).into_iter().filter_map(|name| {
-        let over = run.over(&run.drive, &name, speed)?;
+        let over = run.over(drive, &name, speed)?;
         Some((name, over))
     });
     all.max_by(|a, b| (a.1.mean - 1.0).abs().total_cmp(&(b.1.mean - 1.0).abs()))
@@ -41,6 +45,10 @@ fn model(run: &Run) -> Vec<Measure> {
         let far = farthest(run, direction);
         let measure = Measure::new(id(direction), far.as_ref().map(|(_, e)| percent(*e)));
         out.push(measure.note(far.map(|(name, _)| format!("where it is farthest: {name}"))));
+        for drive in run.drives().into_iter().skip(1) {
+            let far = farthest_on(run, drive, direction).map(|(_, e)| percent(e));
+            out.push(Measure::new(&format!("other_drive.{}", id(direction)), far).at(drive));
+        }
     }
     let native = run.over(&run.drive, "R4", speed).map(|e| Estimate {
         mean: 100.0 / e.mean,

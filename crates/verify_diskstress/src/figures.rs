@@ -138,7 +138,7 @@ fn rise(run: &Run) -> Figure {
         y: Axis { label: "speed".into(), unit: "MB/s".into(), log: false },
         series: On::BOTH.map(series).into(),
         note: Some(
-            "Natively the files share the memory for reading ahead: fewer files, longer stretches, fewer moves of the arms.".into(),
+            "The files share the memory in which the controller reads ahead, natively and from a guest: fewer files, longer stretches, fewer moves of the arms.".into(),
         ),
         ..Figure::default()
     }

@@ -6,7 +6,9 @@
 //! ```
 //!
 //! The result depends on how long a drive stays with one file, because it moves to another file for every
-//! chunk. A shared read-ahead memory makes chunks short if there are many files; a chunk per file does not.
+//! chunk. The controller reads ahead for each stream that it finds, in a window that doubles with each read while
+//! the windows of all streams fit its memory: many files have short windows. A guest's reads arrive at the same
+//! controller, at the same addresses, so that it finds the same streams.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -74,7 +76,6 @@ struct Server {
     cores: RefCell<Station>,
     machine: Machine,
     io_ns: u64,
-    chunk_bytes: u64,
     place: u64,
     pattern: Pattern,
     zeros: Data,
@@ -92,17 +93,12 @@ pub(super) async fn run(
         let drive = world.open_now(&DriveSpec::Modelled { name: name.into() }).context("a modelled drive")?;
         Ok(Queue { drive, busy: Cell::new(false), waiting: RefCell::default() })
     };
-    let chunk_bytes = match pattern.direction {
-        Direction::Read => kind.read_ahead.chunk_bytes(pattern.files),
-        Direction::Write => machine.write_back.0,
-    };
     let server = Rc::new(Server {
         world: world.clone(),
         queues: [open(DRIVES[0])?, open(DRIVES[1])?],
         cores: RefCell::new(Station::new(machine.cores as usize)),
         machine: machine.clone(),
-        io_ns: kind.io.0.as_nanos() as u64,
-        chunk_bytes,
+        io_ns: kind.transfer_ns(),
         place,
         pattern: pattern.clone(),
         zeros: Buf::shared_zeros(machine.command.0 as usize).freeze(),
@@ -124,9 +120,10 @@ impl Server {
     async fn file(&self, number: u32) -> Result<()> {
         let mut rng = self.world.random(&format!("file {number}"));
         let first = self.place + u64::from(number) * self.pattern.file_bytes;
-        let mut at = 0;
+        let (mut at, mut reads) = (0, 0);
         while at < self.pattern.file_bytes {
-            let len = self.chunk_bytes.min(self.pattern.file_bytes - at);
+            let len = self.chunk_bytes(reads).min(self.pattern.file_bytes - at);
+            reads += 1;
             match self.pattern.direction {
                 Direction::Read => {
                     self.read(number, first + at, len).await?;
@@ -140,6 +137,15 @@ impl Server {
             at += len;
         }
         Ok(())
+    }
+
+    /// How much of a file is read or written at once, after so many times.
+    fn chunk_bytes(&self, times: u32) -> u64 {
+        let (machine, files) = (&self.machine, self.pattern.files);
+        match self.pattern.direction {
+            Direction::Read => machine.read_ahead.window_bytes(files, times, machine.transfer.0),
+            Direction::Write => machine.write_back.0,
+        }
     }
 
     /// A chunk, from the drive for which fewer wait.

@@ -68,6 +68,8 @@ pub struct Machine {
     pub command: Size,
     /// Of a file, gathered before it is written.
     pub write_back: Size,
+    /// Of the adapter that both machines read through.
+    pub read_ahead: ReadAhead,
     /// Processor time to move data.
     pub per_kib: Time,
     /// More or less time.
@@ -78,29 +80,44 @@ pub struct Machine {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Who has how much.
-    pub read_ahead: ReadAhead,
-    /// Processor time of a transfer.
+    /// Processor time of a transfer in the operating system that runs the load.
     pub io: Time,
+    /// How often the guest is left for a transfer.
+    pub exits: u32,
+    /// Processor time of leaving and entering it.
+    pub exit: Time,
+    /// Processor time of the layer below the guest, for a transfer.
+    pub layer: Time,
 }
 
-/// Memory for reading ahead.
+impl Kind {
+    /// Processor time of a transfer, through everything.
+    pub fn transfer_ns(&self) -> u64 {
+        let ns = |time: Time| time.0.as_nanos() as u64;
+        ns(self.io) + u64::from(self.exits) * ns(self.exit) + ns(self.layer)
+    }
+}
+
+/// Read-ahead of each sequential stream: its window doubles with every read up to the largest, as long as the
+/// windows of all streams fit the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReadAhead {
-    /// Shared by all files that are read.
-    Memory(Size),
-    /// Of each file, however many there are.
-    Each(Size),
+#[serde(deny_unknown_fields)]
+pub struct ReadAhead {
+    /// For all streams together.
+    pub memory: Size,
+    /// The window of a stream that has just been found.
+    pub first: Size,
+    /// The largest.
+    pub most: Size,
 }
 
 impl ReadAhead {
-    /// Of one file of so many.
-    pub fn chunk_bytes(self, files: u32) -> u64 {
-        match self {
-            ReadAhead::Memory(size) => size.0 / u64::from(files.max(1)),
-            ReadAhead::Each(size) => size.0,
-        }
+    /// What the next read of one of so many streams fetches, after so many reads: whole transfers. Where not even
+    /// one of each stream fits, what was read ahead is gone before it is asked for, so that nothing is.
+    pub fn window_bytes(&self, streams: u32, reads: u32, transfer: u64) -> u64 {
+        let share = self.memory.0 / u64::from(streams.max(1));
+        let grown = self.first.0.saturating_mul(1 << reads.min(30));
+        (grown.min(self.most.0).min(share) / transfer * transfer).max(transfer)
     }
 }
 
@@ -133,7 +150,9 @@ impl ScenarioFile for Scenario {
         "content",
         "native",
         "other_drive.physical",
+        "other_drive.reads",
         "other_drive.virtual",
+        "other_drive.writes",
         "processor",
         "reads",
         "rise.physical",
@@ -156,11 +175,13 @@ impl ScenarioFile for Scenario {
         c.multiple("machine.write_back", m.write_back, unit, 4096..=1 << 30);
         c.range("machine.cores", m.cores, 1..=1024);
         c.range("machine.spread_percent", m.spread_percent, 0..=100);
+        let ahead = &m.read_ahead;
+        for (key, size) in [("memory", ahead.memory), ("first", ahead.first), ("most", ahead.most)] {
+            c.multiple(&format!("machine.read_ahead.{key}"), size, unit, 4096..=1 << 36);
+        }
+        c.must("machine.read_ahead.most", ahead.first.0 <= ahead.most.0, "must be at least the first window");
         for (key, kind) in [("physical", &self.physical), ("virtual", &self.virtualized)] {
-            for files in [64, 32, 16, 8] {
-                let chunk = Size(kind.read_ahead.chunk_bytes(files));
-                c.multiple(&format!("{key}.read_ahead: chunk of {files} files"), chunk, unit, 4096..=1 << 30);
-            }
+            c.range(&format!("{key}.exits"), kind.exits, 0..=1000);
         }
         c.share("real.scale", self.real.scale);
         c.range("real.memory_mb", self.real.memory_mb, 64..=u32::MAX);

@@ -17,7 +17,7 @@ fn quick() -> Scenario {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_results_and_every_claim_holds() {
+fn the_same_seed_gives_the_same_results_and_a_guest_rises_like_its_host() {
     let run = |seed| model::run(&quick(), seed, &Stop::default()).expect("runs");
     let (one, again, other) = (run(7), run(7), run(8));
     assert_eq!(one.measured, again.measured);
@@ -28,15 +28,38 @@ fn the_same_seed_gives_the_same_results_and_every_claim_holds() {
         judged.into_iter().partition(|claim| claim.id.starts_with("other_drive"));
     assert!(judged.len() == 6 && other.iter().all(|claim| claim.verdict == Verdict::NotJudged));
     for claim in judged {
-        assert_eq!(claim.verdict, Verdict::Held, "{}: {:?}", claim.name, claim.estimate);
+        let estimate = claim.estimate.expect("measured");
+        match claim.id.as_str() {
+            // Published as flat: with what reads ahead below both, a guest rises like its host.
+            "rise.virtual" => assert_eq!(claim.verdict, Verdict::NotHeld, "{estimate:?}"),
+            // Published as slightly faster: the drives hide the guest's processor time.
+            "native" => assert!((estimate - 100.0).abs() < 0.5, "{estimate:?}"),
+            _ => assert_eq!(claim.verdict, Verdict::Held, "{}: {estimate:?}", claim.name),
+        }
     }
 }
 
 #[test]
-fn the_slope_comes_from_shared_memory() {
+fn windows_double_up_to_the_share_of_a_stream() {
+    let ahead = quick().machine.read_ahead;
+    let transfer = 256 << 10;
+    assert_eq!(ahead.window_bytes(8, 0, transfer), ahead.first.0);
+    assert_eq!(ahead.window_bytes(8, 1, transfer), 2 * ahead.first.0);
+    assert_eq!(ahead.window_bytes(64, u32::MAX, transfer), ahead.memory.0 / 64);
+    assert_eq!(ahead.window_bytes(1, u32::MAX, transfer), ahead.most.0);
+    assert_eq!(
+        ahead.window_bytes(1 << 20, u32::MAX, transfer),
+        transfer,
+        "what does not fit is not read ahead"
+    );
+}
+
+#[test]
+fn the_slope_comes_from_windows_that_share_a_memory() {
     let mut scenario = quick();
     scenario.run.repeats = 1;
-    scenario.physical.read_ahead = scenario.virtualized.read_ahead;
+    // Windows that do not grow are as long for 8 files as for 64.
+    scenario.machine.read_ahead.most = scenario.machine.read_ahead.first;
     let run = model::run(&scenario, 1, &Stop::default()).expect("runs");
     let rise = run.rise(&run.drive, ("R4", "R1"), On::Physical).expect("both").mean;
     assert!((rise - 1.0).abs() < 0.03, "{rise}");
@@ -49,10 +72,10 @@ fn a_scenario_that_makes_no_sense_is_refused() {
     for (from, to) in [
         ("repeats = 5", "repeats = 0"),
         ("cores = 8", "cores = 0"),
-        ("\"384MiB\"", "\"100KiB\""),
+        ("\"384MiB\"", "\"1000\""),
         ("scale = 0.01", "scale = 2"),
         ("transfer = \"256KiB\"", "transfer = \"1000\""),
-        ("memory = ", "memery = "),
+        ("memory = \"384MiB\"", "memery = \"384MiB\""),
     ] {
         let text = built_in.replacen(from, to, 1);
         assert_ne!(text, built_in, "{from}");
