@@ -22,6 +22,8 @@ pub(crate) struct Meter {
     /// Whether a request could be served and is not, since `last`.
     pub(crate) blocked: bool,
     blocked_ns: u64,
+    /// Time in which a request waited for a slot, in total.
+    pub(crate) waited_ns: u64,
     pub(crate) served_bytes: u64,
     pub(crate) seen: Capacity,
 }
@@ -30,6 +32,7 @@ impl Meter {
     pub(crate) fn elapse(&mut self, now: u64) {
         if self.blocked {
             self.blocked_ns += now.saturating_sub(self.last);
+            self.waited_ns += now.saturating_sub(self.last);
         }
         self.last = now;
     }

@@ -1,15 +1,19 @@
-//! The depth: how many requests may be below the scheduler, so that a client with one outstanding request
-//! gets its minimum.
+//! The depth: how many requests may be below the scheduler. It is the shallowest that costs no throughput
+//! ([`Knee`]), so that requests wait where weights are in force; and no more than lets clients with few
+//! outstanding requests get their minimums.
 //!
 //! A flow with q outstanding requests gets r only if requests below complete within q x cost / r: the array
 //! does not reorder.
 
+use crate::knee::{Knee, Window};
 use crate::pressure::PARTS;
+use crate::queue::Phase;
 use crate::scheduler::Scheduler;
+use crate::tag::SECOND_NS;
 
 /// Interval between adjustments: some requests of a flow complete meanwhile, and a phase of 5 s has many
 /// adjustments.
-const LOOK_NS: u64 = 100_000_000;
+pub(crate) const LOOK_NS: u64 = 100_000_000;
 /// Share of the time that a minimum allows per request which may be spent below; for going deeper by trial,
 /// only this share.
 const FITS_PERCENT: u64 = 90;
@@ -23,6 +27,32 @@ const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
 /// A flow without a response for this long is idle.
 const AWAKE_NS: u64 = 1_000_000_000;
+/// A shallower queue must shorten the time below by this part of the change, of 1000, or it only costs
+/// throughput: the time is not spent in a queue.
+const RELIEF_MIN_PERMILLE: u64 = 333;
+/// With more than this part of the work dispatched while no minimum was due, capacity is not what a late
+/// minimum lacks. A little is left even if minimums are over-committed, when all of them are below.
+const SPARE_PERCENT: u64 = 3;
+/// The time that it takes to reach a random place on a drive, as the transfer of so many bytes. Only the
+/// throughputs of two depths are compared by it: their requests differ if weights are in force at one of
+/// them.
+const REACH_BYTES: u64 = 256 << 10;
+
+/// What determines the depth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DepthLimit {
+    /// The setting: throughput still rises there, or was not compared yet.
+    #[default]
+    Setting,
+    /// Throughput does not rise with a greater depth.
+    Throughput,
+    /// Clients with few outstanding requests get their minimums at this depth only.
+    Minimums,
+    /// No request waits: the clients have too few outstanding requests to use all of the pool. Weights do
+    /// nothing.
+    Outstanding,
+}
+
 /// What the flows with a minimum allow.
 #[derive(Clone, Copy)]
 struct Wish {
@@ -30,6 +60,8 @@ struct Wish {
     fits: u64,
     /// Whether their times allow one more, if times stay.
     roomy: bool,
+    /// Whether their times allow a trial of a deeper queue.
+    may_try_deeper: bool,
     /// Requests that are really below.
     crowd: u64,
     /// Requests (in parts) that must be below for the minimums (Little's law): with fewer, flows with a
@@ -39,7 +71,9 @@ struct Wish {
 
 /// The depth and its adjustment.
 pub(crate) struct Depth {
-    now: u32,
+    pub(crate) knee: Knee,
+    /// What the minimums allow.
+    allowed: u32,
     max: u32,
     look_at: u64,
     looked_at: u64,
@@ -49,13 +83,23 @@ pub(crate) struct Depth {
     held_ns: u64,
     /// Recent pace of the reservation clock, of 1024.
     pub(crate) pace: u64,
+    /// What happened since the last look; the parts and `in_flight` are set at the next one.
+    seen: Window,
+    waited_ns: u64,
+    served_bytes: u64,
+    /// Recent throughput.
+    bytes_per_s: u64,
+    minimum_bytes: u64,
+    /// Work that was dispatched while no minimum was due.
+    pub(crate) spare_bytes: u64,
 }
 
 impl Depth {
     pub(crate) fn new(max: u32) -> Depth {
         let max = max.max(1);
         Depth {
-            now: max,
+            knee: Knee::new(max),
+            allowed: max,
             max,
             look_at: 0,
             looked_at: 0,
@@ -64,25 +108,69 @@ impl Depth {
             tried: false,
             held_ns: 0,
             pace: 1024,
+            seen: Window::default(),
+            waited_ns: 0,
+            served_bytes: 0,
+            bytes_per_s: 0,
+            minimum_bytes: 0,
+            spare_bytes: 0,
         }
     }
 
     pub(crate) fn now(&self) -> u32 {
-        self.now
+        self.allowed.min(self.knee.depth())
+    }
+
+    /// The depth in force apart from trials of another one.
+    pub(crate) fn found(&self) -> u32 {
+        self.allowed.min(self.knee.found())
+    }
+
+    pub(crate) fn limit(&self) -> DepthLimit {
+        let found = self.knee.found();
+        match () {
+            () if self.allowed < found => DepthLimit::Minimums,
+            () if !self.knee.waits() => DepthLimit::Outstanding,
+            () if found < self.max => DepthLimit::Throughput,
+            () => DepthLimit::Setting,
+        }
     }
 
     pub(crate) fn set_max(&mut self, max: u32) {
         self.max = max.max(1);
-        self.now = self.now.min(self.max);
+        self.knee.set_max(self.max);
+        self.allowed = self.allowed.min(self.max);
     }
 
     pub(crate) fn look_soon(&mut self, now: u64) {
         self.look_at = now;
         self.try_ns = TRY_NS_MIN;
+        self.knee.restart(now);
+    }
+
+    /// Records a response.
+    pub(crate) fn answered(&mut self, bytes: u64, below_ns: u64, phase: Phase) {
+        self.seen.work_bytes = self.seen.work_bytes.saturating_add(bytes + REACH_BYTES);
+        self.seen.requests += 1;
+        self.served_bytes = self.served_bytes.saturating_add(bytes);
+        self.minimum_bytes += if phase == Phase::Minimum { bytes + REACH_BYTES } else { 0 };
+        self.seen.below_ns = self.seen.below_ns.saturating_add(below_ns);
+    }
+
+    /// Ends the window of the looks.
+    fn window(&mut self, passed_ns: u64, waited_ns: u64, in_flight: u32) -> Window {
+        let waited = waited_ns - std::mem::replace(&mut self.waited_ns, waited_ns);
+        let waits_permille = waited.saturating_mul(1000) / passed_ns.max(1);
+        let served = u128::from(std::mem::take(&mut self.served_bytes)) * u128::from(SECOND_NS);
+        let rate = u64::try_from(served / u128::from(passed_ns.max(1))).unwrap_or(u64::MAX);
+        self.bytes_per_s = self.bytes_per_s / 8 * 7 + rate / 8;
+        let minimum = std::mem::take(&mut self.minimum_bytes).saturating_mul(1000);
+        let minimum_permille = minimum / self.seen.work_bytes.max(1);
+        Window { passed_ns, waits_permille, minimum_permille, in_flight, ..std::mem::take(&mut self.seen) }
     }
 
     fn follow(&mut self, now: u64, wish: Wish, blocked: bool) {
-        let (current, fits) = (u64::from(self.now), wish.fits.clamp(1, u64::from(self.max)));
+        let (current, fits) = (u64::from(self.now()), wish.fits.clamp(1, u64::from(self.max)));
         let real = current.min(wish.crowd.max(1));
         let next = if fits < real {
             if std::mem::take(&mut self.tried) {
@@ -90,19 +178,35 @@ impl Depth {
             }
             self.try_at = now + self.try_ns;
             fits.max(real / 2)
-        } else if fits > current {
+        } else if fits > u64::from(self.allowed) {
             self.tried = false;
-            fits.min(current + (current / 4).max(1))
+            fits.min(u64::from(self.allowed) + u64::from(self.allowed / 4).max(1))
         } else if wish.roomy && blocked && now >= self.try_at {
             self.tried = true;
             self.try_at = now + self.try_ns;
-            current + 1
+            u64::from(self.allowed) + 1
         } else {
-            current
+            u64::from(self.allowed)
         };
         let needed = wish.needed_parts.div_ceil(PARTS);
-        self.now = next.max(needed).clamp(1, u64::from(self.max)) as u32;
+        self.allowed = next.max(needed).clamp(1, u64::from(self.max)) as u32;
     }
+}
+
+/// The depth at which requests are below for `time_ns`, if they are for `below_ns` at one of `crowd_parts`,
+/// and a reduction shortens that by `relief_permille` of the change. None: at no depth.
+fn fitting_depth(time_ns: u64, below_ns: u64, crowd_parts: u64, relief_permille: u64) -> Option<u64> {
+    let (time, below, crowd) = (u128::from(time_ns), u128::from(below_ns.max(1)), u128::from(crowd_parts));
+    let parts = u128::from(PARTS);
+    if time >= below {
+        return Some(u64::try_from(time * crowd / (below * parts)).unwrap_or(u64::MAX));
+    }
+    if relief_permille < RELIEF_MIN_PERMILLE {
+        return None;
+    }
+    let less = crowd * (below - time) * 1000 / (below * u128::from(relief_permille));
+    let depth = crowd.saturating_sub(less) / parts;
+    (depth > 0).then_some(depth as u64)
 }
 
 impl Scheduler {
@@ -117,32 +221,51 @@ impl Scheduler {
             self.depth.pace = ((self.depth.pace * 7 + pace) / 8).max(1);
         }
         (self.depth.look_at, self.depth.looked_at, self.depth.held_ns) = (now + LOOK_NS, now, self.held_ns);
+        let spare = std::mem::take(&mut self.depth.spare_bytes).saturating_mul(100);
+        self.has_spare = spare / SPARE_PERCENT > self.depth.seen.work_bytes;
+        let window = self.depth.window(passed, self.meter.waited_ns, self.below);
         let wish = self.wish(now);
-        self.depth.follow(now, wish, self.meter.blocked);
+        let depth = &mut self.depth;
+        match depth.knee.searches() {
+            // What a reduction costs and brings is known after the search.
+            true => depth.allowed = depth.max,
+            false => depth.follow(now, wish, self.meter.blocked),
+        }
+        depth.knee.look(now, &window, depth.allowed, wish.may_try_deeper);
+    }
+
+    /// What part of the minimums can be served now, of 1024. The clock does not tell while all requests are
+    /// below, because the clients have few.
+    fn scale(&self, now: u64) -> u64 {
+        let asking = self.flows.iter().filter(|f| f.in_use && f.minimum > 0 && f.is_awake(now, AWAKE_NS));
+        let promised: u128 = asking.map(|f| u128::from(f.minimum)).sum();
+        let part = u128::from(self.depth.bytes_per_s) * 1024 / promised.max(1);
+        u64::try_from(part).unwrap_or(u64::MAX).clamp(1, self.depth.pace)
     }
 
     fn wish(&mut self, now: u64) -> Wish {
-        let (depth, pace) = (self.depth.now(), self.depth.pace);
-        let mut wish = Wish { fits: u64::MAX, roomy: true, crowd: 0, needed_parts: 0 };
+        let pace = self.scale(now);
+        let mut wish = Wish { fits: u64::MAX, roomy: true, may_try_deeper: true, crowd: 0, needed_parts: 0 };
+        let relief = self.depth.knee.relief_permille();
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
+            let is_awake = flow.below > 0 || flow.is_awake(now, AWAKE_NS);
             let pressure = &mut flow.pressure;
             let asks = flow.think_ns <= pressure.below_ns;
-            if pressure.below_ns == 0 || !asks || pressure.is_hopeless(now) {
+            if pressure.below_ns == 0 || !asks || !is_awake || pressure.is_hopeless(now) {
                 continue;
             }
             // If minimums are over-committed, each flow is to get its share.
             let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
-            pressure.judge(now, depth, time_ns);
             let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
             let reckoned_ns = pressure.reckoned_ns();
-            if flow.below == 0 && !flow.is_awake(now, AWAKE_NS) {
-                continue;
-            }
+            // One that is far beyond reach is late in any case.
+            wish.may_try_deeper &= reckoned_ns * 3 / 2 <= time_ns || below_ns > time_ns * 3 / 2;
+            let fits = fitting_depth(time_ns.saturating_mul(FITS_PERCENT) / 100, reckoned_ns, crowd, relief);
+            pressure.judge(now, fits.is_none(), time_ns);
+            let Some(fits) = fits else { continue };
             let nearly_fits = pace >= NEARLY_FITS_PACE;
-            let room = u128::from(time_ns) * u128::from(crowd * FITS_PERCENT);
-            let fits = room / (u128::from(reckoned_ns) * u128::from(100 * PARTS));
-            let for_the_slot = u64::from(!nearly_fits);
-            wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(for_the_slot));
+            let for_the_slot = u64::from(!nearly_fits && relief >= RELIEF_MIN_PERMILLE);
+            wish.fits = wish.fits.min(fits.saturating_sub(for_the_slot));
             // A flow that is too slow even below needs fewer requests beside it, not more.
             if nearly_fits && below_ns < time_ns {
                 wish.needed_parts += own * below_ns / time_ns;

@@ -1,10 +1,13 @@
-//! The service that a scheduler must converge to: water-filling.
+//! The service that a scheduler must converge to: water-filling with a floor.
 //!
-//! `x = min(d, l, max(r, λ w))` with λ such that the capacity is used up or every demand is met;
-//! over-committed minimums are scaled by one factor.
+//! `x = min(d, l, max(r, λ w))` with λ such that the capacity is used up or every demand is met.
+//! Over-committed minimums are scaled by one factor: `x = min(d, l, α r)`. The clients without a minimum
+//! share at least the floor, a part of the capacity, by weight; what they do not ask for is for the others.
 
-/// Fractional bits of λ.
+/// Fractional bits of λ and α.
 const FRACTION_BITS: u32 = 32;
+/// Percent of the capacity that the clients without a minimum share at least, unless set otherwise.
+pub const FLOOR_PERCENT_DEFAULT: u32 = 2;
 
 /// Claim of a client, in units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub struct Claim {
     pub maximum: Option<u64>,
     /// Its weight for the remaining capacity; at least 1.
     pub weight: u64,
-    /// Its demand; none: unlimited.
+    /// Its demand; none: unlimited. A client with few outstanding requests demands no more than [`reach`].
     pub demand: Option<u64>,
 }
 
@@ -24,7 +27,7 @@ pub struct Claim {
 pub struct Expected {
     /// In the order of the claims, rounded down.
     pub rates: Vec<u64>,
-    /// Whether the claimed minimums fit.
+    /// Whether the claimed minimums fit beside the floor.
     pub feasible: bool,
 }
 
@@ -33,37 +36,71 @@ impl Claim {
         self.maximum.unwrap_or(u64::MAX).min(self.demand.unwrap_or(u64::MAX))
     }
 
-    fn least(&self) -> u64 {
-        self.minimum.min(self.most())
+    fn by_weight(&self, level: u128) -> u64 {
+        times(level, self.weight).max(self.minimum).min(self.most())
     }
 
-    fn at(&self, level: u128) -> u64 {
-        let by_weight = u64::try_from((level * u128::from(self.weight)) >> FRACTION_BITS).unwrap_or(u64::MAX);
-        by_weight.max(self.minimum).min(self.most())
+    fn by_minimum(&self, level: u128) -> u64 {
+        times(level, self.minimum).min(self.most())
     }
+}
+
+fn times(level: u128, of: u64) -> u64 {
+    u64::try_from(level.saturating_mul(u128::from(of)) >> FRACTION_BITS).unwrap_or(u64::MAX)
 }
 
 fn sum(rates: impl Iterator<Item = u64>) -> u128 {
     rates.map(u128::from).sum()
 }
 
-/// Service of each client on an array with `capacity` units per second.
-pub fn expected(capacity: u64, claims: &[Claim]) -> Expected {
-    let promised = sum(claims.iter().map(Claim::least));
-    if promised > u128::from(capacity) {
-        let part = |c: &Claim| (u128::from(c.least()) * u128::from(capacity) / promised) as u64;
-        return Expected { rates: claims.iter().map(part).collect(), feasible: false };
-    }
-    // The largest level whose total does not exceed the capacity.
+/// The rates at the largest level whose total does not exceed the capacity.
+fn fill(capacity: u64, claims: &[Claim], at: fn(&Claim, u128) -> u64) -> Vec<u64> {
     let (mut fits, mut over) = (0_u128, (u128::from(capacity) + 1) << FRACTION_BITS);
     while over - fits > 1 {
         let level = fits + (over - fits) / 2;
-        match sum(claims.iter().map(|c| c.at(level))) <= u128::from(capacity) {
+        match sum(claims.iter().map(|c| at(c, level))) <= u128::from(capacity) {
             true => fits = level,
             false => over = level,
         }
     }
-    Expected { rates: claims.iter().map(|c| c.at(fits)).collect(), feasible: true }
+    claims.iter().map(|c| at(c, fits)).collect()
+}
+
+/// Water-filling without a floor.
+fn filled(capacity: u64, claims: &[Claim]) -> Expected {
+    let feasible = sum(claims.iter().map(|c| c.by_weight(0))) <= u128::from(capacity);
+    let at = if feasible { Claim::by_weight } else { Claim::by_minimum };
+    Expected { rates: fill(capacity, claims, at), feasible }
+}
+
+/// Service of each client on an array with `capacity` units per second and the default floor.
+pub fn expected(capacity: u64, claims: &[Claim]) -> Expected {
+    expected_with_floor(capacity, FLOOR_PERCENT_DEFAULT, claims)
+}
+
+/// Service of each client on an array with `capacity` units per second, of which the clients without a
+/// minimum share at least `floor_percent`.
+pub fn expected_with_floor(capacity: u64, floor_percent: u32, claims: &[Claim]) -> Expected {
+    let whole = filled(capacity, claims);
+    let (free, promised): (Vec<Claim>, Vec<Claim>) = claims.iter().copied().partition(|c| c.minimum == 0);
+    let asked = sum(free.iter().map(Claim::most));
+    let floor = (u128::from(capacity) * u128::from(floor_percent) / 100).min(asked) as u64;
+    let rates = claims.iter().zip(&whole.rates);
+    if sum(rates.filter(|(c, _)| c.minimum == 0).map(|(_, rate)| *rate)) >= u128::from(floor) {
+        return whole;
+    }
+    let promised = filled(capacity - floor, &promised);
+    let mut of_free = filled(floor, &free).rates.into_iter();
+    let mut of_promised = promised.rates.into_iter();
+    let rate = |c: &Claim| if c.minimum == 0 { of_free.next() } else { of_promised.next() };
+    Expected { rates: claims.iter().filter_map(rate).collect(), feasible: promised.feasible }
+}
+
+/// Units per second that a client with `outstanding` requests of `cost_bytes` can have at most, if each takes
+/// `below_ns` below the scheduler, whatever the scheduler does (Little's law).
+pub fn reach(outstanding: u64, cost_bytes: u64, below_ns: u64, unit_bytes: u64) -> u64 {
+    let work = u128::from(outstanding) * u128::from(cost_bytes) * 1_000_000_000;
+    u64::try_from(work / (u128::from(below_ns.max(1)) * u128::from(unit_bytes.max(1)))).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -87,7 +124,7 @@ mod tests {
             (2000, [333, 666, 1000]),
             (3000, [666, 1333, 1000]),
         ] {
-            let got = expected(capacity, &claims);
+            let got = expected_with_floor(capacity, 0, &claims);
             let near = |(a, b): (&u64, &u64)| a.abs_diff(*b) <= 1;
             assert!(got.feasible && got.rates.iter().zip(&rates).all(near), "{capacity}: {got:?}");
         }
@@ -95,8 +132,37 @@ mod tests {
 
     #[test]
     fn minimums_that_do_not_fit_are_scaled_alike() {
-        let got = expected(140, &[claim(100, None, 1), claim(300, None, 9), claim(0, None, 5)]);
+        let claims = [claim(100, None, 1), claim(300, None, 9), claim(0, None, 5)];
+        let got = expected_with_floor(140, 0, &claims);
         assert_eq!(got, Expected { rates: vec![35, 105, 0], feasible: false });
+        // 2 % of 1,400 are for the third one; the others share 1,372 as 1,000 : 3,000.
+        let got = expected(1400, &[claim(1000, None, 1), claim(3000, None, 9), claim(0, None, 5)]);
+        assert_eq!(got, Expected { rates: vec![343, 1029, 28], feasible: false });
+        // One that asks for less than its scaled minimum has all that it asks for.
+        let idle = Claim { demand: Some(10), ..claim(500, None, 1) };
+        assert_eq!(expected(100, &[idle, claim(100, None, 1), claim(200, None, 1)]).rates, [10, 30, 60]);
+    }
+
+    #[test]
+    fn clients_without_a_minimum_share_the_floor_by_weight() {
+        // A weight that leaves the second one a ten-thousandth does not starve it.
+        let got = expected(1000, &[claim(500, None, 10_000), claim(0, None, 1)]);
+        assert_eq!(got, Expected { rates: vec![980, 20], feasible: true });
+        // Minimums of 99 % do not fit beside the floor.
+        let got = expected(1000, &[claim(990, None, 1), claim(0, None, 1), claim(0, None, 3)]);
+        assert_eq!(got, Expected { rates: vec![980, 5, 15], feasible: false });
+        // What is left of the floor is for the others; nobody is above its maximum.
+        let asks_little = Claim { demand: Some(3), ..claim(0, None, 1) };
+        assert_eq!(expected(1000, &[claim(2000, None, 1), asks_little]).rates, [997, 3]);
+        assert_eq!(expected(1000, &[claim(2000, None, 1), claim(0, Some(4), 1)]).rates, [996, 4]);
+    }
+
+    #[test]
+    fn the_reach_is_what_outstanding_requests_allow() {
+        // One request of 512 KiB that takes 20 ms: 50 of 64 units per second.
+        assert_eq!(reach(1, 512 << 10, 20_000_000, 8192), 3200);
+        assert_eq!(reach(4, 8192, 5_000_000, 8192), 800);
+        assert_eq!(reach(1, u64::MAX, 0, 0), u64::MAX);
     }
 
     #[test]

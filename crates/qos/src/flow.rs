@@ -6,9 +6,12 @@ use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
 
-/// Slack: a flow may catch up service that it missed within this time; a longer lag holds the reservation
-/// clock back. Two such gaps are 10 % of the 5 s over which a minimum is judged.
-pub(crate) const SLACK_NS: u64 = 250_000_000;
+/// Slack: a lag of this time holds the reservation clock back. A flow may catch up half as much again,
+/// because another one may hold the clock meanwhile; two such gaps are 10 % of the 5 s over which a minimum
+/// is judged.
+pub(crate) const SLACK_NS: u64 = 160_000_000;
+/// A minimum that is late by no more gives way to a flow that is far behind by weight.
+pub(crate) const LENIENT_NS: u64 = 100_000_000;
 /// A client that sends its next request within this time was not idle: the turn-around of a host and its
 /// network.
 const CONTINUES_NS: u64 = 20_000_000;
@@ -19,7 +22,7 @@ const PACE: (u64, u64) = (99, 100);
 const LATE_NS: u64 = 25_000_000;
 /// Requests by which a flow served for its minimum may be ahead in the weight phase: it is not served there
 /// for that long if its minimum is removed.
-const LEAD_REQUESTS: u64 = 16;
+pub(crate) const LEAD_REQUESTS: u64 = 16;
 /// Requests by which a busy flow may be behind in the weight phase, and catches up.
 const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
 /// The largest request of a flow is remembered for this many smaller ones.
@@ -83,22 +86,21 @@ impl Flow {
 
     /// Starts the tags at its first request. `turn` is that of the request served last in the weight phase.
     pub(crate) fn begin(&mut self, now: u64, clock: u64, turn: u64, unit_bytes: u64) {
-        let gap = match (self.below, self.answered) {
-            (0, Some(at)) => now.saturating_sub(at),
-            (0, None) => u64::MAX,
-            _ => 0,
-        };
-        if self.below == 0 {
+        let gap = self.answered.map(|at| now.saturating_sub(at));
+        if let Some(gap) = gap {
             // A longer time only shows that no slot should be reserved for it.
             self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
-        let goes_on = gap <= CONTINUES_NS;
-        let behind = match goes_on {
-            true => share_of(BEHIND_REQUESTS * self.peak_bytes, self.policy.weight),
-            false => 0,
+        let goes_on = self.below > 0 || gap.is_some_and(|gap| gap <= CONTINUES_NS);
+        let behind = match (goes_on, self.pressure.is_prompt()) {
+            // It can be behind others only for lack of outstanding requests: it goes first, whatever the
+            // weights.
+            (true, true) => share_of(BEHIND_REQUESTS * self.peak_bytes, 1),
+            (true, false) => share_of(BEHIND_REQUESTS * self.peak_bytes, self.policy.weight),
+            (false, _) => 0,
         };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
-        self.reserve.raise_to(if goes_on { clock.saturating_sub(SLACK_NS) } else { clock });
+        self.reserve.raise_to(if goes_on { clock.saturating_sub(self.slack_ns()) } else { clock });
         self.share.raise_to(turn.saturating_sub(behind.max(burst)));
     }
 
@@ -139,10 +141,22 @@ impl Flow {
         }
     }
 
-    /// Limits how far service for its minimum puts it ahead of the others.
-    pub(crate) fn bound_lead(&mut self, turn: u64) {
-        let lead = share_of(LEAD_REQUESTS * self.peak_bytes, self.policy.weight);
+    /// Limits by how many requests it is ahead of the others.
+    pub(crate) fn bound_lead(&mut self, turn: u64, requests: u64) {
+        let lead = share_of(requests * self.peak_bytes, self.policy.weight);
         self.share.lower_to(turn.saturating_add(lead));
+    }
+
+    /// How late its minimum may be and catch up. A flow that lacks outstanding requests precedes one that
+    /// lacks capacity: it uses no more of it than it can.
+    pub(crate) fn slack_ns(&self) -> u64 {
+        if self.pressure.is_prompt() { 2 * SLACK_NS } else { SLACK_NS * 3 / 2 }
+    }
+
+    /// Whether its turn was long ago, so that only its few outstanding requests keep it behind the others.
+    pub(crate) fn is_far_behind(&self, turn: u64) -> bool {
+        let far = share_of(BEHIND_REQUESTS / 2 * self.peak_bytes, self.policy.weight);
+        self.share.at.saturating_add(far) <= turn
     }
 
     /// Records a response.

@@ -22,6 +22,10 @@ impl Heap {
         self.order.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// The smallest key, and whose it is.
     pub(crate) fn first(&self) -> Option<(u64, u32)> {
         self.order.first().copied()

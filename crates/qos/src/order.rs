@@ -12,6 +12,7 @@ impl Scheduler {
         if flow.waiting == 0 || free_at > now {
             self.due.remove(number);
             self.turns.remove(number);
+            self.free_turns.remove(number);
             match flow.waiting {
                 0 => self.limited.remove(number),
                 _ => self.limited.set(number, free_at),
@@ -21,10 +22,12 @@ impl Scheduler {
         self.limited.remove(number);
         self.turns.set(number, flow.share.at);
         if flow.minimum > 0 {
-            flow.reserve.raise_to(clock.saturating_sub(SLACK_NS));
+            flow.reserve.raise_to(clock.saturating_sub(flow.slack_ns()));
             self.due.set(number, flow.reserve.at);
+            self.free_turns.remove(number);
         } else {
             self.due.remove(number);
+            self.free_turns.set(number, flow.share.at);
         }
     }
 
@@ -38,13 +41,14 @@ impl Scheduler {
     }
 
     /// Holds back the reservation clock for a flow that has waited longer than the slack: minimums are
-    /// over-committed.
+    /// over-committed. They are not if capacity is left for other work, or the flow lacks outstanding
+    /// requests.
     pub(crate) fn hold_clock(&mut self, now: u64) {
-        let Some((due, number)) = self.due.first() else { return };
-        if self.flows[number as usize].pressure.is_hopeless(now) {
-            return;
+        let late = self.due.first().filter(|_| !self.has_spare);
+        if let Some((due, number)) = late
+            && !self.flows[number as usize].pressure.is_prompt()
+        {
+            self.held_ns += self.clock(now).saturating_sub(due).saturating_sub(SLACK_NS);
         }
-        let behind = self.clock(now).saturating_sub(due);
-        self.held_ns += behind.saturating_sub(SLACK_NS);
     }
 }

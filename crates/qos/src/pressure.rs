@@ -6,10 +6,13 @@ use crate::tag::SECOND_NS;
 /// it adds nothing; where some take three times as long as others (small reads beside large writes), those
 /// could not be caught up within the time by which a minimum is judged.
 const SPREAD_PARTS: u64 = 2;
-/// Adjustments at depth 1 after which a flow that is still too slow is ignored, and for how long.
+/// Adjustments at the shallowest depth that helps after which a flow that is still too slow is ignored, and
+/// for how long.
 const HOPELESS_LOOKS: u32 = 8;
 const HOPELESS_NS_MIN: u64 = 10_000_000_000;
 const HOPELESS_DOUBLINGS_MAX: u32 = 3;
+/// Requests hardly wait if they do for less than this part of the time below.
+const PROMPT_PART: u64 = 8;
 /// Fractional parts of one request in which averages are counted.
 pub(crate) const PARTS: u64 = 256;
 
@@ -25,13 +28,16 @@ pub(crate) struct Pressure {
     /// Outstanding requests of the flow at that time.
     pub(crate) own_parts: u64,
     cost_bytes: u64,
+    /// Time from submission to dispatch.
+    waited_ns: u64,
     late_looks: u32,
     hopeless_until: u64,
     doublings: u32,
 }
 
 impl Pressure {
-    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32) {
+    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32, waited_ns: u64) {
+        self.waited_ns = (self.waited_ns * 7 + waited_ns) / 8;
         follow(&mut self.crowd_parts, u64::from(crowd) * PARTS);
         follow(&mut self.own_parts, u64::from(own) * PARTS);
     }
@@ -49,6 +55,12 @@ impl Pressure {
         now < self.hopeless_until
     }
 
+    /// Whether its requests hardly wait, so that it cannot be served faster: if it is late, it lacks
+    /// outstanding requests.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.waited_ns * PROMPT_PART < self.below_ns
+    }
+
     /// The time below to plan for.
     pub(crate) fn reckoned_ns(&self) -> u64 {
         self.below_ns + self.spread_ns / SPREAD_PARTS
@@ -60,8 +72,8 @@ impl Pressure {
         u64::try_from(work / u128::from(PARTS * minimum.max(1))).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn judge(&mut self, now: u64, depth: u32, time_ns: u64) {
-        if depth > 1 || self.below_ns <= time_ns {
+    pub(crate) fn judge(&mut self, now: u64, at_bottom: bool, time_ns: u64) {
+        if !at_bottom || self.below_ns <= time_ns {
             self.late_looks = 0;
             return;
         }

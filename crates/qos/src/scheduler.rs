@@ -1,7 +1,8 @@
 //! The scheduler: flows, clients and their requests. `service` selects the next one.
 
 use crate::capacity::{Capacity, Meter};
-use crate::depth::Depth;
+use crate::depth::{Depth, DepthLimit};
+use crate::expected::FLOOR_PERCENT_DEFAULT;
 use crate::flow::Flow;
 use crate::heap::Heap;
 use crate::judge::Judge;
@@ -22,8 +23,10 @@ pub struct Settings {
     pub unit_bytes: u64,
     /// Maximum number of requests below the scheduler.
     pub depth_max: u32,
-    /// Whether a minimum may reduce the depth.
+    /// Whether the depth is found: what throughput needs, and minimums allow.
     pub depth_adapts: bool,
+    /// Percent of the capacity that the flows without a minimum share at least.
+    pub floor_percent: u32,
     /// Whether a slot is reserved briefly for a client that is about to send its next request.
     pub anticipates: bool,
 }
@@ -34,6 +37,7 @@ impl Default for Settings {
             unit_bytes: UNIT_BYTES_DEFAULT,
             depth_max: DEPTH_MAX_DEFAULT,
             depth_adapts: true,
+            floor_percent: FLOOR_PERCENT_DEFAULT,
             anticipates: true,
         }
     }
@@ -80,13 +84,21 @@ pub struct Scheduler {
     /// Waiting flows that may be served: by the time when their minimum is due, and by their turn.
     pub(crate) due: Heap,
     pub(crate) turns: Heap,
+    /// Those of `turns` without a minimum.
+    pub(crate) free_turns: Heap,
     /// Flows that wait for their maximum, by the time that it allows.
     pub(crate) limited: Heap,
     /// Flows with a minimum that got a response a moment ago and have no waiting request, by the time when
     /// their minimum is due.
     pub(crate) awaited: Heap,
+    /// The same, of all flows, by their turn.
+    pub(crate) awaited_turns: Heap,
+    /// What the flows without a minimum lack of the floor, in percent of bytes.
+    pub(crate) floor_due: i64,
     /// Lag of the reservation clock.
     pub(crate) held_ns: u64,
+    /// Whether some capacity was left while no minimum was due, at the last look.
+    pub(crate) has_spare: bool,
     /// The turn that was served last.
     pub(crate) turn: u64,
     /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
@@ -111,8 +123,12 @@ impl Scheduler {
             due: Heap::default(),
             turns: Heap::default(),
             limited: Heap::default(),
+            free_turns: Heap::default(),
             awaited: Heap::default(),
+            awaited_turns: Heap::default(),
+            floor_due: 0,
             held_ns: 0,
+            has_spare: false,
             turn: 0,
             part: None,
             depth: Depth::new(settings.depth_max),
@@ -159,7 +175,8 @@ impl Scheduler {
                 self.flows.len() as u32 - 1
             }
         };
-        for heap in [&mut self.due, &mut self.turns, &mut self.limited, &mut self.awaited] {
+        let turns = [&mut self.due, &mut self.turns, &mut self.free_turns, &mut self.limited];
+        for heap in turns.into_iter().chain([&mut self.awaited, &mut self.awaited_turns]) {
             heap.grow(self.flows.len());
         }
         self.apply_policy(now, number, policy);
@@ -173,13 +190,18 @@ impl Scheduler {
 
     /// Changes the policy of a flow from now on.
     pub fn set_policy(&mut self, now: u64, flow: FlowId, policy: Policy) {
-        if self.flows[flow.0 as usize].policy == policy {
+        let old = self.flows[flow.0 as usize].policy;
+        if old == policy {
             return;
         }
         self.apply_policy(now, flow.0, policy);
+        if old.weight != policy.weight {
+            // As if its last request had been charged by the new weight.
+            self.flows[flow.0 as usize].share = Tag::at(u64::MAX);
+        }
         // A flow that the old policy favoured is not charged for that.
         for number in 0..self.flows.len() as u32 {
-            self.flows[number as usize].share = Tag::at(self.turn);
+            self.flows[number as usize].bound_lead(self.turn, 1);
             self.place(now, number);
         }
         self.depth.look_soon(now);
@@ -188,8 +210,14 @@ impl Scheduler {
     fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {
         let clock = self.clock(now);
         self.flows[number as usize].set_policy(policy, self.settings.unit_bytes, now, clock);
-        self.awaited.remove(number);
+        self.await_no_more(number);
         self.place(now, number);
+    }
+
+    /// Reserves no slot for a flow.
+    pub(crate) fn await_no_more(&mut self, number: u32) {
+        self.awaited.remove(number);
+        self.awaited_turns.remove(number);
     }
 
     /// Removes a flow without clients. Removing another one is a bug of the caller.
@@ -197,7 +225,7 @@ impl Scheduler {
         let known = &mut self.flows[flow.0 as usize];
         assert!(known.in_use && known.clients == 0, "a flow is removed while it has clients");
         known.in_use = false;
-        self.awaited.remove(flow.0);
+        self.await_no_more(flow.0);
         self.free_flows.push(flow.0);
     }
 
@@ -258,7 +286,7 @@ impl Scheduler {
         }
         new.window.changed(now, new.outstanding());
         self.clients[number].flow = flow.0;
-        self.awaited.remove(flow.0);
+        self.await_no_more(flow.0);
         self.place(now, flow.0);
         self.depth.look_soon(now);
     }
@@ -291,9 +319,19 @@ impl Scheduler {
         }
     }
 
-    /// Current limit of requests below.
+    /// Current limit of requests below. For a moment now and then, the scheduler tries another one.
     pub fn depth(&self) -> u32 {
-        self.depth.now()
+        self.depth.found()
+    }
+
+    /// What determines the depth.
+    pub fn depth_limit(&self) -> DepthLimit {
+        self.depth.limit()
+    }
+
+    /// Throughput that the found depth costs against the deepest, of 1000.
+    pub fn depth_cost_permille(&self) -> u32 {
+        self.depth.knee.cost_permille()
     }
 
     /// Requests below.
@@ -328,7 +366,7 @@ impl Scheduler {
         flow.window.begun_bytes += bytes.max(unit_bytes);
         flow.window.changed(now, flow.outstanding());
         if begins {
-            self.awaited.remove(number);
+            self.await_no_more(number);
             self.place(now, number);
         }
         id

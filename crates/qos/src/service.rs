@@ -1,6 +1,8 @@
 //! Selects the next request, and processes completions.
 
 use crate::coordinate::Elsewhere;
+use crate::flow::{Flow, LEAD_REQUESTS, LENIENT_NS};
+use crate::heap::Heap;
 use crate::members::ClientId;
 use crate::queue::Phase;
 use crate::queue::{Place, RequestId};
@@ -11,6 +13,11 @@ use crate::tag::share_of;
 const AWAIT_NS_MIN: u64 = 100_000;
 /// Maximum time: a quarter of a drive's service time of 4 ms.
 const AWAIT_NS_MAX: u64 = 1_000_000;
+/// A slot is reserved by weight only for a client that returns within this part of the time below: it is idle
+/// meanwhile.
+const AWAIT_PART: u64 = 8;
+/// A longer request counts as this one for the floor.
+const COST_BYTES_MAX: u64 = 64 << 20;
 /// Time that a share of a common array may catch up.
 const PART_LATE_NS: u64 = 25_000_000;
 
@@ -33,35 +40,62 @@ impl Scheduler {
         if let Some((_, allowed)) = self.part.filter(|(_, allowed)| allowed.at > now) {
             return Next::WaitUntil(allowed.at);
         }
-        if let Some((due, number)) = self.due.first()
-            && due <= self.clock(now)
+        if self.floor_due > 0
+            && let Some((_, number)) = self.free_turns.first()
         {
-            return Next::Dispatch(self.dispatch(now, number, Phase::Minimum));
+            return Next::Dispatch(self.dispatch(now, number, Phase::Weight));
         }
-        let limited = self.limited.first().map(|(free_at, _)| free_at);
-        let Some((_, number)) = self.turns.first() else {
-            return limited.map_or(Next::Idle, Next::WaitUntil);
+        let clock = self.clock(now);
+        let limited = self.limited.first().map_or(u64::MAX, |(free_at, _)| free_at);
+        let Some((turn, by_turn)) = self.turns.first() else {
+            return if limited == u64::MAX { Next::Idle } else { Next::WaitUntil(limited) };
         };
-        match self.kept_until(now) {
-            Some(until) => Next::WaitUntil(limited.map_or(until, |at| at.min(until))),
-            None => Next::Dispatch(self.dispatch(now, number, Phase::Weight)),
+        let Some((due, by_minimum)) = self.due.first().filter(|(due, _)| *due <= clock) else {
+            return match self.kept_until(now, clock, |_, key| key < turn) {
+                Some(until) => Next::WaitUntil(until.min(limited)),
+                None => {
+                    let dispatch = self.dispatch(now, by_turn, Phase::Weight);
+                    self.depth.spare_bytes += dispatch.bytes;
+                    Next::Dispatch(dispatch)
+                }
+            };
+        };
+        let (served, lenient) = (self.turn, due.saturating_add(LENIENT_NS) > clock);
+        if let Some(until) = self.kept_until(now, due, |flow, _| lenient && flow.is_far_behind(served)) {
+            return Next::WaitUntil(until.min(limited));
         }
+        let flow = &self.flows[by_turn as usize];
+        if lenient && flow.is_far_behind(served) {
+            let is_due = flow.minimum > 0 && flow.reserve.at <= clock;
+            let phase = if is_due { Phase::Minimum } else { Phase::Weight };
+            return Next::Dispatch(self.dispatch(now, by_turn, phase));
+        }
+        Next::Dispatch(self.dispatch(now, by_minimum, Phase::Minimum))
     }
 
-    /// Until when the last free slot is reserved for a flow whose minimum is due and which is about to send
-    /// its next request.
-    fn kept_until(&mut self, now: u64) -> Option<u64> {
-        while let Some((due, number)) = self.awaited.first() {
-            if due > self.clock(now) {
-                return None;
+    /// Until when the free slots are reserved for flows which are about to send their next request, and which
+    /// precede the candidate: their minimum is due by `due`, or their turn precedes it.
+    fn kept_until(&mut self, now: u64, due: u64, precedes: impl Fn(&Flow, u64) -> bool) -> Option<u64> {
+        let free = (self.depth.now() - self.below) as usize;
+        let flows = &self.flows;
+        let first = |awaited: &mut Heap, precedes: &dyn Fn(&Flow, u64) -> bool| {
+            while let Some((key, number)) = awaited.first() {
+                let flow = &flows[number as usize];
+                if !precedes(flow, key) {
+                    return None;
+                }
+                if flow.awaited_until > now {
+                    return Some(flow.awaited_until);
+                }
+                awaited.remove(number);
             }
-            let until = self.flows[number as usize].awaited_until;
-            if until > now {
-                return Some(until).filter(|_| self.below + 1 == self.depth.now());
-            }
-            self.awaited.remove(number);
+            None
+        };
+        let by_minimum = first(&mut self.awaited, &|_, key| key <= due);
+        if by_minimum.is_some() && free <= self.awaited.len() {
+            return by_minimum;
         }
-        None
+        first(&mut self.awaited_turns, &precedes).filter(|_| free <= self.awaited_turns.len())
     }
 
     fn dispatch(&mut self, now: u64, number: u32, phase: Phase) -> Dispatch {
@@ -76,6 +110,7 @@ impl Scheduler {
         let request = self.requests.get(id);
         (request.place, request.since, request.phase) = (Place::Below, now, phase);
         self.below += 1;
+        self.count_floor(number, cost);
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below += 1;
@@ -83,7 +118,7 @@ impl Scheduler {
             Phase::Minimum => {
                 flow.reserve(cost);
                 flow.charge(now, bytes, cost);
-                flow.bound_lead(self.turn);
+                flow.bound_lead(self.turn, LEAD_REQUESTS);
             }
             // Its minimum is due again as if this had been served for it, and no later: a flow above its
             // minimum does not also go ahead of the others for that.
@@ -97,7 +132,7 @@ impl Scheduler {
                 flow.charge(now, bytes, cost);
             }
         }
-        flow.pressure.dispatched(self.below, flow.waiting + flow.below);
+        flow.pressure.dispatched(self.below, flow.waiting + flow.below, waited_ns);
         if let Some((rate, allowed)) = &mut self.part {
             allowed.raise_to(now.saturating_sub(PART_LATE_NS));
             allowed.spend(cost, *rate);
@@ -117,6 +152,20 @@ impl Scheduler {
         Dispatch { request: id, client: ClientId(client), cookie, bytes, phase, waited_ns }
     }
 
+    /// Counts what flows without a minimum lack of the floor: less than it while one of them waits.
+    fn count_floor(&mut self, number: u32, cost: u64) {
+        let cost = cost.min(COST_BYTES_MAX) as i64;
+        if self.flows[number as usize].minimum == 0 {
+            // Service beyond the floor does not reduce it later.
+            self.floor_due = (self.floor_due - 100 * cost).max(-100 * cost);
+        }
+        self.floor_due = match self.free_turns.is_empty() {
+            true => self.floor_due.min(0),
+            false => self.floor_due + i64::from(self.settings.floor_percent) * cost,
+        };
+        self.floor_due = self.floor_due.min(100 * COST_BYTES_MAX as i64);
+    }
+
     /// Ends a dispatched request, successful or not. To be called exactly once for each.
     pub fn complete(&mut self, now: u64, request: RequestId) {
         self.meter.elapse(now);
@@ -134,15 +183,20 @@ impl Scheduler {
         flow.answered(now);
         flow.window.served_bytes += cost;
         flow.window.changed(now, flow.outstanding());
-        flow.pressure.answered(now.saturating_sub(ended.since), cost);
-        let may_be_awaited = self.settings.anticipates
-            && flow.minimum > 0
-            && flow.waiting == 0
-            && flow.think_ns <= AWAIT_NS_MAX
-            && !flow.pressure.is_hopeless(now);
-        if may_be_awaited {
-            flow.awaited_until = now + (2 * flow.think_ns).clamp(AWAIT_NS_MIN, AWAIT_NS_MAX);
-            self.awaited.set(number, flow.reserve.at.max(clock.saturating_sub(crate::flow::SLACK_NS)));
+        let below_ns = now.saturating_sub(ended.since);
+        flow.pressure.answered(below_ns, cost);
+        self.depth.answered(cost, below_ns, ended.phase);
+        let may_be_awaited = self.settings.anticipates && flow.waiting == 0 && flow.think_ns <= AWAIT_NS_MAX;
+        if !may_be_awaited {
+            return;
+        }
+        flow.awaited_until = now + (2 * flow.think_ns).clamp(AWAIT_NS_MIN, AWAIT_NS_MAX);
+        let returns_soon = flow.think_ns <= flow.pressure.below_ns / AWAIT_PART;
+        if flow.minimum > 0 && (returns_soon || !flow.pressure.is_hopeless(now)) {
+            self.awaited.set(number, flow.reserve.at.max(clock.saturating_sub(flow.slack_ns())));
+        }
+        if returns_soon {
+            self.awaited_turns.set(number, flow.share.at);
         }
     }
 

@@ -156,6 +156,7 @@ impl Nodes {
             // A node sees its own VMs only: sending less at once would slow them and nobody else.
             depth_adapts: false,
             anticipates: false,
+            ..Settings::default()
         };
         let per_node = script.loads.len().div_ceil(nodes.max(1));
         Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }

@@ -58,6 +58,8 @@ pub(super) struct Array {
     bytes_per_s: u64,
     free_places: u64,
     places: u64,
+    /// Places to take away.
+    taken: u64,
     queue: VecDeque<usize>,
     below: BTreeMap<usize, Below>,
     asked_at: BTreeMap<u64, u64>,
@@ -87,6 +89,7 @@ impl Array {
             bytes_per_s,
             free_places: places,
             places,
+            taken: 0,
             queue: VecDeque::new(),
             below: BTreeMap::new(),
             asked_at: BTreeMap::new(),
@@ -106,6 +109,16 @@ impl Array {
 
     pub(super) fn set_capacity(&mut self, bytes_per_s: u64) {
         self.bytes_per_s = bytes_per_s;
+    }
+
+    /// From now on it has other places.
+    pub(super) fn set_places(&mut self, places: u64, bytes_per_s: u64) {
+        let served = self.places - self.free_places;
+        // Places that serve a request go when it ends.
+        self.taken = served.saturating_sub(places);
+        (self.free_places, self.places) = (places.saturating_sub(served), places);
+        self.bytes_per_s = bytes_per_s;
+        self.serve();
     }
 
     pub(super) fn set_policy(&mut self, load: usize, policy: Policy) {
@@ -190,7 +203,10 @@ impl Array {
 
     fn answer(&mut self, slot: usize) {
         let below = self.below.remove(&slot).expect("it is below");
-        self.free_places += 1;
+        match self.taken {
+            0 => self.free_places += 1,
+            _ => self.taken -= 1,
+        }
         let asked = self.asked_at.remove(&(slot as u64)).expect("it was asked");
         let (load, took_ns) = (below.load, self.now - asked);
         self.done.push(Done { at: self.now, load, bytes: below.bytes, took_ns });

@@ -2,6 +2,7 @@
 
 mod array;
 mod bounds;
+mod depth;
 mod random;
 mod seed;
 mod table;

@@ -1,0 +1,459 @@
+//! Finds by trial the depth from which throughput does not rise further, while clients use the pool.
+//!
+//! ```text
+//!  search: halve, then bisect, while a depth has all but LOST_PERMILLE of the throughput
+//!  found:  now and then compare with a quarter more, and with an eighth less
+//! ```
+//!
+//! A trial compares two depths one after the other until their difference exceeds its noise. A depth at which
+//! requests do not wait all the time shows nothing: the pool is not what is scarce.
+
+/// Throughput that a depth may cost against the deepest.
+const LOST_PERMILLE: i64 = 20;
+/// Windows (of [`crate::depth::LOOK_NS`]) of a comparison. With the maximum, 100 I/Os per second are enough
+/// to tell a difference of 5 %.
+const WINDOWS_MIN: u64 = 4;
+const WINDOWS_MAX: u64 = 80;
+/// Square of the relative error from which on a depth is known well enough to compare others with it: 1.4 %.
+const BASE_ERROR_PPM: u128 = 200;
+/// 2^50 bytes per second, far beyond any pool; sums of squares stay in range.
+const RATE_KB_MAX: u128 = 1 << 40;
+/// Of service times.
+const DEVIATION_PERMILLE: u128 = 333;
+/// Windows after which a new depth shows at the latest.
+const SKIP_MAX: u64 = 20;
+/// After so many windows the load is compared with that of the last comparison.
+const CHANGE_WINDOWS: u64 = 20;
+/// Share of a window in which some request waits, from which on the depth limits the throughput.
+const WAITS_PERMILLE: u64 = 900;
+/// The interval between two comparisons after the search, doubled while they change nothing.
+const CHECK_NS_MIN: u64 = 4_000_000_000;
+const CHECK_NS_MAX: u64 = 128_000_000_000;
+/// The search ends when the depth is known to a thirty-second.
+const RESOLUTION: u32 = 32;
+
+/// What the pool did since the last look.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Window {
+    pub(crate) passed_ns: u64,
+    /// Work, in which a request counts its bytes and the time to reach them.
+    pub(crate) work_bytes: u64,
+    pub(crate) requests: u64,
+    /// Sum of the times from dispatch to response.
+    pub(crate) below_ns: u64,
+    /// Part of the time in which a request waited for a slot.
+    pub(crate) waits_permille: u64,
+    /// Requests below at the end.
+    pub(crate) in_flight: u32,
+    /// Part of the work that was due for minimums.
+    pub(crate) minimum_permille: u64,
+}
+
+/// Throughput in some windows.
+#[derive(Clone, Copy, Default)]
+struct Series {
+    windows: u64,
+    requests: u64,
+    /// Kilobytes per second, and their squares.
+    sum: u128,
+    squares: u128,
+    waits: u64,
+    work_bytes: u64,
+    below_ns: u64,
+}
+
+impl Series {
+    fn add(&mut self, window: &Window) {
+        if self.windows == WINDOWS_MAX {
+            // The pool and its load change: older windows count less.
+            self.windows /= 2;
+            self.requests /= 2;
+            (self.work_bytes, self.below_ns) = (self.work_bytes / 2, self.below_ns / 2);
+            (self.sum, self.squares, self.waits) = (self.sum / 2, self.squares / 2, self.waits / 2);
+        }
+        let rate = u128::from(window.work_bytes) * 1_000_000 / u128::from(window.passed_ns.max(1));
+        let rate = rate.min(RATE_KB_MAX);
+        self.windows += 1;
+        self.requests += window.requests;
+        self.work_bytes = self.work_bytes.saturating_add(window.work_bytes);
+        self.below_ns = self.below_ns.saturating_add(window.below_ns);
+        self.sum += rate;
+        self.squares += rate * rate;
+        self.waits += window.waits_permille;
+    }
+
+    fn merge(&mut self, other: &Series) {
+        self.windows += other.windows;
+        self.requests += other.requests;
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.waits += other.waits;
+        self.work_bytes = self.work_bytes.saturating_add(other.work_bytes);
+        self.below_ns = self.below_ns.saturating_add(other.below_ns);
+    }
+
+    fn mean(&self) -> u128 {
+        self.sum / u128::from(self.windows.max(1))
+    }
+
+    fn waits(&self) -> bool {
+        self.windows > 0 && self.waits / self.windows >= WAITS_PERMILLE
+    }
+
+    /// Work and time below of a request.
+    fn request(&self) -> (u64, u64) {
+        let requests = self.requests.max(1);
+        (self.work_bytes / requests, self.below_ns / requests)
+    }
+
+    /// Square of the relative standard error of the mean, in millionths: at least that of requests whose
+    /// service times deviate by a third, because few windows do not show it.
+    fn error_ppm(&self) -> u128 {
+        let (n, mean) = (u128::from(self.windows.max(1)), self.mean().max(1));
+        let variance = (self.squares / n).saturating_sub(mean * mean);
+        let least = DEVIATION_PERMILLE * DEVIATION_PERMILLE / u128::from(self.requests.max(1));
+        (variance * 1_000_000 / (mean * mean * n)).max(least)
+    }
+}
+
+/// This one's throughput relative to another's, and its standard error; thousandths.
+fn compare(this: &Series, other: &Series) -> (i64, i64) {
+    let ratio = this.mean() * 1000 / other.mean().max(1);
+    let error = (this.error_ppm() + other.error_ppm()).isqrt();
+    (ratio.min(1_000_000) as i64, error.min(1_000_000) as i64)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// Measures the depth in force.
+    None,
+    Shallower(u32),
+    Deeper(u32),
+}
+
+/// A depth that costs throughput.
+#[derive(Clone, Copy)]
+struct Refused {
+    depth: u32,
+    /// The depth that it was compared with, and its throughput relative to that, thousandths.
+    of: u32,
+    ratio: i64,
+}
+
+impl Refused {
+    /// Compared with another depth, whose throughput relative to `of` is `ratio`.
+    fn relative_to(self, of: u32, ratio: i64) -> Refused {
+        Refused { of, ratio: self.ratio * 1000 / ratio.max(1), ..self }
+    }
+}
+
+/// The search and its state.
+pub(crate) struct Knee {
+    max: u32,
+    /// The deepest depth that is known to cost throughput; 0: none.
+    low: u32,
+    /// The depth in force: the shallowest that is known to cost none.
+    high: u32,
+    base: Series,
+    tried: Series,
+    /// At the deepest depth and at those that cost nothing, while the search goes on: errors of its steps do
+    /// not add up.
+    deepest: Series,
+    trial: Trial,
+    /// Windows that still show the previous depth.
+    skip: u32,
+    next_at: u64,
+    interval_ns: u64,
+    goes_up: bool,
+    /// The last deeper depth had more throughput: tries twice as deep next.
+    leaps: bool,
+    kept_permille: i64,
+    /// Whether the search goes on.
+    searches: bool,
+    /// Depth at which `base` is measured.
+    base_depth: u32,
+    /// Work and time below of a request when the depth was compared last.
+    compared: (u64, u64),
+    /// Requests below without a trial.
+    top: u32,
+    /// A refused depth of half of that or less.
+    refused: Option<Refused>,
+}
+
+impl Knee {
+    pub(crate) fn new(max: u32) -> Knee {
+        Knee {
+            max,
+            low: 0,
+            high: max,
+            base: Series::default(),
+            tried: Series::default(),
+            deepest: Series::default(),
+            trial: Trial::None,
+            skip: 1,
+            next_at: 0,
+            interval_ns: CHECK_NS_MIN,
+            goes_up: false,
+            leaps: false,
+            kept_permille: 1000,
+            searches: true,
+            base_depth: max,
+            compared: (0, 0),
+            top: max,
+            refused: None,
+        }
+    }
+
+    /// The depth to use now.
+    pub(crate) fn depth(&self) -> u32 {
+        match self.trial {
+            Trial::None => self.high,
+            Trial::Shallower(depth) | Trial::Deeper(depth) => depth,
+        }
+    }
+
+    /// The depth to use apart from trials.
+    pub(crate) fn found(&self) -> u32 {
+        self.high
+    }
+
+    /// Throughput that the found depth costs against the deepest.
+    pub(crate) fn cost_permille(&self) -> u32 {
+        (1000 - self.kept_permille).clamp(0, 1000) as u32
+    }
+
+    /// Whether requests wait at the found depth.
+    pub(crate) fn waits(&self) -> bool {
+        self.base.waits()
+    }
+
+    /// Whether the depth is about to change a lot.
+    pub(crate) fn searches(&self) -> bool {
+        self.searches
+    }
+
+    /// How much of a reduction of the depth shortens the time below, of 1000: all of it while requests queue
+    /// there, nothing if each has a slot of its own, or if it is not known. By Little's law that time is
+    /// depth / throughput.
+    pub(crate) fn relief_permille(&self) -> u64 {
+        let Some(Refused { depth, of, ratio }) = self.shallower() else { return 0 };
+        let part = u64::from(depth) * 1000 / u64::from(of);
+        let time = part * 1000 / ratio.max(1) as u64;
+        1000_u64.saturating_sub(time) * 1000 / (1000 - part)
+    }
+
+    /// The refused depth, if it is far enough below the one in force.
+    fn shallower(&self) -> Option<Refused> {
+        self.refused.filter(|refused| 4 * refused.depth <= 3 * refused.of)
+    }
+
+    pub(crate) fn set_max(&mut self, max: u32) {
+        if max != self.max {
+            *self = Knee::new(max);
+        }
+    }
+
+    /// The mix of requests changes now: what was measured does not apply to it, the depth does until it is
+    /// compared.
+    pub(crate) fn restart(&mut self, now: u64) {
+        self.leave(now);
+        (self.base, self.deepest) = (Series::default(), Series::default());
+        if self.searches {
+            self.next_at = now;
+        }
+    }
+
+    fn leave(&mut self, now: u64) {
+        if self.trial != Trial::None {
+            (self.trial, self.skip) = (Trial::None, 1);
+        }
+        self.next_at = now + self.interval_ns;
+    }
+
+    /// Whether it is not known yet which depth below `top` is the shallowest without loss.
+    fn is_open(&self, top: u32) -> bool {
+        top.saturating_sub(self.low) > (top / RESOLUTION).max(1)
+    }
+
+    /// Takes a window into account. `allowed`: the depth that the minimums allow; `roomy`: whether they allow
+    /// a trial of a deeper one.
+    pub(crate) fn look(&mut self, now: u64, window: &Window, allowed: u32, roomy: bool) {
+        if window.requests == 0 {
+            // A trial on an idle pool shows nothing.
+            self.skip = 1;
+            if self.trial != Trial::None {
+                self.leave(now);
+            }
+            return;
+        }
+        if self.skip > 0 || window.in_flight > self.depth().min(allowed) {
+            self.skip = self.skip.saturating_sub(1);
+            return;
+        }
+        match self.trial {
+            Trial::None => self.measure(now, window, allowed, roomy),
+            Trial::Shallower(depth) => self.try_shallower(now, window, depth),
+            Trial::Deeper(depth) => self.try_deeper(now, window, depth),
+        }
+    }
+
+    fn measure(&mut self, now: u64, window: &Window, allowed: u32, roomy: bool) {
+        let depth = self.high.min(allowed);
+        if depth != self.base_depth {
+            (self.base, self.base_depth) = (Series::default(), depth);
+        }
+        self.base.add(window);
+        if self.base.windows == CHANGE_WINDOWS && differs(self.base.request(), self.compared) {
+            self.interval_ns = CHECK_NS_MIN;
+            self.next_at = self.next_at.min(now + CHECK_NS_MIN);
+        }
+        let is_exact = self.deepest.windows > 0
+            || self.base.error_ppm() <= BASE_ERROR_PPM
+            || self.base.windows >= WINDOWS_MAX / 4;
+        if now < self.next_at || self.base.windows < WINDOWS_MIN || !is_exact {
+            return;
+        }
+        let waits = self.base.waits();
+        // If nothing waits, what is below is all that there is.
+        let crowd = window.below_ns.div_ceil(window.passed_ns.max(1)).min(u64::from(u32::MAX)) as u32;
+        let top = if waits { depth } else { depth.min(crowd) };
+        let deeper = self.max.min(if self.leaps { 2 * self.high } else { self.high + self.high.div_ceil(4) });
+        let may_go_deeper = roomy && self.high < deeper && deeper <= allowed;
+        let trial = if self.leaps && may_go_deeper {
+            Trial::Deeper(deeper)
+        } else if self.is_open(top) {
+            Trial::Shallower(self.low.midpoint(top).max(1))
+        } else if waits && top > 1 && self.shallower().is_none() {
+            Trial::Shallower(top / 2)
+        } else if waits && self.goes_up && may_go_deeper {
+            Trial::Deeper(deeper)
+        } else if waits && top > 1 && may_lose(top, window) {
+            Trial::Shallower(a_little_less(top))
+        } else {
+            Trial::None
+        };
+        (self.top, self.searches) = (top, self.is_open(top));
+        self.deepest = match self.searches {
+            true if self.deepest.windows == 0 => self.base,
+            true => self.deepest,
+            false => Series::default(),
+        };
+        self.goes_up = !self.searches && !self.goes_up;
+        self.begin(now, window, trial);
+    }
+
+    fn begin(&mut self, now: u64, window: &Window, trial: Trial) {
+        if trial == Trial::None {
+            return self.leave(now);
+        }
+        (self.trial, self.tried) = (trial, Series::default());
+        self.compared = self.base.request();
+        // What was dispatched before is below for this long.
+        let drains_ns = window.below_ns / window.requests.max(1);
+        self.skip = 1 + (drains_ns / window.passed_ns.max(1)).min(SKIP_MAX) as u32;
+    }
+
+    fn try_shallower(&mut self, now: u64, window: &Window, depth: u32) {
+        self.tried.add(window);
+        if self.tried.windows < WINDOWS_MIN {
+            return;
+        }
+        let (kept, error) = self.kept();
+        let decides = self.tried.windows == WINDOWS_MAX;
+        if !self.tried.waits() || kept + 2 * error < 1000 - LOST_PERMILLE {
+            self.refuse(now, depth);
+        } else if kept - 2 * error >= 1000 - self.tolerated(depth) || decides {
+            match kept + error >= 1000 - LOST_PERMILLE {
+                true => self.accept(now, depth, kept),
+                false if decides => self.refuse(now, depth),
+                false => {}
+            }
+        }
+    }
+
+    /// A large step may be wrong, because smaller ones follow.
+    fn tolerated(&self, depth: u32) -> i64 {
+        if 4 * depth <= 3 * self.top { 3 * LOST_PERMILLE } else { LOST_PERMILLE }
+    }
+
+    /// What the tried depth has of the deepest one's throughput, and the error.
+    fn kept(&self) -> (i64, i64) {
+        if self.deepest.windows > 0 {
+            return compare(&self.tried, &self.deepest);
+        }
+        let (ratio, error) = compare(&self.tried, &self.base);
+        (ratio * self.kept_permille / 1000, error)
+    }
+
+    fn accept(&mut self, now: u64, depth: u32, kept: i64) {
+        let (ratio, _) = compare(&self.tried, &self.base);
+        self.refused = self.refused.map(|refused| refused.relative_to(depth, ratio));
+        if self.deepest.windows > 0 {
+            self.deepest.merge(&self.tried);
+        }
+        self.base_depth = depth;
+        (self.high, self.base, self.kept_permille) = (depth, self.tried, kept.min(1000));
+        if self.low >= depth {
+            // What cost throughput before does not any more.
+            self.low = depth - depth.div_ceil(4);
+        }
+        self.interval_ns = CHECK_NS_MIN;
+        self.leave(now);
+        (self.skip, self.next_at) = (0, now);
+    }
+
+    fn refuse(&mut self, now: u64, depth: u32) {
+        if self.tried.waits() && 2 * depth <= self.top {
+            let (ratio, _) = compare(&self.tried, &self.base);
+            self.refused = Some(Refused { depth, of: self.top, ratio });
+        }
+        let searches = self.tried.waits() && depth > self.low;
+        if searches {
+            self.low = depth;
+        } else {
+            self.interval_ns = (self.interval_ns * 2).min(CHECK_NS_MAX);
+            self.searches = false;
+        }
+        self.leave(now);
+        if searches {
+            self.next_at = now;
+        }
+    }
+
+    fn try_deeper(&mut self, now: u64, window: &Window, depth: u32) {
+        self.tried.add(window);
+        if self.tried.windows < WINDOWS_MIN {
+            return;
+        }
+        let (ratio, error) = compare(&self.tried, &self.base);
+        let decides = self.tried.windows == WINDOWS_MAX;
+        let is_better = ratio - 3 * error > 1000 + LOST_PERMILLE;
+        if is_better || (decides && ratio > 1000 + LOST_PERMILLE.max(2 * error)) {
+            (self.low, self.high, self.base) = (self.high, depth, self.tried);
+            (self.kept_permille, self.interval_ns) = (1000, CHECK_NS_MIN);
+            (self.deepest, self.leaps) = (Series::default(), true);
+            self.refused = self.refused.map(|refused| refused.relative_to(depth, ratio));
+            self.leave(now);
+            (self.skip, self.next_at) = (0, now);
+        } else if ratio + error <= 1000 + LOST_PERMILLE || decides {
+            (self.kept_permille, self.leaps) = (1_000_000 / ratio.max(1000), false);
+            self.interval_ns = (self.interval_ns * 2).min(CHECK_NS_MAX);
+            self.leave(now);
+        }
+    }
+}
+
+/// Whether one of the two differs by a quarter or more.
+fn differs(this: (u64, u64), other: (u64, u64)) -> bool {
+    let far = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 4;
+    far(this.0, other.0) || far(this.1, other.1)
+}
+
+fn a_little_less(depth: u32) -> u32 {
+    depth - (depth / 8).max(1)
+}
+
+/// Whether the minimums are met even if throughput falls with the depth.
+fn may_lose(depth: u32, window: &Window) -> bool {
+    window.minimum_permille * u64::from(depth) < 900 * u64::from(a_little_less(depth))
+}

@@ -1,0 +1,94 @@
+//! The depth is found: weights are in force however few requests are outstanding, nobody stands still, and no
+//! minimum reduces it for nothing.
+
+use super::*;
+use crate::{DepthLimit, expected};
+
+const MB: u64 = 1_000_000;
+const CAPACITY: u64 = 140 * MB / UNIT;
+
+fn weight(weight: u32) -> Load {
+    Load::of(Policy { weight, ..Policy::none() })
+}
+
+fn rates(array: &Array, from: u64) -> Vec<u64> {
+    (0..array.loads.len()).map(|load| array.rate(load, from, array.now)).collect()
+}
+
+/// One request at a time for each of four: before the depth was found, weights did nothing, because four
+/// requests never filled 64 slots.
+#[test]
+fn weights_are_in_force_with_one_outstanding_request_each() {
+    let mut array = Array::new(140 * MB, 1, 1, &[1, 2, 4, 8].map(weight));
+    array.run(60 * SECOND_NS);
+    let (got, wanted) = (rates(&array, 10 * SECOND_NS), expected(CAPACITY, &array.claims()).rates);
+    for (got, wanted) in got.iter().zip(&wanted) {
+        check_near("by weight", *got, *wanted, 30);
+    }
+    let scheduler = &array.schedulers[0];
+    assert_eq!((scheduler.depth(), scheduler.depth_limit()), (1, DepthLimit::Throughput));
+}
+
+/// Each has a slot of its own: a shallower queue would only leave some of them idle.
+#[test]
+fn weights_do_nothing_where_each_request_has_its_slot_and_the_status_says_so() {
+    let mut array = Array::new(140 * MB, 4, 1, &[1, 2, 4, 8].map(weight));
+    array.run(60 * SECOND_NS);
+    let got = rates(&array, 10 * SECOND_NS);
+    got.iter().for_each(|rate| check_near("an even part", *rate, CAPACITY / 4, 30));
+    assert_eq!(array.schedulers[0].depth_limit(), DepthLimit::Outstanding);
+}
+
+/// More slots appear (a pool grows), and then half of them go: the depth follows.
+#[test]
+fn the_depth_follows_the_pool() {
+    let loads = [Load { outstanding: 16, bytes: 64 << 10, ..weight(100) }; 4];
+    let mut array = Array::new(140 * MB, 4, 1, &loads);
+    array.run(60 * SECOND_NS);
+    for places in [4, 16, 8] {
+        array.set_places(places, 35 * MB * places);
+        array.run(300 * SECOND_NS);
+        let (depth, from) = (array.schedulers[0].depth(), array.now - 60 * SECOND_NS);
+        let sum: u64 = rates(&array, from).iter().sum();
+        println!("{places} places: depth {depth}, {sum}");
+        assert!(u64::from(depth) >= places && u64::from(depth) <= places + places / 4 + 1, "{depth}");
+        assert!(sum * UNIT * 100 >= 35 * MB * places * 97, "{sum} with {places} places");
+    }
+}
+
+/// Minimums of 91 % with one request at a time: before, the depth fell until the sum was 87 %.
+#[test]
+fn minimums_that_nearly_fill_the_pool_cost_no_throughput() {
+    let policy = |i: u64| if i < 7 { minimum(CAPACITY * 91 / 700) } else { Policy::none() };
+    let loads: Vec<Load> = (0..10).map(|i| Load::of(policy(i))).collect();
+    for places in [1, 2] {
+        let mut array = Array::new(140 * MB, places, 1, &loads);
+        array.run(90 * SECOND_NS);
+        let from = 30 * SECOND_NS;
+        let got = rates(&array, from);
+        println!("{places} places: {got:?}");
+        assert!(got.iter().sum::<u64>() * 100 >= CAPACITY * 97, "{got:?}");
+        for load in 0..7 {
+            let mut windows = array.windows(load, from, array.now);
+            windows.sort_unstable();
+            let worst = windows[windows.len() / 100] + 64;
+            assert!(worst * 100 >= array.loads[load].policy.minimum_iops * 5 * 98, "load {load}: {worst}");
+        }
+    }
+}
+
+/// Minimums of twice the capacity: those without one share 2 % of it.
+#[test]
+fn nobody_stands_still_when_minimums_do_not_fit() {
+    let policy = |i: u64| if i < 4 { minimum(CAPACITY * (i + 1) / 5) } else { weight(1 << i).policy };
+    let mut array = Array::new(140 * MB, 1, 1, &[Load { outstanding: 4, ..weight(100) }; 7]);
+    array.run(20 * SECOND_NS);
+    (0..7).for_each(|load| array.set_policy(load, policy(load as u64)));
+    array.run(125 * SECOND_NS);
+    let (got, wanted) = (rates(&array, 25 * SECOND_NS), expected(CAPACITY, &array.claims()));
+    println!("{got:?}, {wanted:?}");
+    assert!(!wanted.feasible);
+    for (got, wanted) in got.iter().zip(&wanted.rates) {
+        check_near("scaled, or of the floor", *got, *wanted, 30);
+    }
+}
