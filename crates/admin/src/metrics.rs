@@ -198,6 +198,9 @@ type SchedulerGauge = (&'static str, &'static str, fn(&PoolScheduler) -> u64);
 
 const SCHEDULER_GAUGES: &[SchedulerGauge] = &[
     ("masu_scheduler_depth", "Requests that a pool works on at once at most", |s| s.depth.into()),
+    ("masu_scheduler_depth_cost_permille", "Throughput that the depth costs against the deepest", |s| {
+        s.depth_cost_permille.into()
+    }),
     ("masu_scheduler_in_flight", "Requests that a pool works on", |s| s.in_flight.into()),
     ("masu_scheduler_waiting", "Requests that wait for their turn", |s| s.waiting.into()),
     ("masu_scheduler_capacity_iops", "Normalised IOPS that a pool was seen to do", |s| s.capacity_iops),

@@ -33,7 +33,8 @@
 //!
 //! [qos]                    # what holds for all policies; these are the values when nothing is said
 //! unit = "8KiB"            # a request counts as one for each such part: normalised IOPS
-//! depth = 64               # requests that a pool with policies works on at once at most
+//! depth = 64               # requests that a pool with policies works on at once at most; the scheduler finds how many it needs
+//! floor = 2                # percent of a pool that the volumes without a minimum share at least
 //! background_minimum = 1280    # of rebuilds, evacuations and their like, in each pool
 //! background_weight = 100
 //!

@@ -1,6 +1,6 @@
 //! Services that volumes are promised: `[qos]` and `[[policy]]`.
 
-use qos::{DEPTH_MAX_DEFAULT, Policy, UNIT_BYTES_DEFAULT, WEIGHT_DEFAULT};
+use qos::{DEPTH_MAX_DEFAULT, FLOOR_PERCENT_DEFAULT, Policy, UNIT_BYTES_DEFAULT, WEIGHT_DEFAULT};
 use serde::{Deserialize, Serialize};
 
 use crate::check::{check_names, refuse};
@@ -11,6 +11,8 @@ use crate::{Config, ConfigError, size};
 const UNIT_BYTES: std::ops::RangeInclusive<u64> = 512..=(1 << 20);
 /// What a pool may have below its scheduler: as much as all sessions of a large array keep out.
 const DEPTH: std::ops::RangeInclusive<u32> = 1..=1024;
+/// What volumes without a minimum share of a pool: with more than half, a minimum would mean little.
+const FLOOR_PERCENT: std::ops::RangeInclusive<u32> = 0..=50;
 /// What work in the background gets in any case: 10 MiB/s in units of 8 KiB, with which a drive of 600 GB is
 /// rebuilt in 16 hours.
 const BACKGROUND_MINIMUM_IOPS: u64 = 1280;
@@ -22,9 +24,13 @@ pub struct QosSettings {
     /// A request counts as one for each such part of it: normalised IOPS.
     #[serde(rename = "unit", deserialize_with = "size::bytes")]
     pub unit_bytes: u64,
-    /// Requests that a pool works on at once at most, while a policy is in force on it.
+    /// Requests that a pool works on at once at most, while a policy is in force on it. The scheduler finds
+    /// by itself how many of them it needs.
     #[serde(rename = "depth")]
     pub depth_max: u32,
+    /// Percent of a pool's capacity that the volumes without a minimum share at least.
+    #[serde(rename = "floor")]
+    pub floor_percent: u32,
     /// Normalised IOPS that rebuilds, evacuations and their like get beside the volumes, in each pool.
     #[serde(rename = "background_minimum")]
     pub background_minimum_iops: u64,
@@ -37,6 +43,7 @@ impl Default for QosSettings {
         QosSettings {
             unit_bytes: UNIT_BYTES_DEFAULT,
             depth_max: DEPTH_MAX_DEFAULT,
+            floor_percent: FLOOR_PERCENT_DEFAULT,
             background_minimum_iops: BACKGROUND_MINIMUM_IOPS,
             background_weight: WEIGHT_DEFAULT,
         }
@@ -138,6 +145,10 @@ impl Config {
         }
         if !DEPTH.contains(&self.qos.depth_max) {
             return refuse("qos: depth", format!("between {} and {}", DEPTH.start(), DEPTH.end()));
+        }
+        if !FLOOR_PERCENT.contains(&self.qos.floor_percent) {
+            let (least, most) = (FLOOR_PERCENT.start(), FLOOR_PERCENT.end());
+            return refuse("qos: floor", format!("between {least} and {most} percent"));
         }
         self.qos.background().check().or_else(|e| refuse("qos: background", e.to_string()))?;
         check_names("policy", self.policies.iter().map(|p| &p.name))?;

@@ -103,6 +103,12 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
     );
     check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown key `minimun`");
     check(&good.replace("\"4KiB\"", "1"), "qos: unit: between 512 and 1048576 bytes");
+    let floor =
+        |percent: &str| good.replace("unit = \"4KiB\"", &format!("unit = \"4KiB\"\nfloor = {percent}"));
+    let config = Config::parse(&floor("5"), "array.toml", Path::new("/data")).expect("good");
+    assert_eq!(config.qos.floor_percent, 5);
+    check_kept(&config);
+    check(&floor("51"), "qos: floor: between 0 and 50 percent");
 }
 
 #[test]

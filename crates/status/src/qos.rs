@@ -34,6 +34,14 @@ pub struct PoolScheduler {
     pub unit_bytes: u64,
     /// Requests that the pool works on at once at most, now.
     pub depth: u32,
+    /// What determines the depth: `setting`; `throughput`, which does not rise with more; `minimums`, which
+    /// need short response times; or `outstanding`, while hosts have too few requests outstanding for any to
+    /// wait, and weights do nothing.
+    #[serde(default)]
+    pub depth_limit: String,
+    /// Throughput that the depth found costs against the deepest, in thousandths.
+    #[serde(default)]
+    pub depth_cost_permille: u32,
     /// Those that it works on.
     pub in_flight: u32,
     /// Those that wait.

@@ -13,7 +13,12 @@ use crate::controller::{Controller, Index, PoolService, Slices, Watch};
 const BACKGROUND: &str = "background work";
 
 fn settings_of(config: &Config) -> Settings {
-    Settings { unit_bytes: config.qos.unit_bytes, depth_max: config.qos.depth_max, ..Settings::default() }
+    Settings {
+        unit_bytes: config.qos.unit_bytes,
+        depth_max: config.qos.depth_max,
+        floor_percent: config.qos.floor_percent,
+        ..Settings::default()
+    }
 }
 
 /// Creates the scheduler of a pool that was opened.

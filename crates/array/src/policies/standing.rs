@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use qos::Health;
+use qos::{DepthLimit, Health};
 use stack::{Gate, Service};
 
 use crate::controller::State;
@@ -20,6 +20,8 @@ pub(crate) fn schedulers_status(state: &State, controller: usize) -> Vec<PoolSch
             controller,
             unit_bytes: scheduler.settings().unit_bytes,
             depth: scheduler.depth(),
+            depth_limit: limit_name(scheduler.depth_limit()).into(),
+            depth_cost_permille: scheduler.depth_cost_permille(),
             in_flight: scheduler.in_flight(),
             waiting: scheduler.waiting(),
             capacity_iops: scheduler.capacity().units_per_s,
@@ -30,6 +32,15 @@ pub(crate) fn schedulers_status(state: &State, controller: usize) -> Vec<PoolSch
         }
     };
     on.map(status).collect()
+}
+
+fn limit_name(limit: DepthLimit) -> &'static str {
+    match limit {
+        DepthLimit::Setting => "setting",
+        DepthLimit::Throughput => "throughput",
+        DepthLimit::Minimums => "minimums",
+        DepthLimit::Outstanding => "outstanding",
+    }
 }
 
 /// The state of the policy `policy` on a volume or an image.

@@ -200,6 +200,21 @@ fn state(q: &VolumeQos) -> String {
     }
 }
 
+/// What determines the depth, unless it is the setting.
+fn depth_reason(s: &PoolScheduler) -> Option<String> {
+    let cost = f64::from(s.depth_cost_permille) / 10.0;
+    match s.depth_limit.as_str() {
+        "throughput" => {
+            Some(format!("more than {} at once do not raise throughput (cost {cost:.1} %)", s.depth))
+        }
+        "minimums" => Some(format!("no more than {} at once, so that minimums are met", s.depth)),
+        "outstanding" => {
+            Some("hosts have too few requests outstanding for any to wait: weights do nothing".into())
+        }
+        _ => None,
+    }
+}
+
 fn print_scheduler(s: &PoolScheduler) {
     let capacity = match (s.capacity_iops, s.capacity_is_full) {
         (0, _) => "capacity not measured yet".into(),
@@ -214,6 +229,9 @@ fn print_scheduler(s: &PoolScheduler) {
         "\n{place}: minimums {} IOPS in total; {capacity}; depth {}, {} in flight, {} waiting",
         s.minimums_iops, s.depth, s.in_flight, s.waiting
     );
+    if let Some(why) = depth_reason(s) {
+        println!("{place}: {why}");
+    }
     if s.scale_permille < 980 {
         let percent = f64::from(s.scale_permille) / 10.0;
         println!("{place}: the minimums are over-committed; all are scaled to {percent:.1} %");
