@@ -25,22 +25,32 @@ pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>
         _ => map.commit()?,
     };
     map.committed();
-    let metadata = |wanted: fn(Part) -> bool| {
-        steps.iter().filter_map(move |step| match step {
-            Step::Write { part, at, bytes } if wanted(*part) => {
-                Some(FileIo { part: *part, at: *at, len: bytes.len() as u64 })
-            }
-            Step::Zero { part, at, len } if wanted(*part) => Some(FileIo { part: *part, at: *at, len: *len }),
-            _ => None,
-        })
-    };
-    out.extend(metadata(|part| part == Part::Bitmap));
+    let metadata = metadata(&steps);
+    // The bitmap of a new block and its payload need no order; what refers to them follows a flush.
+    out.extend(metadata.iter().filter(|io| io.part == Part::Bitmap));
     out.extend(extents.iter().filter_map(|extent| match extent.source {
-        Source::File(at) => Some(FileIo { part: Part::Payload, at, len: extent.len }),
+        Source::File(at) => Some(FileIo { part: Part::Payload, at, len: extent.len, after_flush: false }),
         Source::Zeros | Source::Parent => None,
     }));
-    out.extend(metadata(|part| part != Part::Bitmap));
+    out.extend(metadata.iter().filter(|io| io.part != Part::Bitmap));
     Ok(())
+}
+
+/// The writes of these steps, the first one behind each flush marked.
+fn metadata(steps: &[Step]) -> Vec<FileIo> {
+    let (mut out, mut after_flush) = (Vec::new(), false);
+    for step in steps {
+        let (part, at, len) = match step {
+            Step::Flush => {
+                after_flush = true;
+                continue;
+            }
+            Step::Write { part, at, bytes } => (*part, *at, bytes.len() as u64),
+            Step::Zero { part, at, len } => (*part, *at, *len),
+        };
+        out.push(FileIo { part, at, len, after_flush: std::mem::take(&mut after_flush) });
+    }
+    out
 }
 
 #[cfg(test)]
@@ -54,6 +64,16 @@ mod tests {
         // Only payload and metadata in whole pages: nothing of a VHDX is misaligned to 4 KiB.
         assert!(io.iter().all(|io| io.at.is_multiple_of(4096) && io.len.is_multiple_of(4096)), "{io:?}");
         io.iter().map(|io| (io.part, io.len)).collect()
+    }
+
+    #[test]
+    fn what_refers_to_a_new_block_of_a_vhd_follows_a_flush() {
+        let mut map = crate::vhd::DynamicMap::empty(100 << 20, crate::vhd::BLOCK_BYTES).expect("a map");
+        let mut io = Vec::new();
+        write_through(&mut map, 3 << 20, 65_536, &mut io).expect("room");
+        let order: Vec<_> = io.iter().map(|io| (io.part, io.after_flush)).collect();
+        let (bitmap, footer) = ((Part::Bitmap, false), (Part::Footer, false));
+        assert_eq!(order, [bitmap, (Part::Payload, false), footer, (Part::Table, true)]);
     }
 
     #[test]

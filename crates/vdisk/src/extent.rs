@@ -95,4 +95,6 @@ pub struct FileIo {
     pub at: u64,
     /// Bytes.
     pub len: u64,
+    /// Whether the writes before it have to be durable first: it refers to them.
+    pub after_flush: bool,
 }
