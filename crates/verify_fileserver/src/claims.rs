@@ -1,10 +1,11 @@
 //! What was measured for the claims of the scenario.
 
 use super::model::Ran;
-use super::model::course::{ArrayWindow, Course, LuWindow, ServerWindow, Which};
+use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
 use lab_core::claim::Measure;
 use lab_core::stats::{Estimate, mean_of_windows, ratio_of_windows};
+use lab_core::words::plain;
 
 /// The runs of a comparison.
 pub(super) struct Runs<'a> {
@@ -41,11 +42,6 @@ pub(super) fn tool(course: &Course) -> Vec<f64> {
     course.of_servers(|w| w.tool_mb_per_s)
 }
 
-/// Reads and writes of a LU.
-pub(super) fn array_mb(course: &Course) -> Vec<f64> {
-    course.of_lus(|w| w.read_mb_per_s + w.write_mb_per_s)
-}
-
 /// Both directions.
 pub(super) fn network(course: &Course) -> Vec<f64> {
     course.of_servers(|w| w.received_mb_per_s + w.sent_mb_per_s)
@@ -60,15 +56,15 @@ pub(super) fn of_groups(list: &[f64]) -> f64 {
 }
 
 /// Everything that the run tells.
-pub(super) fn measures(scenario: &Fileserver, ran: &Ran) -> Vec<Measure> {
+pub(super) fn measures(ran: &Ran) -> Vec<Measure> {
     let runs = Runs::of(ran);
     let mut out = Vec::new();
     if let (Some(dynamic), Some(fixed)) = (runs.dynamic, runs.fixed) {
-        out.extend(throughput(scenario, dynamic, fixed));
+        out.extend(throughput(dynamic, fixed));
         out.extend(array(dynamic, fixed));
-        out.extend(ordering(dynamic, fixed));
-        out.extend(no_difference(scenario, dynamic, fixed));
-        out.extend(state(dynamic, fixed));
+        out.extend(alike(dynamic, fixed));
+        out.extend(host(dynamic, fixed));
+        out.extend(state(dynamic));
     }
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
         out.extend(write_cache(fixed, cached));
@@ -78,34 +74,42 @@ pub(super) fn measures(scenario: &Fileserver, ran: &Ran) -> Vec<Measure> {
 
 /// By how many percent `a` is less than `b`, window by window.
 pub(super) fn below(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let over = ratio_of_windows(a, b)?;
-    Some(Estimate { mean: 1.0 - over.mean, low: 1.0 - over.high, high: 1.0 - over.low }.scaled(100.0))
+    Some(above(a, b)?.scaled(-1.0))
 }
 
-fn throughput(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Measure> {
+/// By how many percent `a` is more than `b`, window by window.
+fn above(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let over = ratio_of_windows(a, b)?;
+    Some(Estimate { mean: over.mean - 1.0, low: over.low - 1.0, high: over.high - 1.0 }.scaled(100.0))
+}
+
+fn throughput(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
     let (d, f) = (tool(dynamic), tool(fixed));
-    let all_files = f64::from(scenario.published.trees) / 128.0 * 128_053_899_719.0 / 1e6;
-    let minutes: Vec<f64> = f.iter().map(|mb| all_files / mb / 60.0).collect();
     vec![
-        Measure::new("throughput.below", below(&d, &f)),
-        Measure::new("throughput.less", more(&f, &d)),
+        Measure::new("throughput.below", below(&d, &f)).note(less("MB/s", more(&f, &d))),
         Measure::new("throughput.fixed", level(&f)),
-        Measure::new("throughput.dynamic", level(&d)),
-        Measure::new("throughput.whole", level(&minutes)),
     ]
 }
 
+/// "3.5 MB/s": what a share is of.
+fn less(unit: &str, difference: Option<Estimate>) -> String {
+    difference.map_or_else(String::new, |e| format!("{} {unit}", plain((e.mean * 100.0).round() / 100.0)))
+}
+
+type OfLu = fn(&LuWindow) -> f64;
+
 fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
-    type Of = fn(&LuWindow) -> f64;
-    let lower = |of: Of| more(&fixed.of_lus(of), &dynamic.of_lus(of));
-    let kib: Of = |w| w.write_mb_per_s * 1e6 / 1024.0 / w.write_iops.max(1.0);
+    let lower = |of: OfLu| more(&fixed.of_lus(of), &dynamic.of_lus(of));
+    let kib: OfLu = |w| w.write_mb_per_s * 1e6 / 1024.0 / w.write_iops.max(1.0);
+    // Of both runs, for what is published is said of both.
     let share = |of: fn(&LuWindow) -> (f64, f64)| {
-        let series = fixed.of_lus(move |w| {
+        let share = move |w: &LuWindow| {
             let (writes, reads) = of(w);
             100.0 * writes / reads.max(1e-9)
-        });
-        level(&series)
+        };
+        level(&middle(&dynamic.of_lus(share), &fixed.of_lus(share)))
     };
+    let spread = |of: OfLu| Estimate::exact(farthest(&[dynamic, fixed], of));
     vec![
         Measure::new("array.reads.mb", lower(|w| w.read_mb_per_s)),
         Measure::new("array.reads.iops", lower(|w| w.read_iops)),
@@ -114,20 +118,53 @@ fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
         Measure::new("array.writes.smaller", lower(kib)),
         Measure::new("quarter.bytes", share(|w| (w.write_mb_per_s, w.read_mb_per_s))),
         Measure::new("quarter.ios", share(|w| (w.write_iops, w.read_iops))),
+        Measure::new("spread.reads.mb", spread(|w| w.read_mb_per_s)),
+        Measure::new("spread.reads.iops", spread(|w| w.read_iops)),
+        Measure::new("spread.writes.mb", spread(|w| w.write_mb_per_s)),
+        Measure::new("spread.writes.iops", spread(|w| w.write_iops)),
     ]
 }
 
-/// Tool below array below network.
-fn ordering(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
-    let differences = |of: fn(&Course) -> Vec<f64>| -> Vec<f64> {
-        of(fixed).iter().zip(of(dynamic)).map(|(f, d)| f - d).collect()
+/// Half of both, window by window.
+fn middle(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| (a + b) / 2.0).collect()
+}
+
+/// By how many percent the LU that is farthest from the mean of all differs from it, over the whole run.
+fn farthest(courses: &[&Course], of: OfLu) -> f64 {
+    let of_course = |course: &&Course| {
+        let lus = course.arrays.first().map_or(0, |w| w.lus.len());
+        let sum = |lu: usize| course.arrays.iter().map(|w| of(&w.lus[lu])).sum::<f64>();
+        let all = (0..lus).map(sum).sum::<f64>() / lus.max(1) as f64;
+        (0..lus).map(|lu| 100.0 * (sum(lu) / all - 1.0)).collect::<Vec<f64>>()
     };
-    let (of_tool, of_array, of_net) = (differences(tool), differences(array_mb), differences(network));
+    let differences = courses.iter().flat_map(of_course);
+    differences.fold(0.0, |most: f64, d| if d.abs() > most.abs() { d } else { most })
+}
+
+fn alike(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
+    type Of = fn(&ServerWindow) -> f64;
+    let than = |id, unit: &str, of: Of| {
+        let (d, f) = (dynamic.of_servers(of), fixed.of_servers(of));
+        Measure::new(id, above(&d, &f)).note(against(unit, [&d, &f]))
+    };
+    let points = |of: Of| more(&dynamic.of_servers(of), &fixed.of_servers(of));
     vec![
-        Measure::new("order.network", level(&of_net)),
-        Measure::new("order.array", more(&of_array, &of_tool)),
-        Measure::new("order.top", more(&of_net, &of_array)),
+        than("same.read", "ms", |w| w.read_ms),
+        than("same.write", "ms", |w| w.write_ms),
+        than("same.queue", "I/Os", |w| w.queue),
+        Measure::new("queue.dynamic", level(&dynamic.of_servers(|w| w.queue))),
+        Measure::new("queue.fixed", level(&fixed.of_servers(|w| w.queue))),
+        Measure::new("same.processors", points(|w| w.cpu_percent)),
+        Measure::new("same.memory", points(|w| w.available_mb)),
+        Measure::new("order.network", more(&network(fixed), &network(dynamic))),
     ]
+}
+
+/// "5.1 against 4.9 ms": what a difference is of.
+fn against(unit: &str, both: [&[f64]; 2]) -> String {
+    let [a, b] = both.map(|series| level(series).map_or(0.0, |e| e.mean));
+    format!("{a:.1} against {b:.1} {unit}")
 }
 
 /// "5.1 against 4.9 ms": what a difference of responses is of.
@@ -136,56 +173,56 @@ pub(super) fn response_note(scenario: &Fileserver, [dynamic, fixed]: [f64; 2]) -
     format!("{dynamic:.1} against {fixed:.1} ms; material is a fifth of the {noticed} ms that users notice")
 }
 
-fn no_difference(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Measure> {
-    type Of = fn(&ServerWindow) -> f64;
-    let above = |of: Of| more(&dynamic.of_servers(of), &fixed.of_servers(of));
-    let response = |id, of: Of| {
-        let both = [dynamic, fixed].map(|course| level(&course.of_servers(of)).map_or(0.0, |e| e.mean));
-        Measure::new(id, above(of)).note(response_note(scenario, both))
-    };
+fn host(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
+    type Of = fn(&HostWindow) -> f64;
+    let points = |of: Of| more(&dynamic.of_host(of), &fixed.of_host(of));
+    let free_gb = dynamic.of_host(|w| w.available_mb / 1e3);
     vec![
-        response("same.read", |w| w.read_ms),
-        response("same.write", |w| w.write_ms),
-        Measure::new("same.queue", above(|w| w.queue)),
-        Measure::new("same.processors", above(|w| w.cpu_percent)),
-        Measure::new("same.memory", above(|w| w.available_mb)),
+        Measure::new("same.root", points(|w| w.root_percent)),
+        Measure::new("same.host", points(|w| w.logical_percent)),
+        Measure::new("same.parent", points(|w| w.available_mb)),
+        Measure::new("parent", level(&free_gb)),
     ]
 }
 
-fn state(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
+/// The state of the array in the dynamic run.
+fn state(dynamic: &Course) -> Vec<Measure> {
     let of = |series: Vec<f64>| level(&series);
     let most = |list: &[f64]| list.iter().copied().fold(0.0, f64::max);
-    let (busy, idle) = (of(fixed.of_array(controller(0))), of(fixed.of_array(controller(1))));
-    // Of both runs, window by window, for the published range is that of both.
-    let [d, f] = [dynamic, fixed].map(|c| c.of_array(|w| of_groups(&w.drive_percent)));
-    let both: Vec<f64> = d.iter().zip(&f).map(|(d, f)| (d + f) / 2.0).collect();
-    let fullest = most(&fixed.of_array(|w| most(&w.group_queue)));
+    let fullest = most(&dynamic.of_array(|w| most(&w.group_queue)));
     vec![
-        Measure::new("controller.first", busy),
-        Measure::new("controller.second", idle),
-        Measure::new("pending", of(fixed.of_array(|w| w.pending_percent))),
-        Measure::new("hits", of(fixed.of_lus(|w| w.write_hit_percent))),
-        Measure::new("drives", of(both)),
-        Measure::new("queued", of(fixed.of_array(|w| of_groups(&w.group_queue)))),
+        Measure::new("controller.first", of(dynamic.of_array(controller(0)))),
+        Measure::new("controller.second", of(dynamic.of_array(controller(1)))),
+        Measure::new("pending", of(dynamic.of_array(|w| w.pending_percent))),
+        Measure::new("hits", of(dynamic.of_lus(|w| w.write_hit_percent))),
+        Measure::new("drives", of(dynamic.of_array(|w| of_groups(&w.drive_percent)))),
+        Measure::new("queued", of(dynamic.of_array(|w| of_groups(&w.group_queue)))),
         Measure::new("queued.most", Estimate::exact(fullest)),
-        Measure::new("headroom", headroom(fixed)),
+        Measure::new("headroom", headroom(dynamic)),
     ]
 }
 
 /// How much more the busiest resource could do.
-pub(super) fn headroom(fixed: &Course) -> Option<Estimate> {
-    let busy = level(&fixed.of_array(controller(0)))?;
+pub(super) fn headroom(course: &Course) -> Option<Estimate> {
+    let busy = level(&course.of_array(controller(0)))?;
     Some(Estimate { mean: 100.0 / busy.mean, low: 100.0 / busy.high, high: 100.0 / busy.low })
 }
 
+/// With the write cache on, against off.
 fn write_cache(fixed: &Course, cached: &Course) -> Vec<Measure> {
-    let than = |a: Vec<f64>, b: Vec<f64>| {
-        let over = ratio_of_windows(&a, &b);
-        over.map(|e| Estimate { mean: e.mean - 1.0, low: e.low - 1.0, high: e.high - 1.0 }.scaled(100.0))
+    let lu = |of: OfLu| above(&cached.of_lus(of), &fixed.of_lus(of));
+    let server = |id, unit: &str, of: fn(&ServerWindow) -> f64| {
+        let (on, off) = (cached.of_servers(of), fixed.of_servers(of));
+        Measure::new(id, above(&on, &off)).note(against(unit, [&on, &off]))
     };
-    let read = |course: &Course| course.of_servers(|w| w.read_ms);
     vec![
-        Measure::new("cache.throughput", than(tool(cached), tool(fixed))),
-        Measure::new("cache.read", than(read(cached), read(fixed))),
+        Measure::new("cache.throughput", above(&tool(cached), &tool(fixed))),
+        Measure::new("cache.reads.mb", lu(|w| w.read_mb_per_s)),
+        Measure::new("cache.writes.mb", lu(|w| w.write_mb_per_s)),
+        Measure::new("cache.reads.iops", lu(|w| w.read_iops)),
+        Measure::new("cache.writes.iops", lu(|w| w.write_iops)),
+        server("cache.read", "ms", |w| w.read_ms),
+        server("cache.write", "ms", |w| w.write_ms),
+        server("cache.queue", "I/Os", |w| w.queue),
     ]
 }

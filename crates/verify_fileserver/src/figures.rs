@@ -1,8 +1,6 @@
 //! The figures: one for each question, small multiples in it; each title is what was found.
 //!
-//! Panels stand for the published figures: throughput; of both comparisons array reads and writes in MB/s and
-//! IOPS, seconds per read and write, queue, processors, memory, network; and the host's processors and
-//! memory: 23.
+//! Panels stand for the published figures 7-1 to 7-23: `[[published_figure]]` of the scenario.
 
 use super::claims::{Runs, controller, headroom, level, more, of_groups, tool};
 use super::model::Ran;
@@ -41,9 +39,9 @@ pub(super) fn figures(scenario: &Fileserver, ran: &Ran) -> Vec<Figure> {
         out.push(busy(&[dynamic, fixed], scenario));
     }
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
+        out.push(cache_throughput(&[fixed, cached], scenario));
         out.push(array("cache_array", &[fixed, cached], scenario));
         out.push(response("cache_response", &[fixed, cached], scenario));
-        out.push(servers("cache_servers", &[fixed, cached], scenario));
     }
     out
 }
@@ -204,6 +202,16 @@ fn response(id: &str, courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     timeline(id, title, scenario, panels(&of), lines(courses, &of, of_servers))
 }
 
+fn cache_throughput(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
+    let of: [PanelOf<'_, ServerWindow>; 1] =
+        [("tool", "Throughput of a server", ("throughput", "MB/s"), |w| w.tool_mb_per_s)];
+    let [off, on] = courses.map(|c| level(&tool(c)).map_or(0.0, |e| e.mean));
+    let title =
+        format!("With the write cache of its disk on a server copies {} MB/s, off {}", plain(on), plain(off));
+    let lines = lines(courses, &of, of_servers);
+    timeline("cache_throughput", title, scenario, panels(&of), lines)
+}
+
 fn of_servers(course: &Course, value: fn(&ServerWindow) -> f64) -> Vec<Vec<f64>> {
     course.hosts.iter().map(|w| band(w.at_s, w.servers.iter().map(value))).collect()
 }
@@ -225,8 +233,8 @@ fn servers(id: &str, courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
 
 fn host(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     let of: [PanelOf<'_, HostWindow>; 3] = [
-        ("logical", "Processors of the host", ("logical processors", "%"), |w| w.logical_percent),
-        ("root", "Of that, the root partition", ("root virtual processors", "%"), |w| w.root_percent),
+        ("root", "The root partition", ("root virtual processors", "%"), |w| w.root_percent),
+        ("logical", "All processors of the host", ("logical processors", "%"), |w| w.logical_percent),
         ("memory", "Memory of the host", ("not the servers'", "MB"), |w| w.available_mb),
     ];
     let points = |course: &Course, value: fn(&HostWindow) -> f64| {
@@ -255,7 +263,7 @@ fn busy(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     let points = |course: &Course, value: fn(&ArrayWindow) -> f64| {
         course.arrays.iter().map(|w| vec![w.at_s, value(w)]).collect()
     };
-    let room = headroom(courses[1]);
+    let room = headroom(courses[0]);
     let title = format!(
         "Controller 0 is the busiest of the array: {} times the load is left",
         room.map_or("–".into(), |e| plain(e.mean))

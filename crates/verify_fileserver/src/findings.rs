@@ -107,7 +107,7 @@ fn headroom(scenario: &Fileserver, course: &Course) -> Finding {
         threshold: Some("1 / utilisation of the busiest resource".into()),
         source: Some("the law of utilisation: U = X · D".into()),
         consequence: format!(
-            "The published 1.5 to 1.8 times fits a controller (1 / 0.61 = 1.64), not drives at 41 to 44 %: here, too, the limit is that of {first}."
+            "The published 1.5 to 1.8 times fits a controller (1 / 0.61 = 1.64), not drives at 41 to 44 %. Here the limit is that of {first}."
         ),
         r#try: Some("Give half of the data LUs to controller 1.".into()),
     }

@@ -95,7 +95,7 @@ impl Verification for Fileserver {
         match &recording.0 {
             Where::Model(modelled) => {
                 let (ran, caches) = (&modelled.ran, &modelled.caches);
-                let own = [claims::measures(setup.scenario, ran), beyond::measures(ran)].concat();
+                let own = [claims::measures(ran), beyond::measures(ran)].concat();
                 [own, write_cache::measures(caches)].concat()
             }
             Where::Real(recording) => recording.measures(setup.scenario),

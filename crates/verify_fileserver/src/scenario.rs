@@ -12,6 +12,8 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::ScenarioFile;
 
+use super::model::Placement;
+
 /// `fileserver.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +86,7 @@ pub(super) struct Array {
     pub(super) drives_per_group: u32,
     pub(super) stripe_unit: Size,
     pub(super) page: Size,
+    pub(super) memory: Time,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -108,9 +111,8 @@ pub(super) struct Host {
     pub(super) cores: u32,
     pub(super) memory: Size,
     pub(super) io: Time,
-    pub(super) dynamic_io: Time,
-    pub(super) vhdx_io: Time,
     pub(super) lookup: Time,
+    pub(super) zeroes_blocks: bool,
 }
 
 /// A file server.
@@ -122,22 +124,24 @@ pub(super) struct Server {
     pub(super) cache: Size,
     pub(super) request: Time,
     pub(super) per_kib: Time,
+    pub(super) request_bytes: Size,
     pub(super) transfer: Size,
-    pub(super) entry_bytes: u32,
-    pub(super) log_writes: u32,
+    pub(super) read_ahead: u32,
     pub(super) lazy_every: Time,
-    pub(super) lazy_depth: u32,
-    pub(super) fresh_percent: u32,
-    pub(super) again_percent: u32,
+    pub(super) lazy_threads: u32,
+    pub(super) checkpoint: Time,
+    pub(super) placement: Placement,
 }
 
+/// A client of a file server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Client {
     pub(super) gbit: u32,
-    pub(super) folder: Time,
+    pub(super) drive: String,
+    pub(super) cache: Size,
+    pub(super) requests: u32,
     pub(super) file: Time,
-    pub(super) per_kib: Time,
 }
 
 /// Above these something holds the servers up.
@@ -225,8 +229,14 @@ impl ScenarioFile for Fileserver {
         "array.writes.iops",
         "array.writes.mb",
         "array.writes.smaller",
+        "cache.queue",
         "cache.read",
+        "cache.reads.iops",
+        "cache.reads.mb",
         "cache.throughput",
+        "cache.write",
+        "cache.writes.iops",
+        "cache.writes.mb",
         "controller",
         "controller.first",
         "controller.second",
@@ -240,28 +250,35 @@ impl ScenarioFile for Fileserver {
         "growth.stalls",
         "headroom",
         "hits",
-        "order.array",
         "order.network",
-        "order.top",
+        "parent",
         "pending",
         "quarter.bytes",
         "quarter.ios",
+        "queue.dynamic",
+        "queue.fixed",
         "queued",
         "queued.most",
         "ramp.busy",
         "ramp.end",
         "ramp.law",
         "ramp.spread",
+        "same.host",
         "same.memory",
+        "same.parent",
         "same.processors",
         "same.queue",
         "same.read",
+        "same.root",
         "same.write",
+        "spread.reads.iops",
+        "spread.reads.mb",
+        "spread.writes.iops",
+        "spread.writes.mb",
         "throughput.below",
         "throughput.dynamic",
         "throughput.fixed",
         "throughput.less",
-        "throughput.whole",
         "vhdx.besides",
         "vhdx.cost",
         "vhdx.fewer",
@@ -289,8 +306,6 @@ impl ScenarioFile for Fileserver {
         c.range("published.trees", p.trees, 1..=1000);
         c.range("published.dummy_trees", p.dummy_trees, 0..=1000);
         c.range("growth.read_percent", self.growth.read_percent, 0..=99);
-        c.range("server.fresh_percent", self.server.fresh_percent, 0..=100);
-        c.range("server.again_percent", self.server.again_percent, 0..=100);
         self.check_runs(c);
         self.check_hardware(c);
         for (key, own) in [("write_cache", self.write_cache), ("quick_write_cache", self.quick_write_cache)] {
@@ -350,10 +365,12 @@ impl Fileserver {
         c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=u64::MAX);
         c.range("server.cores", s.cores, 1..=64);
         c.range("host.cores", h.cores, 1..=64);
-        c.range("server.lazy_depth", s.lazy_depth, 1..=256);
+        c.range("server.lazy_threads", s.lazy_threads, 1..=256);
+        c.range("server.read_ahead", s.read_ahead, 0..=64);
+        c.range("client.requests", self.client.requests, 1..=256);
+        c.multiple("server.request_bytes", s.request_bytes, Size(4096), 4096..=1 << 20);
         c.must("server.lazy_every", s.lazy_every.0 >= Duration::from_millis(10), "be 10 ms or more");
-        c.range("server.entry_bytes", s.entry_bytes, 0..=4096);
-        c.range("server.log_writes", s.log_writes, 0..=64);
+        c.must("client.cache", self.client.cache.0 >= 16 << 20, "be 16 MiB or more");
         c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
         let has_link = Link::ethernet(self.client.gbit, MTU_BYTES).is_ok();
         c.must("client.gbit", has_link, "be 1, 10, 25, 40 or 100");
@@ -364,14 +381,11 @@ impl Fileserver {
         let (client, controller) = (&self.client, &self.controller);
         for (key, cost) in [
             ("host.io", h.io),
-            ("host.dynamic_io", h.dynamic_io),
-            ("host.vhdx_io", h.vhdx_io),
             ("host.lookup", h.lookup),
+            ("array.memory", a.memory),
             ("server.request", s.request),
             ("server.per_kib", s.per_kib),
-            ("client.folder", client.folder),
             ("client.file", client.file),
-            ("client.per_kib", client.per_kib),
             ("controller.command", controller.command),
             ("controller.per_kib", controller.per_kib),
         ] {

@@ -143,6 +143,11 @@ pub fn write(at: u64, data: Pieces, tag: u64) -> Request {
     request(cdb::write(at / BLOCK_BYTES, blocks(data.len() as u64)), data, 0, tag)
 }
 
+/// Makes everything durable that was written.
+pub fn flush(tag: u64) -> Request {
+    request(cdb::synchronize_cache(), Pieces::new(), 0, tag)
+}
+
 /// The power-on attention of a LU is taken notice of (SPC-5 5.14): after it commands are executed.
 pub async fn notice_attentions(session: &LocalSession, lun: Lun) {
     /// A LU has a few things to say at first, and then no more.

@@ -1,7 +1,9 @@
 //! The array in the model world: a pool for each server's data LU at the first controller, the system LUs at
 //! the second.
 //!
-//! It is made once for each format, with the pages that creating files took.
+//! It is made once for each format, with the pages that creating files took. What an array of 2010 has for
+//! its acknowledged writes, memory with a battery, mirrored to the other controller, is the journal of each
+//! pool here, on a drive of a constant time.
 
 use std::sync::Arc;
 
@@ -13,11 +15,12 @@ use array::{Config, LocalSession, Lun};
 use block::Pieces;
 use scsi::Status;
 use world::{Buf, World};
-use world_model::Model;
+use world_model::{DiskSpec, Model};
 
 use super::super::scenario::Fileserver;
 use super::disk::{FILE_AT, Format, Vdisk};
-use super::volume::Layout;
+use super::layout::Layout;
+use lab_tools::drives;
 use lab_tools::files::Plan;
 use lab_tools::testbed::{self, Started, Testbed, modelled_drive, notice_attentions};
 
@@ -26,6 +29,8 @@ const TARGET: &str = "iqn.2026-11.model:array";
 /// each, and a round GiB.
 const LU_MORE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 512;
+/// Of a pool's journal.
+const JOURNAL_BYTES: u64 = 512 << 20;
 
 /// What is made.
 #[derive(Clone, Debug)]
@@ -79,18 +84,29 @@ pub(super) fn set(scenario: &Fileserver, seed: u64) -> Result<(Arc<Plan>, Arc<La
     let p = &scenario.published;
     let spec = lab_tools::files::SetSpec::published(seed).with_trees(p.trees, p.dummy_trees);
     let plan = Plan::new(spec)?;
-    let layout = Layout::new(&plan, p.disk.0, scenario.server.entry_bytes)?;
+    let layout = Layout::new(&plan, p.disk.0)?;
     Ok((Arc::new(plan), Arc::new(layout)))
 }
 
 impl Bed {
-    /// Makes it; disks are written up to `used_bytes`.
-    pub(super) fn make(scenario: &Fileserver, shape: Shape, used_bytes: u64, seed: u64) -> Result<Bed> {
+    /// Makes it; disks are filled as the layout says, if it is given.
+    pub(super) fn make(
+        scenario: &Fileserver,
+        shape: Shape,
+        filled: Option<&Layout>,
+        seed: u64,
+    ) -> Result<Bed> {
         let mut vdisk = Vdisk::empty(shape.format, scenario.published.disk.0)?;
-        vdisk.fill(used_bytes)?;
+        if let Some(layout) = filled {
+            vdisk.fill(&layout.filling())?;
+        }
         let written = vdisk.end(scenario.published.disk.0);
         let config = declaration(scenario, &shape);
-        let made = Testbed::alike(config, &scenario.array.drive, seed, async |started| {
+        let spec = DiskSpec::drive(&drives::load(&scenario.array.drive)?)?;
+        let memory = DiskSpec::new(JOURNAL_BYTES).with_latency(scenario.array.memory.0).with_cache_bytes(0);
+        let spec_of = |name: &String| if name.starts_with('j') { memory.clone() } else { spec.clone() };
+        let specs = config.drives.iter().map(|drive| (drive.name.clone(), spec_of(&drive.name))).collect();
+        let made = Testbed::make(config, specs, seed, async |started| {
             if shape.format != Format::Fixed {
                 for server in 0..shape.servers {
                     touch_pages(started, &shape, server, (written, scenario.array.page.0)).await?;
@@ -156,6 +172,11 @@ async fn fill_pools(started: &mut Started, free_bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// The group of a pool's journal, and the beginning of its drive's name.
+fn journal(server: u32) -> String {
+    format!("j{server}")
+}
+
 /// A group that a pool gets while it is in use.
 pub(super) fn spare_group(number: u32) -> String {
     format!("spare{number}")
@@ -175,6 +196,13 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         .map(|server| group(scenario, format!("g{server}"), drives_of(scenario, server)))
         .collect();
     groups.push(group(scenario, "gs".into(), named("gs".into())));
+    groups.extend((0..shape.servers).map(|n| {
+        let name = journal(n);
+        GroupConfig {
+            stripe_unit_bytes: a.stripe_unit.0 as u32,
+            ..GroupConfig::new(name.clone(), Level::Raid0, vec![format!("{name}d0")])
+        }
+    }));
     groups.extend((0..shape.spare_groups).map(|n| group(scenario, spare_group(n), named(spare_group(n)))));
     let pool = |name: String, group: String, controller: usize| PoolConfig {
         page_bytes: a.page.0,
@@ -182,8 +210,11 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         placement: false,
         ..PoolConfig::new(name, vec![group])
     };
-    let mut pools: Vec<PoolConfig> =
-        (0..shape.servers).map(|n| pool(format!("p{n}"), format!("g{n}"), shape.owner(n))).collect();
+    let of_server = |n| PoolConfig {
+        journal: Some(journal(n)),
+        ..pool(format!("p{n}"), format!("g{n}"), shape.owner(n))
+    };
+    let mut pools: Vec<PoolConfig> = (0..shape.servers).map(of_server).collect();
     pools.push(pool("system".into(), "gs".into(), 1));
     let lu_bytes = scenario.published.disk.0 + LU_MORE_BYTES;
     // A fixed VHD is written from end to end when it is made; one that grows takes its pages as it grows.

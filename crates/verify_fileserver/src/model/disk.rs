@@ -1,4 +1,7 @@
 //! A virtual disk: where what the guest reads and writes lies on the LU, and what has to be written besides.
+//!
+//! The file of the virtual disk is alone on its LU, in a file system of the host (NTFS): it grows at its end,
+//! in one run, and each time the host's log has its new length before anything of the file refers to it.
 
 use vdisk::vhd::{self, DynamicMap};
 use vdisk::vhdx::{self, Guid, NewVhdx, VhdxMap};
@@ -6,14 +9,15 @@ use vdisk::{Extents, FileIo, Map, Part, Source, Wait, write_through};
 
 use anyhow::{Result, anyhow};
 
-use super::volume::Range;
+use super::layout::{CLUSTER_BYTES, Range};
 
 /// The file of the virtual disk begins behind what the host's file system keeps at the beginning of the LU.
-pub(super) const FILE_AT: u64 = 64 << 20;
-/// Where the host's file system writes its log: when a file grows, its length is in there.
-const HOST_LOG_AT: u64 = 16 << 20;
-/// Of the host's file system.
-const HOST_CLUSTER_BYTES: u64 = 4096;
+pub(super) const FILE_AT: u64 = 128 << 20;
+/// The log of the host's file system, written round and round.
+const HOST_LOG: Range = Range { at: 16 << 20, bytes: 64 << 20 };
+
+/// A write of zeros, where a new block gets them.
+const ZEROS_BYTES: u64 = 512 << 10;
 
 /// How a virtual disk is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -39,19 +43,39 @@ pub(super) enum Vdisk {
     Vhdx(Box<VhdxMap>),
 }
 
-/// What a write does to the LU.
+/// A write to the LU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LuWrite {
+    pub(super) range: Range,
+    /// With the guest's bytes; else with what the virtual disk and the host's file system keep of it.
+    pub(super) is_payload: bool,
+    /// Everything before it has to be durable first.
+    pub(super) after_flush: bool,
+}
+
+/// What a write of the guest does to the LU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
     /// All of it, in order.
-    pub(super) ranges: Vec<Range>,
-    /// How many of them the guest knows nothing of: what the virtual disk and the host's file system keep of
-    /// it.
-    pub(super) besides: u64,
-    /// How many of the others lie across the units of the array's cache.
-    pub(super) crooked: u64,
+    pub(super) list: Vec<LuWrite>,
     /// Whether the file became longer.
     pub(super) grew: bool,
-    scratch: Vec<FileIo>,
+}
+
+impl Writes {
+    /// How many of them the guest knows nothing of.
+    pub(super) fn besides(&self) -> u64 {
+        self.list.iter().filter(|write| !write.is_payload).count() as u64
+    }
+
+    /// How many of the others lie across the units of the array's cache.
+    pub(super) fn crooked(&self) -> u64 {
+        self.list.iter().filter(|write| write.is_payload && write.range.is_crooked()).count() as u64
+    }
+
+    fn push(&mut self, range: Range, is_payload: bool, after_flush: bool) {
+        self.list.push(LuWrite { range, is_payload, after_flush });
+    }
 }
 
 impl Vdisk {
@@ -83,12 +107,15 @@ impl Vdisk {
         }
     }
 
-    /// Writes everything up to here, from the beginning on.
-    pub(super) fn fill(&mut self, len_bytes: u64) -> Result<()> {
+    /// Writes these ranges in this order, as far as blocks are concerned.
+    pub(super) fn fill(&mut self, ranges: &[Range]) -> Result<()> {
         let Some((_, block_bytes)) = self.growing() else { return Ok(()) };
-        let mut writes = Writes::default();
-        for at in (0..len_bytes).step_by(block_bytes as usize) {
-            self.write(Range { at, bytes: HOST_CLUSTER_BYTES }, &mut writes)?;
+        let mut last = None;
+        for block in ranges.iter().flat_map(|range| range.at / block_bytes..range.end().div_ceil(block_bytes))
+        {
+            if last.replace(block) != Some(block) {
+                self.write(Range { at: block * block_bytes, bytes: CLUSTER_BYTES }, (0, false))?;
+            }
         }
         Ok(())
     }
@@ -122,31 +149,46 @@ impl Vdisk {
         Ok(())
     }
 
-    /// What has to be written for a range.
-    pub(super) fn write(&mut self, range: Range, out: &mut Writes) -> Result<()> {
-        out.ranges.clear();
-        (out.grew, out.besides, out.crooked) = (false, 0, 0);
-        let Some((map, _)) = self.growing() else {
-            out.ranges.push(Range { at: FILE_AT + range.at, bytes: range.bytes });
-            return Ok(());
-        };
-        out.scratch.clear();
-        let before = map.used_len();
-        write_through(map, range.at, range.bytes, &mut out.scratch)?;
-        for io in &out.scratch {
-            let range = Range { at: FILE_AT + io.at, bytes: io.len };
-            match io.part {
-                Part::Payload => out.crooked += u64::from(range.is_crooked()),
-                _ => out.besides += 1,
+    /// Whether a write of a range takes blocks of the LU.
+    pub(super) fn takes_blocks(&mut self, range: Range) -> bool {
+        let Some((map, _)) = self.growing() else { return false };
+        let (mut at, mut left) = (range.at, range.bytes);
+        while left > 0 {
+            let (len, mapped) = map.extent(at, left);
+            if !mapped {
+                return true;
             }
-            out.ranges.push(range);
+            (at, left) = (at + len, left - len);
         }
-        if map.used_len() > before {
-            out.grew = true;
-            out.besides += 1;
-            out.ranges.push(Range { at: HOST_LOG_AT, bytes: HOST_CLUSTER_BYTES });
+        false
+    }
+
+    /// What has to be written for a range. `grown`: how often the file grew before, which says where the
+    /// host's log is.
+    pub(super) fn write(&mut self, range: Range, (grown, zeroes_blocks): (u64, bool)) -> Result<Writes> {
+        let mut out = Writes::default();
+        let Some((map, _)) = self.growing() else {
+            out.push(Range { at: FILE_AT + range.at, bytes: range.bytes }, true, false);
+            return Ok(out);
+        };
+        let (before, mut file) = (map.used_len(), Vec::<FileIo>::new());
+        write_through(map, range.at, range.bytes, &mut file)?;
+        out.grew = map.used_len() > before;
+        if out.grew {
+            let at = HOST_LOG.at + grown * CLUSTER_BYTES % HOST_LOG.bytes;
+            out.push(Range { at, bytes: CLUSTER_BYTES }, false, false);
         }
-        Ok(())
+        for (index, io) in file.iter().enumerate() {
+            let range = Range { at: FILE_AT + io.at, bytes: io.len };
+            // Nothing of the file's new part is written before the file has it.
+            let after_flush = io.after_flush || out.grew && index == 0;
+            out.push(range, io.part == Part::Payload, after_flush);
+            if io.part == Part::Bitmap && zeroes_blocks {
+                let block = Range { at: range.end(), bytes: vhd::BLOCK_BYTES.into() };
+                block.parts(ZEROS_BYTES).for_each(|zeros| out.push(zeros, false, false));
+            }
+        }
+        Ok(out)
     }
 }
 
@@ -158,18 +200,23 @@ mod tests {
     fn a_disk_that_grows_writes_more_once_and_the_same_afterwards() {
         let mut fixed = Vdisk::empty(Format::Fixed, 16 << 30).expect("a disk");
         let mut dynamic = Vdisk::empty(Format::Dynamic, 16 << 30).expect("a disk");
-        let (range, mut writes) = (Range { at: 1 << 30, bytes: 65_536 }, Writes::default());
-        fixed.write(range, &mut writes).expect("written");
-        assert_eq!(writes.ranges, [Range { at: FILE_AT + (1 << 30), bytes: 65_536 }]);
-        dynamic.write(range, &mut writes).expect("written");
-        assert!(writes.grew && writes.ranges.len() > 2, "{writes:?}");
-        dynamic.write(range, &mut writes).expect("written");
-        assert!(!writes.grew && writes.ranges.len() == 1 && writes.ranges[0].bytes == 65_536);
+        let range = Range { at: 1 << 30, bytes: 65_536 };
+        let ranges = |writes: &Writes| writes.list.iter().map(|w| w.range).collect::<Vec<_>>();
+        let writes = fixed.write(range, (0, false)).expect("written");
+        assert_eq!(ranges(&writes), [Range { at: FILE_AT + (1 << 30), bytes: 65_536 }]);
+        assert!(!fixed.takes_blocks(range) && dynamic.takes_blocks(range));
+        let writes = dynamic.write(range, (0, false)).expect("written");
+        // The host's log; then bitmap, payload and footer; then the table, which refers to them.
+        let order: Vec<_> = writes.list.iter().map(|w| (w.is_payload, w.after_flush)).collect();
+        assert_eq!(order, [(false, false), (false, true), (true, false), (false, false), (false, true)]);
+        assert!(writes.grew && !dynamic.takes_blocks(range));
+        let again = dynamic.write(range, (1, false)).expect("written");
+        assert!(!again.grew && again.list.len() == 1 && again.list[0].range.bytes == 65_536);
         // Off the guest's clusters by the bitmap's 512 bytes.
-        assert!(!writes.ranges[0].at.is_multiple_of(4096));
+        assert!(!again.list[0].range.at.is_multiple_of(4096));
         let mut reads = vec![];
         dynamic.read(range, &mut reads).expect("read");
-        assert_eq!(reads, writes.ranges);
+        assert_eq!(reads, ranges(&again));
         dynamic.read(Range { at: 0, bytes: 4096 }, &mut reads).expect("read");
         assert!(reads.is_empty());
     }
@@ -178,14 +225,14 @@ mod tests {
     fn a_vhdx_grows_in_larger_steps_and_keeps_the_guests_clusters() {
         let [mut vhd, mut vhdx] =
             [Format::Dynamic, Format::Vhdx].map(|format| Vdisk::empty(format, 16 << 30).expect("a disk"));
-        let mut writes = Writes::default();
-        let mut besides = |disk: &mut Vdisk| {
-            let mut all = 0;
+        let besides = |disk: &mut Vdisk| {
+            let (mut all, mut is_straight) = (0, false);
             for at in (0..64 << 20).step_by(1 << 20) {
-                disk.write(Range { at, bytes: 65_536 }, &mut writes).expect("written");
-                all += writes.besides;
+                let writes = disk.write(Range { at, bytes: 65_536 }, (0, false)).expect("written");
+                all += writes.besides();
+                is_straight = writes.crooked() == 0;
             }
-            (all, writes.ranges.last().expect("payload").at.is_multiple_of(4096))
+            (all, is_straight)
         };
         // 32 blocks with bitmap, footer, entry and the host's log; two with an entry in the log and in place,
         // the host's log, and once the header.
@@ -194,14 +241,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_is_there() {
+    fn blocks_lie_in_the_order_of_filling() {
         let mut dynamic = Vdisk::empty(Format::Dynamic, 16 << 30).expect("a disk");
-        dynamic.fill(100 << 20).expect("filled");
-        assert!(dynamic.end(16 << 30) > FILE_AT + (100 << 20));
-        let (mut writes, mut reads) = (Writes::default(), vec![]);
-        dynamic.write(Range { at: (99 << 20) + 4096, bytes: 4096 }, &mut writes).expect("written");
-        assert!(!writes.grew);
+        let filling = [Range { at: 100 << 20, bytes: 4 << 20 }, Range { at: 0, bytes: 4 << 20 }];
+        dynamic.fill(&filling).expect("filled");
+        assert!(dynamic.end(16 << 30) > FILE_AT + (8 << 20));
+        assert!(!dynamic.takes_blocks(Range { at: (3 << 20) + 4096, bytes: 4096 }));
+        let mut reads = vec![];
         dynamic.read(Range { at: (2 << 20) - 4096, bytes: 8192 }, &mut reads).expect("read");
         assert_eq!(reads.len(), 2, "two blocks with a bitmap between them");
+        let first = reads[0].at;
+        dynamic.read(Range { at: 100 << 20, bytes: 4096 }, &mut reads).expect("read");
+        assert!(reads[0].at < first);
     }
 }

@@ -10,8 +10,8 @@ use super::super::scenario::Fileserver;
 use super::bed::{Bed, Shape, spare_group};
 use super::course::{Growth, GrowthWindow};
 use super::disk::Format;
+use super::layout::Layout;
 use super::play::{Near, Set, Stage, Use, Watcher};
-use super::volume::Layout;
 use lab_tools::files::{Plan, SetSpec};
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -31,11 +31,9 @@ pub(super) struct Ground {
 
 impl Ground {
     pub(super) fn make(scenario: &Fileserver, seed: u64) -> Result<Ground> {
-        let mut scenario = scenario.clone();
-        // Everything that is written is written where nothing has been yet.
-        scenario.server.fresh_percent = 100;
+        let scenario = scenario.clone();
         let plan = Plan::new(SetSpec::published(seed).with_trees(TREES, 0))?;
-        let layout = Layout::new(&plan, scenario.published.disk.0, scenario.server.entry_bytes)?;
+        let layout = Layout::new(&plan, scenario.published.disk.0)?;
         let shape = Shape {
             format: Format::Dynamic,
             servers: 1,
@@ -43,7 +41,7 @@ impl Ground {
             spare_groups: 1,
             owners: 1,
         };
-        let bed = Bed::make(&scenario, shape, layout.used_bytes(), seed)?;
+        let bed = Bed::make(&scenario, shape, Some(&layout), seed)?;
         Ok(Ground { scenario, bed, set: Set { plan: plan.into(), layout: layout.into() } })
     }
 
@@ -52,7 +50,9 @@ impl Ground {
         let model = self.bed.model(seed);
         let name = if in_time { "in_time" } else { "full" };
         let read_percent = self.scenario.growth.read_percent;
-        let what = Use { read_percent, ..Use::published(&self.scenario, 1, false, seed) };
+        // Everything that is written is a new file.
+        let published = Use::published(&self.scenario, 1, false, seed);
+        let what = Use { read_percent, replaces: false, ..published };
         let run = model.run(async |world| {
             let stage = Stage::start(&self.scenario, (&model, &world, &self.bed), &self.set, what).await?;
             self.play(stage, (in_time, name), watcher).await

@@ -10,12 +10,15 @@ mod client;
 pub(super) mod course;
 mod disk;
 mod growth;
+mod layout;
+mod memory;
 mod path;
 mod play;
 mod server;
+mod space;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod volume;
 
+pub(super) use space::Placement;
 pub(super) use stage::{Ran, Said, run, runs};

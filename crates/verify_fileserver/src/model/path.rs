@@ -2,32 +2,37 @@
 //! array's own code.
 //!
 //! ```text
-//!   guest ──> root partition ──> port, in ──> controller ──> LU (cache, pool, RAID, drives) ──> port, out ──> guest
+//!   guest ──> root partition ──> port, in ──> controller ──> LU (cache, journal, pool, RAID, drives) ──> port, out ──> guest
 //!             processors of      of the LU's   that owns      the array's own code
 //!             the host, the VHD  controller    the LU
 //! ```
+//!
+//! The parser of the virtual disk changes its tables one block at a time, each write of them with FUA, and
+//! flushes before what refers to something is written. I/O to the block waits for that, other I/O does not.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
-use block::Pieces;
-use scsi::Status;
+use block::{Pieces, RangeLocks};
+use futures::future::{join_all, try_join_all};
+use scsi::{Request, Status};
 use world::{Buf, Data, Instant, World};
 use world_model::Link;
 use world_model::station::Station;
 
 use super::super::scenario::Fileserver;
-use super::disk::{Format, Vdisk, Writes};
-use super::volume::Range;
+use super::disk::{Format, LuWrite, Vdisk};
+use super::layout::Range;
 use lab_core::quantity::Time;
 use lab_tools::testbed;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they
 /// stand for.
 const COMMAND_BYTES: u64 = 48;
+/// Force unit access: byte 1 of WRITE(16) (SBC-4 5.34).
+const FUA: u8 = 1 << 3;
 /// The longest command: that of the largest transfer of a scenario, with what a block of a virtual disk makes
 /// of it.
 const COMMAND_BYTES_MAX: u64 = 4 << 20;
@@ -59,6 +64,8 @@ pub(super) struct Fabric {
     link: Link,
     costs: Costs,
     zeros: Data,
+    /// Whether a new block of a VHD is written full of zeros first.
+    zeroes_blocks: bool,
 }
 
 /// Which of the hosts a server is on, and which of the controllers owns its LU.
@@ -72,8 +79,6 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     io: u64,
-    dynamic_io: u64,
-    vhdx_io: u64,
     lookup: u64,
     command: u64,
     per_kib: u64,
@@ -93,12 +98,11 @@ impl Fabric {
             link: scenario.fabric(),
             costs: Costs {
                 io: ns(host.io),
-                dynamic_io: ns(host.dynamic_io),
-                vhdx_io: ns(host.vhdx_io),
                 lookup: ns(host.lookup),
                 command: ns(controller.command),
                 per_kib: ns(controller.per_kib),
             },
+            zeroes_blocks: host.zeroes_blocks,
             zeros: Buf::shared_zeros(COMMAND_BYTES_MAX as usize).freeze(),
         }
     }
@@ -146,6 +150,10 @@ pub(super) struct GuestDisk {
     vdisk: RefCell<Vdisk>,
     format: Format,
     place: Place,
+    /// I/Os share their ranges of the disk; one that takes blocks has its own alone.
+    blocks: RangeLocks,
+    /// One at a time changes the tables.
+    tables: RangeLocks,
     tally: Cell<DiskTally>,
     tag: Cell<u64>,
 }
@@ -158,6 +166,15 @@ pub(super) enum Ended {
     NoSpace,
 }
 
+/// When a write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durable {
+    /// Before it ends: it carries FUA.
+    AtOnce,
+    /// After a flush.
+    Later,
+}
+
 impl GuestDisk {
     pub(super) fn new(fabric: &Rc<Fabric>, session: LocalSession, vdisk: Vdisk, place: Place) -> GuestDisk {
         GuestDisk {
@@ -166,6 +183,8 @@ impl GuestDisk {
             format: vdisk.format(),
             vdisk: RefCell::new(vdisk),
             place,
+            blocks: RangeLocks::default(),
+            tables: RangeLocks::default(),
             tally: Cell::default(),
             tag: Cell::default(),
         }
@@ -198,90 +217,137 @@ impl GuestDisk {
     pub(super) async fn read(&self, range: Range) -> Result<()> {
         let began = self.fabric.world.now();
         self.count(|t| t.in_disk += 1);
+        let _held = self.blocks.shared(range.at..range.end()).await;
         let mut parts = Vec::new();
         self.vdisk.borrow_mut().read(range, &mut parts)?;
         self.pass().await;
-        let commands = (parts.len() as u64, parts.iter().filter(|part| part.is_crooked()).count() as u64);
-        for part in parts {
-            self.command(part, true).await?;
-        }
+        try_join_all(parts.iter().map(|part| self.read_lu(*part))).await?;
         let took = self.fabric.world.now().since(began).as_nanos() as u64;
+        let crooked = parts.iter().filter(|part| part.is_crooked()).count() as u64;
         self.count(|t| {
             t.in_disk -= 1;
             t.reads += 1;
             t.read_ns += took;
-            (t.commands, t.crooked) = (t.commands + commands.0, t.crooked + commands.1);
+            (t.commands, t.crooked) = (t.commands + parts.len() as u64, t.crooked + crooked);
         });
         Ok(())
     }
 
     /// A write of the guest, with all that the virtual disk writes besides.
-    pub(super) async fn write(&self, range: Range) -> Result<Ended> {
+    pub(super) async fn write(&self, range: Range, durable: Durable) -> Result<Ended> {
         let began = self.fabric.world.now();
         self.count(|t| t.in_disk += 1);
-        let mut writes = Writes::default();
-        self.vdisk.borrow_mut().write(range, &mut writes)?;
         self.pass().await;
-        let mut ended = Ended::Done;
-        for part in &writes.ranges {
-            if self.command(*part, false).await? == Ended::NoSpace {
-                ended = Ended::NoSpace;
-                break;
-            }
-        }
+        let ended = self.write_locked(range, durable).await?;
         let took = self.fabric.world.now().since(began).as_nanos() as u64;
-        let payload = writes.ranges.len() as u64 - writes.besides;
         self.count(|t| {
             t.in_disk -= 1;
             t.writes += 1;
             t.write_ns += took;
-            t.grown += u64::from(writes.grew);
-            t.commands += payload;
-            t.crooked += writes.crooked;
-            t.besides += writes.besides;
             t.refused += u64::from(ended == Ended::NoSpace);
         });
         Ok(ended)
     }
 
+    /// A write that takes blocks has the tables, and its range, alone; unless another one took the blocks
+    /// while it waited.
+    async fn write_locked(&self, range: Range, durable: Durable) -> Result<Ended> {
+        let takes_blocks = || self.vdisk.borrow_mut().takes_blocks(range);
+        if takes_blocks() {
+            let _tables = self.tables.exclusive(0..1).await;
+            if takes_blocks() {
+                let _held = self.blocks.exclusive(range.at..range.end()).await;
+                return self.write_parts(range, durable).await;
+            }
+        }
+        let _held = self.blocks.shared(range.at..range.end()).await;
+        self.write_parts(range, durable).await
+    }
+
+    /// All writes of one write of the guest: those between two flushes together, but the tables one by one.
+    async fn write_parts(&self, range: Range, durable: Durable) -> Result<Ended> {
+        let writes =
+            self.vdisk.borrow_mut().write(range, (self.tally.get().grown, self.fabric.zeroes_blocks))?;
+        self.count(|t| {
+            t.grown += u64::from(writes.grew);
+            t.commands += writes.list.len() as u64 - writes.besides();
+            t.crooked += writes.crooked();
+            t.besides += writes.besides();
+        });
+        if let [write] = writes.list[..] {
+            return self.write_lu(write, durable).await;
+        }
+        if writes.besides() == 0 {
+            let all = join_all(writes.list.iter().map(|write| self.write_lu(*write, durable))).await;
+            return all.into_iter().find(|one| !matches!(one, Ok(Ended::Done))).unwrap_or(Ok(Ended::Done));
+        }
+        for write in &writes.list {
+            if write.after_flush {
+                self.flush_lu().await?;
+            }
+            let durable = if write.is_payload { durable } else { Durable::AtOnce };
+            if self.write_lu(*write, durable).await? == Ended::NoSpace {
+                return Ok(Ended::NoSpace);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// A flush of the guest.
+    pub(super) async fn flush(&self) -> Result<()> {
+        self.pass().await;
+        self.flush_lu().await
+    }
+
     /// Through the root partition, which finds the place in the virtual disk.
     async fn pass(&self) {
         let costs = &self.fabric.costs;
-        let (work_ns, wait_ns) = match self.format {
-            Format::Fixed => (costs.io, 0),
-            Format::Dynamic => (costs.io + costs.lookup, costs.dynamic_io),
-            Format::Vhdx => (costs.io + costs.lookup, costs.vhdx_io),
+        let work_ns = match self.format {
+            Format::Fixed => costs.io,
+            Format::Dynamic | Format::Vhdx => costs.io + costs.lookup,
         };
         let host = self.host();
         host.root_ns.set(host.root_ns.get() + work_ns);
         self.fabric.at(&host.processors, work_ns).await;
-        if wait_ns > 0 {
-            self.fabric.world.sleep(Duration::from_nanos(wait_ns)).await;
-        }
     }
 
-    /// One command to the LU.
-    async fn command(&self, range: Range, reads: bool) -> Result<Ended> {
+    async fn read_lu(&self, range: Range) -> Result<Ended> {
+        self.command(testbed::read(range.at, range.bytes, self.next_tag()), (0, range.bytes)).await
+    }
+
+    async fn write_lu(&self, write: LuWrite, durable: Durable) -> Result<Ended> {
+        let LuWrite { range, .. } = write;
+        let zeros = Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize));
+        let mut request = testbed::write(range.at, zeros, self.next_tag());
+        if durable == Durable::AtOnce {
+            request.cdb[1] |= FUA;
+        }
+        self.command(request, (range.bytes, 0)).await
+    }
+
+    async fn flush_lu(&self) -> Result<()> {
+        self.command(testbed::flush(self.next_tag()), (0, 0)).await.map(|_| ())
+    }
+
+    fn next_tag(&self) -> u64 {
+        self.tag.set(self.tag.get() + 1);
+        self.tag.get()
+    }
+
+    /// One command to the LU, with so many bytes to it and from it.
+    async fn command(&self, request: Request, (to, from): (u64, u64)) -> Result<Ended> {
         let fabric = &*self.fabric;
         let controller = &fabric.controllers[self.place.controller];
-        let (to, from) = if reads { (0, range.bytes) } else { (range.bytes, 0) };
         fabric.cross(&controller.inbound, COMMAND_BYTES + to).await;
-        let work = fabric.costs.command + fabric.costs.per_kib * range.bytes / 1024;
+        let work = fabric.costs.command + fabric.costs.per_kib * (to + from) / 1024;
         fabric.at(&controller.cores, work).await;
-        let ended = self.execute(range, reads).await?;
+        let ended = self.execute(request).await?;
         fabric.cross(&controller.outbound, COMMAND_BYTES + from).await;
         Ok(ended)
     }
 
-    async fn execute(&self, range: Range, reads: bool) -> Result<Ended> {
-        let tag = self.tag.get() + 1;
-        self.tag.set(tag);
-        let request = match reads {
-            true => testbed::read(range.at, range.bytes, tag),
-            false => {
-                testbed::write(range.at, Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)), tag)
-            }
-        };
+    async fn execute(&self, request: Request) -> Result<Ended> {
+        let (cdb, is_write) = (request.cdb, !request.data_out.is_empty());
         let response = self.session.execute(Lun(0), request).await;
         if response.status == Status::Good {
             return Ok(Ended::Done);
@@ -293,9 +359,9 @@ impl GuestDisk {
             Some(0x72) => sense.get(2..4),
             _ => sense.get(12..14),
         };
-        if !reads && code == Some(&[0x27, 0x07]) {
+        if is_write && code == Some(&[0x27, 0x07]) {
             return Ok(Ended::NoSpace);
         }
-        bail!("{range:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense)
+        bail!("{cdb:02x?}: the array answered {:?}, sense {:02x?}", response.status, response.sense)
     }
 }

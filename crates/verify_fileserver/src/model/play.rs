@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use array::status::ControllerStatus;
-use array::{Array, Lun};
+use array::{Array, DriveSpec, Lun};
 use scsi::OpClass;
 use world::World;
 use world_model::drives::Usage;
-use world_model::{Disk, Model};
+use world_model::{Disk, DiskSpec, Model};
 
 use super::super::scenario::{Fileserver, Run};
 use super::bed::{Bed, drives_of, session, volume};
-use super::client::Load;
+use super::client::{Load, Machine, Mix};
 use super::course::{ArrayWindow, Commands, Course, HostWindow, LuWindow, ServerWindow, Which};
+use super::layout::Layout;
 use super::path::{DiskTally, Fabric, GuestDisk, Place};
 use super::server::{Server, ServerTally};
-use super::volume::Layout;
 use lab_core::interrupt::Stop;
 use lab_tools::files::Plan;
 use lab_tools::testbed::notice_attentions;
@@ -30,7 +30,7 @@ pub(super) struct Stage {
     pub(super) servers: Vec<Rc<Server>>,
     pub(super) array: Array,
     drives: Vec<Vec<Disk>>,
-    failure: Rc<RefCell<Option<String>>>,
+    failure: Failure,
     /// When the clients began.
     began_ns: u64,
     /// Of a server, a controller, a host.
@@ -48,6 +48,8 @@ pub(super) struct Use {
     pub(super) per_host: u32,
     pub(super) os_cache: bool,
     pub(super) read_percent: u32,
+    /// Whether files that are written replace those there; else they are new ones.
+    pub(super) replaces: bool,
     pub(super) seed: u64,
 }
 
@@ -55,7 +57,7 @@ impl Use {
     /// All servers on one host.
     pub(super) fn published(scenario: &Fileserver, servers: u32, os_cache: bool, seed: u64) -> Use {
         let read_percent = scenario.published.read_percent;
-        Use { servers, per_host: servers, os_cache, read_percent, seed }
+        Use { servers, per_host: servers, os_cache, read_percent, replaces: true, seed }
     }
 }
 
@@ -72,6 +74,50 @@ pub(super) struct Set {
     pub(super) layout: Arc<Layout>,
 }
 
+/// What failed first of all that runs.
+#[derive(Clone, Default)]
+struct Failure(Rc<RefCell<Option<String>>>);
+
+impl Failure {
+    fn spawn(&self, world: &World, task: impl Future<Output = Result<()>> + 'static) {
+        let failure = self.clone();
+        world.spawn(async move {
+            if let Err(error) = task.await {
+                failure.0.borrow_mut().get_or_insert(format!("{error:#}"));
+            }
+        });
+    }
+}
+
+/// The clients of a server, each with a disk of its own.
+fn start_clients(
+    scenario: &Fileserver,
+    (model, world, set): (&Model, &World, &Set),
+    (number, server): (u32, &Rc<Server>),
+    what: Use,
+    failure: &Failure,
+) -> Result<()> {
+    let seed = what.seed ^ (u64::from(number + 1) << 32);
+    let mix = Mix { read_percent: what.read_percent, replaces: what.replaces, seed };
+    let both = (set.plan.clone(), set.layout.clone());
+    let load = Rc::new(Load::new(scenario, server.clone(), both, mix));
+    let spec = DiskSpec::drive(&lab_tools::drives::load(&scenario.client.drive)?)?.without_content();
+    for client in 0..scenario.published.clients {
+        let name = format!("c{number}-{client}");
+        model.disk(&name, spec.clone());
+        let drive = world.open_now(&DriveSpec::Modelled { name })?;
+        let machine = Rc::new(Machine::new(scenario, drive));
+        let (lazy, own) = (machine.clone(), world.clone());
+        failure.spawn(world, async move { lazy.write_lazily(&own).await });
+        for worker in 0..scenario.published.workers {
+            let (load, machine, own) = (load.clone(), machine.clone(), world.clone());
+            let rng = world.random(&format!("worker {number} {client} {worker}"));
+            failure.spawn(world, async move { load.work(&own, &machine, rng).await });
+        }
+    }
+    Ok(())
+}
+
 impl Stage {
     /// Starts array, servers and clients.
     pub(super) async fn start(
@@ -83,10 +129,7 @@ impl Stage {
         let started = bed.start(world).await?;
         let hosts = what.servers.div_ceil(what.per_host) as usize;
         let fabric = Rc::new(Fabric::new(scenario, world, hosts));
-        let failure: Rc<RefCell<Option<String>>> = Rc::default();
-        let fail = |failure: &Rc<RefCell<Option<String>>>, error: anyhow::Error| {
-            failure.borrow_mut().get_or_insert(format!("{error:#}"));
-        };
+        let failure = Failure::default();
         let (mut servers, mut drives) = (Vec::new(), Vec::new());
         for number in 0..what.servers {
             let session = session(&started, &bed.shape, number)?;
@@ -94,27 +137,10 @@ impl Stage {
             let place =
                 Place { host: (number / what.per_host) as usize, controller: bed.shape.owner(number) };
             let disk = GuestDisk::new(&fabric, session, bed.vdisk.clone(), place);
-            let rng = world.random(&format!("server {number}"));
-            let server = Rc::new(Server::new(scenario, (disk, &set.layout), what.os_cache, rng));
-            let (lazy, failed) = (server.clone(), failure.clone());
-            world.spawn(async move {
-                if let Err(error) = lazy.write_lazily().await {
-                    fail(&failed, error);
-                }
-            });
-            let both = (set.plan.clone(), set.layout.clone());
-            let own_seed = what.seed ^ (u64::from(number + 1) << 32);
-            let load = Rc::new(Load::new(scenario, server.clone(), both, (what.read_percent, own_seed)));
-            let p = &scenario.published;
-            for worker in 0..p.clients * p.workers {
-                let (load, failed, own) = (load.clone(), failure.clone(), world.clone());
-                let rng = world.random(&format!("worker {number} {worker}"));
-                world.spawn(async move {
-                    if let Err(error) = load.work(&own, rng).await {
-                        fail(&failed, error);
-                    }
-                });
-            }
+            let server = Rc::new(Server::new(scenario, (disk, &set.layout), what.os_cache));
+            let lazy = server.clone();
+            failure.spawn(world, async move { lazy.write_lazily().await });
+            start_clients(scenario, (model, world, set), (number, &server), what, &failure)?;
             servers.push(server);
             let disk = |name: &String| model.disks().get(name).expect("the bed has it");
             drives.push(drives_of(scenario, number).iter().map(disk).collect());
@@ -136,7 +162,7 @@ impl Stage {
 
     /// What failed first, if anything did.
     pub(super) fn check(&self) -> Result<()> {
-        match &*self.failure.borrow() {
+        match &*self.failure.0.borrow() {
             Some(failure) => bail!("{failure}"),
             None => Ok(()),
         }

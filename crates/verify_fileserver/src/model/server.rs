@@ -1,27 +1,33 @@
-//! A file server: requests of its clients, its memory, its file system, and the writer that works later.
+//! A file server: SMB requests of its clients, its cache, its file system, and the writer that works later.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use anyhow::Result;
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
-use world::{Instant, Rng};
+use world::Instant;
 use world_model::Link;
 use world_model::station::Station;
 
 use super::super::scenario::{Fileserver, Server as Costs};
-use super::path::{Ended, Fabric, GuestDisk, ns};
-use super::volume::{Layout, Placed, Range, Volume};
+use super::layout::{CLUSTER_BYTES, LOG_BYTES, Layout, Placed, Range, bitmap, clusters_of_file};
+use super::memory::Memory;
+use super::path::{Durable, Ended, Fabric, GuestDisk, ns};
+use super::space::Space;
 
 /// A request or an answer beside its data: headers of SMB 2, a name.
 const REQUEST_BYTES: u64 = 160;
-/// Opening and closing.
+/// A folder is opened, asked for its names until there are no more, and closed: the first two together.
+const LIST_REQUESTS: u32 = 2;
+/// A file is opened and closed.
 const OPEN_REQUESTS: u32 = 2;
-/// Windows holds writers back when so much of its memory waits to be written.
-const DIRTY_SHARE_MAX: f64 = 0.25;
-/// Each time the lazy writer takes so much of what waits.
-const LAZY_SHARE: usize = 8;
+/// What NTFS logs of a file that is written anew: it is truncated, gets clusters, is named in its folder,
+/// each with what would undo it.
+const LOGGED_BYTES: u64 = 2048;
+/// The lazy writer has runs of this length written at a time, in transfers of the disk's size.
+const RUN_BYTES_MAX: u64 = 1 << 20;
 
 /// What came and went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,47 +43,46 @@ pub(super) struct ServerTally {
 pub(super) struct Server {
     pub(super) fabric: Rc<Fabric>,
     pub(super) disk: GuestDisk,
-    pub(super) volume: RefCell<Volume>,
     pub(super) cpu: RefCell<Station>,
+    memory: RefCell<Memory>,
+    space: RefCell<Space>,
+    /// Files that were replaced already: a load that has used all of them begins again, and then in place.
+    replaced: RefCell<BTreeSet<u64>>,
     inbound: RefCell<Station>,
     outbound: RefCell<Station>,
     link: Link,
     costs: Costs,
-    /// What is to be written, oldest first.
-    dirty: RefCell<VecDeque<Range>>,
-    dirty_bytes: Cell<u64>,
+    /// What the log has, and what of it is on the disk.
+    logged_bytes: Cell<u64>,
+    log_written_bytes: Cell<u64>,
     pub(super) tally: Cell<ServerTally>,
-    rng: RefCell<Rng>,
     /// Whether the system says that writes are done while the disk still has them in its cache.
     os_cache: bool,
 }
 
 impl Server {
-    pub(super) fn new(
-        scenario: &Fileserver,
-        (disk, layout): (GuestDisk, &Layout),
-        os_cache: bool,
-        rng: Rng,
-    ) -> Server {
+    pub(super) fn new(scenario: &Fileserver, (disk, layout): (GuestDisk, &Layout), os_cache: bool) -> Server {
         let costs = scenario.server.clone();
+        let free = Range { at: layout.free_at, bytes: layout.len_bytes - layout.free_at };
         Server {
             fabric: disk.fabric.clone(),
             disk,
-            volume: RefCell::new(Volume::new(layout, costs.cache.0)),
             cpu: RefCell::new(Station::new(costs.cores as usize)),
+            memory: RefCell::new(Memory::new(costs.cache.0)),
+            space: RefCell::new(Space::new(free)),
+            replaced: RefCell::default(),
             inbound: RefCell::new(Station::new(1)),
             outbound: RefCell::new(Station::new(1)),
             link: scenario.network(),
             costs,
-            dirty: RefCell::default(),
-            dirty_bytes: Cell::default(),
+            logged_bytes: Cell::default(),
+            log_written_bytes: Cell::default(),
             tally: Cell::default(),
-            rng: RefCell::new(rng),
             os_cache,
         }
     }
 
-    fn count(&self, change: impl FnOnce(&mut ServerTally)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut ServerTally)) {
         let mut tally = self.tally.get();
         change(&mut tally);
         self.tally.set(tally);
@@ -112,21 +117,27 @@ impl Server {
         self.fabric.world.sleep_until(Instant(end) + self.link.latency).await;
     }
 
-    /// Has a table in memory.
-    async fn have(&self, range: Range) -> Result<()> {
-        let mut missing = Vec::new();
-        self.volume.borrow_mut().missing(range, &mut missing);
-        for range in missing {
-            self.disk.read(range).await?;
+    /// Has a cluster of a table in its cache.
+    async fn have(&self, cluster: Range) -> Result<()> {
+        let has = self.memory.borrow_mut().has(cluster);
+        match has {
+            true => Ok(()),
+            false => self.disk.read(cluster).await,
         }
-        Ok(())
     }
 
-    /// Lists a folder.
+    /// Lists a folder: one index buffer after the other, as each one says where the next is.
     pub(super) async fn list(&self, placed: &Placed, folder: u32) -> Result<()> {
-        self.come_in(0).await;
-        self.have(placed.index(folder)).await?;
-        self.go_out(placed.list_bytes(folder)).await;
+        for request in 0..LIST_REQUESTS {
+            self.come_in(0).await;
+            if request == 0 {
+                self.have(placed.folder_record(folder)).await?;
+                for buffer in placed.index(folder) {
+                    self.have(buffer).await?;
+                }
+            }
+            self.go_out(if request == 0 { placed.list_bytes(folder) } else { 0 }).await;
+        }
         Ok(())
     }
 
@@ -140,106 +151,110 @@ impl Server {
         Ok(())
     }
 
-    /// Reads a part of a file: of the disk whole clusters, and of these some again.
-    pub(super) async fn read(&self, range: Range) -> Result<()> {
-        self.come_in(0).await;
-        let whole = Range { bytes: range.bytes.next_multiple_of(super::volume::CLUSTER_BYTES), ..range };
-        self.disk.read(whole).await?;
-        if self.rng.borrow_mut().u32(..100) < self.costs.again_percent {
-            self.disk.read(whole).await?;
-        }
-        self.volume.borrow_mut().pass(whole.bytes);
-        self.go_out(range.bytes).await;
-        self.count(|t| t.read_bytes += range.bytes);
+    /// Reads a part of a file into the cache: of the disk whole clusters.
+    pub(super) async fn fetch(&self, range: Range) -> Result<()> {
+        let bytes = range.bytes.next_multiple_of(CLUSTER_BYTES);
+        self.disk.read(Range { bytes, ..range }).await?;
+        self.memory.borrow_mut().pass(bytes);
         Ok(())
     }
 
+    /// Answers a request to read a part of a file that is in the cache.
+    pub(super) async fn send(&self, bytes: u64) {
+        self.come_in(0).await;
+        self.go_out(bytes).await;
+        self.count(|t| t.read_bytes += bytes);
+    }
+
     /// Takes a part of a file, to be written later.
-    pub(super) async fn write(&self, range: Range) {
+    pub(super) async fn take(&self, range: Range) {
         self.come_in(range.bytes).await;
-        let whole = range.bytes.next_multiple_of(super::volume::CLUSTER_BYTES);
-        self.soil(Range { bytes: whole, ..range });
-        self.volume.borrow_mut().pass(whole);
-        let most = (self.costs.cache.0 as f64 * DIRTY_SHARE_MAX) as u64;
-        while self.dirty_bytes.get() > most {
+        let bytes = range.bytes.next_multiple_of(CLUSTER_BYTES);
+        self.memory.borrow_mut().soil(Range { bytes, ..range });
+        while self.memory.borrow().is_full() {
             self.fabric.world.sleep(self.costs.lazy_every.0).await;
         }
         self.go_out(0).await;
         self.count(|t| t.written_bytes += range.bytes);
     }
 
-    /// Where a file that is written anew comes to lie: in place of the old one, or where nothing has been.
-    pub(super) fn place(&self, old_at: u64, bytes: u64) -> u64 {
-        let is_fresh = self.rng.borrow_mut().u32(..100) < self.costs.fresh_percent;
-        let fresh = if is_fresh { self.volume.borrow_mut().fresh(bytes) } else { None };
-        fresh.unwrap_or(old_at)
-    }
-
-    /// A file has been written: the file system notes it in its log at once, and in its tables later.
-    pub(super) async fn note(&self, record: Range, at: u64) -> Result<()> {
-        for _ in 0..self.costs.log_writes {
-            let log = self.volume.borrow_mut().log();
-            if self.os_cache {
-                self.soil(log);
-            } else {
-                // What is refused here is refused later to the lazy writer, too, which tries again.
-                self.disk.write(log).await?;
+    /// Where a file of this length comes to lie that replaces an old one, if there is one: its clusters are
+    /// freed, and given away again after the next checkpoint.
+    pub(super) fn replace(&self, old_at: Option<u64>, bytes: u64) -> u64 {
+        let (mut space, now_ns) = (self.space.borrow_mut(), self.fabric.world.now().0);
+        let bytes = clusters_of_file(bytes) * CLUSTER_BYTES;
+        if let Some(at) = old_at {
+            if !self.replaced.borrow_mut().insert(at) {
+                return at;
             }
+            space.free(now_ns + ns(self.costs.checkpoint), Range { at, bytes });
         }
-        self.soil(record);
-        self.soil(Volume::bitmap(at));
-        Ok(())
+        let new = space.take(now_ns, bytes, self.costs.placement).map(|range| range.at);
+        new.or(old_at).unwrap_or(0)
     }
 
-    fn soil(&self, range: Range) {
-        self.dirty.borrow_mut().push_back(range);
-        self.dirty_bytes.set(self.dirty_bytes.get() + range.bytes);
+    /// A file has been written: the file system logs it now, and changes its tables.
+    pub(super) fn note(&self, tables: impl IntoIterator<Item = Range>, (old_at, at): (Option<u64>, u64)) {
+        self.logged_bytes.set(self.logged_bytes.get() + LOGGED_BYTES);
+        let mut memory = self.memory.borrow_mut();
+        let maps = old_at.into_iter().chain([at]).map(bitmap);
+        tables.into_iter().chain(maps).for_each(|table| memory.soil_table(table));
     }
 
     /// Memory that nobody uses.
     pub(super) fn available_bytes(&self) -> u64 {
-        self.costs.cache.0 - self.volume.borrow().held_bytes().min(self.costs.cache.0)
-            + self.costs.cache.0 / LAZY_SHARE as u64
+        self.memory.borrow().available_bytes()
     }
 
-    /// The lazy writer, for ever: now and then it writes a part of what waits, the oldest first, neighbours
-    /// together.
+    fn durable(&self) -> Durable {
+        if self.os_cache { Durable::Later } else { Durable::AtOnce }
+    }
+
+    /// The lazy writer, for ever.
     pub(super) async fn write_lazily(&self) -> Result<()> {
+        let mut next = self.fabric.world.now();
         loop {
-            self.fabric.world.sleep(self.costs.lazy_every.0).await;
-            self.volume.borrow_mut().tidy();
-            let batch = self.take();
-            let writes =
-                stream::iter(batch).map(|range| async move { (range, self.disk.write(range).await) });
-            let mut writes = writes.buffer_unordered(self.costs.lazy_depth as usize);
-            while let Some((range, ended)) = writes.next().await {
-                match ended? {
-                    Ended::Done => self.dirty_bytes.set(self.dirty_bytes.get() - range.bytes),
-                    // Tried again, for as long as it takes.
-                    Ended::NoSpace => self.dirty.borrow_mut().push_front(range),
-                }
+            next = self.fabric.world.now().max(next + self.costs.lazy_every.0);
+            self.fabric.world.sleep_until(next).await;
+            self.memory.borrow_mut().tidy();
+            let runs = self.memory.borrow_mut().take();
+            if runs.is_empty() {
+                continue;
+            }
+            self.write_log().await?;
+            let parts = runs.into_iter().flat_map(|run| run.parts(RUN_BYTES_MAX).collect::<Vec<_>>());
+            let writes = stream::iter(parts).map(|run| self.write_run(run));
+            let mut writes = writes.buffer_unordered(self.costs.lazy_threads as usize);
+            while let Some(ended) = writes.next().await {
+                ended?;
             }
         }
     }
 
-    /// An eighth of what waits, or all when that is little.
-    fn take(&self) -> Vec<Range> {
-        let mut dirty = self.dirty.borrow_mut();
-        let count = dirty.len().div_ceil(LAZY_SHARE).max(self.costs.lazy_depth as usize).min(dirty.len());
-        let mut batch: Vec<Range> = dirty.drain(..count).collect();
-        batch.sort_by_key(|range| range.at);
-        let mut joined: Vec<Range> = Vec::with_capacity(batch.len());
-        for range in batch {
-            let most = self.costs.transfer.0;
-            match joined.last_mut() {
-                Some(last) if last.at + last.bytes == range.at && last.bytes + range.bytes <= most => {
-                    last.bytes += range.bytes;
-                }
-                // A table that was changed twice is written once.
-                Some(last) if *last == range => self.dirty_bytes.set(self.dirty_bytes.get() - range.bytes),
-                _ => joined.push(range),
-            }
+    /// What tables say is in the log before they are written: whole clusters, round and round.
+    async fn write_log(&self) -> Result<()> {
+        let from = self.log_written_bytes.get() / CLUSTER_BYTES * CLUSTER_BYTES;
+        let to = self.logged_bytes.get().next_multiple_of(CLUSTER_BYTES);
+        self.log_written_bytes.set(self.logged_bytes.get());
+        let log = Range { at: from % LOG_BYTES, bytes: (to - from).min(LOG_BYTES - from % LOG_BYTES) };
+        for part in log.parts(self.costs.transfer.0) {
+            // What is refused here is refused to the data, too, which are written again.
+            self.disk.write(part, self.durable()).await?;
         }
-        joined
+        // Behind a cache that may lose it, the log is flushed.
+        if self.os_cache && log.bytes > 0 {
+            self.disk.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// One of the lazy writer's threads writes a run: all of its transfers at once.
+    async fn write_run(&self, run: Range) -> Result<()> {
+        let writes = run.parts(self.costs.transfer.0).map(async |part| {
+            let ended = self.disk.write(part, self.durable()).await?;
+            self.memory.borrow_mut().written(part, ended == Ended::Done);
+            anyhow::Ok(())
+        });
+        try_join_all(writes).await.map(|_| ())
     }
 }

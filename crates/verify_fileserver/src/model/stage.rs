@@ -59,15 +59,15 @@ fn go(scenario: &Fileserver, set: &Set, job: Job, seed: u64, watcher: &Watcher<'
         Job::Course(which) => {
             let servers = scenario.published.servers;
             // Nothing of a fixed disk depends on what was written.
-            let used = if which.format == Format::Fixed { 0 } else { set.layout.used_bytes() };
-            let bed = Bed::make(scenario, Shape::published(which.format, servers), used, seed)?;
+            let filled = (which.format != Format::Fixed).then_some(&*set.layout);
+            let bed = Bed::make(scenario, Shape::published(which.format, servers), filled, seed)?;
             let what = Use::published(scenario, servers, which.os_cache, seed);
             let course = play::run(scenario, (&bed, set), (which, &scenario.run), what, watcher)?;
             Ok(Done::Course(course))
         }
         Job::Ramp { owners, servers } => {
             let shape = Shape { owners, ..Shape::published(Format::Fixed, servers) };
-            let bed = Bed::make(scenario, shape, 0, seed)?;
+            let bed = Bed::make(scenario, shape, None, seed)?;
             let per_host = scenario.ramp.per_host;
             let what = Use { per_host, ..Use::published(scenario, servers, false, seed) };
             let run = (Which::FIXED, &scenario.ramp.run());

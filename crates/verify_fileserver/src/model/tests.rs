@@ -9,12 +9,12 @@ use super::play::{self, Set, Use, Watcher};
 use crate::beyond;
 use crate::claims::measures;
 use crate::figures::figures;
-use crate::report::published_figures;
 use crate::scenario::Fileserver;
 use lab_core::interrupt::Stop;
 use lab_core::record::World;
-use lab_core::report::Value;
 use lab_core::scenario::ScenarioFile;
+use lab_core::scenario::frame::Frame;
+use std::collections::BTreeSet;
 
 fn small() -> Fileserver {
     let (mut small, _) = Fileserver::load(None).expect("built in");
@@ -32,8 +32,8 @@ fn small() -> Fileserver {
 /// Nobody waits for it.
 fn run(scenario: &Fileserver, shape: Shape, (which, what): (Which, Use), stop: &Stop) -> Course {
     let (plan, layout) = set(scenario, 1).expect("a set");
-    let used = if which.format == Format::Fixed { 0 } else { layout.used_bytes() };
-    let bed = Bed::make(scenario, shape, used, 1).expect("a bed");
+    let filled = (which.format != Format::Fixed).then_some(&*layout);
+    let bed = Bed::make(scenario, shape, filled, 1).expect("a bed");
     let watcher = Watcher { stop, tell: &|_, _| {} };
     play::run(scenario, (&bed, &Set { plan, layout }), (which, &scenario.run), what, &watcher).expect("a run")
 }
@@ -111,17 +111,19 @@ fn each_published_figure_has_a_panel() {
     let four = courses[1].clone();
     let ramp = vec![RampStep { owners: 1, servers: 1, course: four }];
     let ran = Ran { courses, ramp, growths: vec![], stopped: false };
-    let measured = [measures(&scenario, &ran), beyond::measures(&ran)].concat();
+    let measured = [measures(&ran), beyond::measures(&ran)].concat();
     let judged = scenario.claims.judge(World::Model, &measured, false);
     let figures = [figures(&scenario, &ran), beyond::figures(&scenario, &ran)].concat();
-    let rows = published_figures().rows;
-    assert_eq!(rows.len(), 23);
+    let frame = Frame::read(Fileserver::BUILT_IN.0, "fileserver").expect("it reads");
+    assert_eq!(frame.published_figures.len(), 23);
     let panels = |id: &str| figures.iter().find(|f| f.id == id).map(|f| f.panels.len().max(1));
-    for figure in ["array", "response", "servers", "cache_array", "cache_response", "cache_servers"] {
-        let wanted = rows.iter().filter(|row| matches!(&row[2], Value::Text(id) if id == figure)).count();
+    // One panel for each published figure; but 7-6 shows the state of the array at once.
+    let named: BTreeSet<&str> = frame.published_figures.iter().filter_map(|f| f.figure.as_deref()).collect();
+    for figure in named.iter().filter(|id| **id != "busy") {
+        let wanted = frame.published_figures.iter().filter(|f| f.figure.as_deref() == Some(figure)).count();
         assert_eq!(panels(figure), Some(wanted), "{figure}");
     }
-    assert_eq!((panels("throughput"), panels("host")), (Some(1), Some(3)));
+    assert_eq!((named.len(), panels("busy")), (9, Some(4)));
     // And every claim names a figure that is there.
     let measured = judged.iter().filter(|claim| claim.estimate.is_some());
     assert!(measured.clone().count() > 30);
