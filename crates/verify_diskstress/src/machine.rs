@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The result depends on how long a drive stays with one file, because it moves to another file for every
-//! chunk. The controller reads ahead for each stream that it finds, in a window that doubles with each read while
-//! the windows of all streams fit its memory: many files have short windows. A guest's reads arrive at the same
-//! controller, at the same addresses, so that it finds the same streams.
+//! chunk. The controller reads ahead for each stream that it finds, in a window that doubles with each read
+//! while the windows of all streams fit its memory: many files have short windows. A guest's reads arrive at
+//! the same controller, at the same addresses, so that it finds the same streams.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -112,8 +112,8 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// What the next read of one of so many streams fetches, after so many reads: whole transfers. Where not even
-    /// one of each stream fits, what was read ahead is gone before it is asked for, so that nothing is.
+    /// What the next read of one of so many streams fetches, after so many reads: whole transfers. Where not
+    /// even one of each stream fits, what was read ahead is gone before it is asked for, so that nothing is.
     pub fn window_bytes(&self, streams: u32, reads: u32, transfer: u64) -> u64 {
         let share = self.memory.0 / u64::from(streams.max(1));
         let grown = self.first.0.saturating_mul(1 << reads.min(30));
