@@ -25,10 +25,13 @@ sys.exit(f"report: does not hold: {'; '.join(failed)}" if failed or len(counted)
 PYTHON
 node web/test/browser.mjs "$OUT/report.html"
 
-# In virtual time every claim holds on any machine; two seeds of one model differ in nothing that shows.
+# In virtual time; two seeds of one model differ in nothing that shows.
 "$masu" verify diskstress --quick --out "$OUT/diskstress" | tee "$OUT/diskstress.txt"
-# In virtual time every claim is held: exit status 0 alone would leave published statements out.
-grep -q "^verdict: held$" "$OUT/diskstress.txt"
+# Exit status 0 leaves published statements out. In virtual time the same two are not reproduced on any machine: that the
+# virtual machine stays flat (docs/verify_diskstress.md has the cause).
+grep -q "^verdict: not reproduced$" "$OUT/diskstress.txt"
+test "$(grep -c "^  not held " "$OUT/diskstress.txt")" = 2
+test "$(grep -c "^  not held .*R4 over R1, virtual" "$OUT/diskstress.txt")" = 2
 "$masu" verify diskstress --quick --seed 2 --out "$OUT/diskstress_2" >/dev/null
 "$masu" compare "$OUT/diskstress" "$OUT/diskstress_2" --out "$OUT/compare" >"$OUT/compare.txt"
 head -n 1 "$OUT/compare.txt"
