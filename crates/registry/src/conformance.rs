@@ -9,21 +9,20 @@ use world::World;
 
 use crate::{Entry, Key, Registry, RegistryError, VALUE_LEN_MAX, Version, Watch};
 
-/// The lease of these checks: long enough for a busy machine to renew it, short enough to wait for.
-const LEASE: Duration = Duration::from_millis(600);
 /// A watch must say something within this time.
 const WATCHED_WITHIN: Duration = Duration::from_secs(5);
 /// Tasks that change one key, and how often each does.
 const TASKS: u64 = 4;
 const CHANGES: u64 = 10;
 
-/// Checks an empty store through two of its clients.
-pub async fn check(world: &World, one: Rc<dyn Registry>, two: Rc<dyn Registry>) {
+/// Checks an empty store through two of its clients. `lease` is how long leases are: long enough for a busy
+/// machine to renew one after a third of it, short enough to wait for.
+pub async fn check(world: &World, one: Rc<dyn Registry>, two: Rc<dyn Registry>, lease: Duration) {
     versions(&*one, &*two).await;
     limits(&*one).await;
     counts(world, [one.clone(), two.clone()]).await;
-    leases(world, &*one, &*two).await;
-    watches(world, &*one, &*two).await;
+    leases(world, &*one, &*two, lease).await;
+    watches(world, &*one, &*two, lease).await;
 }
 
 fn key(name: &str) -> Key {
@@ -110,10 +109,10 @@ async fn counts(world: &World, clients: [Rc<dyn Registry>; 2]) {
     assert_eq!(number(&clients[1].get(&name).await.expect("read")), TASKS * CHANGES);
 }
 
-async fn leases(world: &World, one: &dyn Registry, two: &dyn Registry) {
+async fn leases(world: &World, one: &dyn Registry, two: &dyn Registry, time: Duration) {
     let (bound, kept, free) = (key("leases/bound"), key("leases/kept"), key("leases/free"));
-    let lease = one.grant(LEASE).await.expect("a lease");
-    let other = one.grant(LEASE).await.expect("a lease");
+    let lease = one.grant(time).await.expect("a lease");
+    let other = one.grant(time).await.expect("a lease");
     assert_ne!(lease, other);
     let version = one.compare_and_put(&bound, None, b"1", Some(lease)).await.expect("put");
     one.compare_and_put(&free, None, b"1", None).await.expect("put");
@@ -123,12 +122,12 @@ async fn leases(world: &World, one: &dyn Registry, two: &dyn Registry) {
     let moved = two.compare_and_put(&kept, Some(kept_version), b"2", Some(other)).await.expect("put");
     two.compare_and_put(&kept, Some(moved), b"3", None).await.expect("put");
     for _ in 0..6 {
-        world.sleep(LEASE / 3).await;
+        world.sleep(time / 3).await;
         one.keep_alive(lease).await.expect("renewed in time");
     }
     assert_eq!(value(two, &bound).await, Some(b"1".into()), "a lease that is renewed does not end");
     assert_eq!(one.keep_alive(other).await, Err(RegistryError::Expired));
-    world.sleep(LEASE * 2).await;
+    world.sleep(time * 2).await;
     assert_eq!(value(two, &bound).await, None, "it vanishes with its lease");
     assert_eq!(two.list("leases/bound").await, Ok(vec![]));
     assert_eq!((value(two, &free).await, value(two, &kept).await), (Some(b"1".into()), Some(b"3".into())));
@@ -154,14 +153,14 @@ async fn says(world: &World, watch: &mut Watch) -> bool {
     }
 }
 
-async fn watches(world: &World, one: &dyn Registry, two: &dyn Registry) {
+async fn watches(world: &World, one: &dyn Registry, two: &dyn Registry, time: Duration) {
     let name = key("watched/a");
     let mut watch = one.watch("watched/");
     let version = two.compare_and_put(&name, None, b"1", None).await.expect("put");
     assert!(says(world, &mut watch).await, "a new key");
     two.compare_and_put(&name, Some(version), b"2", None).await.expect("put");
     assert!(says(world, &mut watch).await, "another value");
-    let lease = two.grant(LEASE).await.expect("a lease");
+    let lease = two.grant(time).await.expect("a lease");
     two.compare_and_put(&key("watched/b"), None, b"1", Some(lease)).await.expect("put");
     assert!(says(world, &mut watch).await, "a key with a lease");
     assert!(says(world, &mut watch).await, "the end of a lease, without a call");

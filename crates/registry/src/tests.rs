@@ -22,7 +22,7 @@ fn memory_is_a_registry_with_and_without_delays() {
                 let clients = [(); 2].map(|()| client(&world, &store));
                 clients.iter().for_each(|client| client.link().delay.set(Duration::from_millis(delay_ms)));
                 let [one, two] = clients.map(|client| Rc::new(client) as Rc<dyn Registry>);
-                conformance::check(&world, one, two).await;
+                conformance::check(&world, one, two, Duration::from_secs(1)).await;
             });
         }
     }
@@ -34,7 +34,7 @@ fn a_directory_is_a_registry() {
     let path = dir.path().join("registry");
     let run = world_real::run(world_real::Options::default(), async move |world| {
         let open = || Rc::new(Directory::open(&world, &path).expect("a registry")) as Rc<dyn Registry>;
-        conformance::check(&world, open(), open()).await;
+        conformance::check(&world, open(), open(), Duration::from_secs(2)).await;
     });
     run.expect("a world");
 }
