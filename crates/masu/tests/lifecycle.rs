@@ -119,8 +119,9 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
     let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
     until("the start", || data.join("api.sock").exists());
     tell(start.0.id(), "-TERM");
-    drop(held);
+    // Held until the end: released earlier, the start could win over the signal.
     let (status, said) = start.ended();
+    drop(held);
     assert!(status.success(), "{status}: {said}");
     assert!(said.contains("stopped") && !said.contains("API at"), "{said}");
     assert!(!data.join("api.sock").exists());
