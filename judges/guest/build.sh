@@ -13,6 +13,10 @@ readonly TOOLS="iscsid iscsiadm iscsistart mkfs.ext4 fsck.ext4 fstrim resize2fs 
 readonly LIVES="init write_cache growth"
 
 package=$(guest_package)
+# Judges that run at once share the guest: the second one waits until it is there.
+mkdir -p target/judges
+exec 9>target/judges/guest.lock
+flock 9
 # shellcheck disable=SC2086 # lists of words
 guest_needs busybox cpio dpkg modprobe depmod $TOOLS
 ! guest_fresh "$OUT/initramfs" judges/guest/{build.sh,parts.sh,begin,init,write_cache,growth} "$package" || exit 0
