@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
+use crate::third_party::{CopyAnswer, CopyRequest};
 
 /// The view of one host through one nexus, for its session at a port. [`crate::View`] implements it;
 /// transport tests have simpler ones.
@@ -26,6 +27,8 @@ pub type Remote<T> = Pin<Box<dyn Future<Output = T>>>;
 pub trait Owner {
     /// Executes a command on the owner.
     fn execute(&self, lun: Lun, request: Request) -> Remote<Response>;
+    /// Does its part of a copy; `None` if the owner has stopped.
+    fn copy(&self, request: CopyRequest) -> Remote<Option<CopyAnswer>>;
     /// Performs a task management function on the owner.
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome>;
 }

@@ -41,6 +41,7 @@ mod sanitize;
 mod sanitizing;
 pub mod sense;
 mod serve;
+mod third_party;
 mod unit;
 mod unmap;
 mod verify;
@@ -55,6 +56,7 @@ pub use lu::NexusId;
 pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
+pub use third_party::{CopyAnswer, CopyEnd, CopyRequest};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};
 
