@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use block::{BlockError, Buf, Data};
 use world::World;
-use world::sync::Signal;
+use world::sync::{Permits, Signal};
 
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged, Size};
 use crate::commit::{Commit, Journal};
+use crate::copy::COPYING_BYTES_MAX;
 use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
 use crate::placed::Placement;
@@ -38,6 +39,8 @@ pub(crate) struct Inner {
     /// The superblock of group 0 as last written.
     pub(crate) superblock: RefCell<Superblock>,
     pub(crate) structure: Structure,
+    /// Memory for copies, in bytes.
+    pub(crate) copying: Permits,
     pub(crate) placement: Placement,
     pub(crate) entries_max: u64,
     pub(crate) records_max: u64,
@@ -107,6 +110,7 @@ impl Inner {
             journal: Journal::new(superblock.generation, superblock.sequence),
             superblock: RefCell::new(superblock),
             structure: Structure::default(),
+            copying: Permits::new(COPYING_BYTES_MAX),
             placement: Placement::default(),
             space: RefCell::new(space),
             freed: Signal::default(),
