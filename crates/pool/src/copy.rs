@@ -14,11 +14,9 @@ use crate::span::Span;
 use crate::volume::Volume;
 use crate::volume_state::Provisioning;
 
-/// Step of a byte copy. On drives that turn a step pays off where it takes longer than the way to it: 4 MiB over four
-/// sets are 1 MiB of each drive, 8 ms, and a seek with half a turn takes 7 ms.
+/// Step of a byte copy. On drives that turn a step pays off where it takes longer than the way to it: 4 MiB
+/// over four sets are 1 MiB of each drive, 8 ms, and a seek with half a turn takes 7 ms.
 const MOVE_STEP: u64 = 4 << 20;
-/// Bytes that the copies to a pool hold in memory, between their reads and their writes.
-pub(crate) const COPYING_BYTES_MAX: u64 = 64 << 20;
 /// Step of page sharing: one lock, and one check of the room for pending changes.
 const SHARE_STEP_PAGES: u32 = 256;
 

@@ -12,7 +12,6 @@ use world::sync::{Permits, Signal};
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged, Size};
 use crate::commit::{Commit, Journal};
-use crate::copy::COPYING_BYTES_MAX;
 use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
 use crate::placed::Placement;
@@ -25,6 +24,8 @@ use crate::totals::Totals;
 use crate::volume_state::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
 
+/// Bytes that the copies to a pool hold in memory, between their reads and their writes.
+const COPYING_BYTES_MAX: u64 = 64 << 20;
 /// The block of zeros for reads of unmapped ranges.
 const ZEROS_LEN: usize = 1 << 20;
 

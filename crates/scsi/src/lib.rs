@@ -51,12 +51,11 @@ mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
-pub use host_view::{Elsewhere, HostView, Owner, Remote, Traffic};
+pub use host_view::{CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostView, Owner, Remote, Traffic};
 pub use lu::NexusId;
 pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
-pub use third_party::{CopyAnswer, CopyEnd, CopyRequest};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};
 

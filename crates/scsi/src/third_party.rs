@@ -1,65 +1,19 @@
 //! Copies whose other end belongs to another controller of the array: what its owner does for them.
 //!
-//! The controller that executes EXTENDED COPY asks the owner for the bytes, or hands them over; the bytes never
-//! leave the array. The owner does it in its own view of the same nexus, so a copy reaches there, too, only what
-//! is mapped to the host, and has no more rights than the host. Unit attentions stay for the host.
+//! The controller that executes EXTENDED COPY asks the owner for the bytes, or hands them over; the bytes
+//! never leave the array. The owner does it in its own view of the same nexus, so a copy reaches there, too,
+//! only what is mapped to the host, and has no more rights than the host. Unit attentions stay for the host.
 
 use block::Pieces;
-use lu::{Durability, LogicalDisk};
+use lu::LogicalDisk;
 
 use crate::error::CommandError;
-use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access};
+use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, durability};
+use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest};
 use crate::opcode::Access;
 use crate::request::Lun;
 use crate::sense::{Asc, failure_of};
 use crate::view::View;
-
-/// What a copy asks of the controller that owns one of its ends.
-#[derive(Clone, Debug)]
-pub enum CopyRequest {
-    /// Whether the host sees a logical unit with this NAA designator there.
-    Find([u8; 16]),
-    /// So many bytes at a byte of a logical unit.
-    Read {
-        /// For this host.
-        lun: Lun,
-        /// In bytes, whole blocks.
-        at: u64,
-        /// In bytes, whole blocks.
-        len: u64,
-    },
-    /// Bytes for a logical unit.
-    Write {
-        /// For this host.
-        lun: Lun,
-        /// In bytes, whole blocks.
-        at: u64,
-        /// Whole blocks.
-        data: Pieces,
-    },
-}
-
-/// A logical unit of another controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyEnd {
-    /// For this host.
-    pub lun: Lun,
-    /// Its block length.
-    pub block_bytes: u32,
-    /// Its size.
-    pub len_bytes: u64,
-}
-
-/// What the owner answers.
-#[derive(Clone, Debug)]
-pub enum CopyAnswer {
-    /// The logical unit, if the host sees one there.
-    End(Option<CopyEnd>),
-    /// The bytes that were read; none after a write.
-    Done(Pieces),
-    /// It cannot be done; the additional sense code of the reason.
-    Refused(Asc),
-}
 
 impl<D: LogicalDisk> View<D> {
     /// Serves a copy that another controller executes for this nexus.
@@ -98,14 +52,6 @@ impl<D: LogicalDisk> View<D> {
         seat.lu.disk.write(task.context(), at, &data, durability(&seat.lu.capabilities)).await?;
         seat.lu.counting.moved_bytes.add(len);
         Ok(Pieces::new())
-    }
-}
-
-/// A logical unit without a volatile cache has made durable what a copy wrote when the copy ends.
-pub(crate) fn durability(capabilities: &lu::Capabilities) -> Durability {
-    match capabilities.volatile_cache {
-        true => Durability::Volatile,
-        false => Durability::Durable,
     }
 }
 

@@ -1,5 +1,5 @@
-//! EXTENDED COPY between logical units of two controllers: the bytes move inside the array, and a host reaches
-//! only what is mapped to it.
+//! EXTENDED COPY between logical units of two controllers: the bytes move inside the array, and a host
+//! reaches only what is mapped to it.
 
 use std::collections::BTreeMap;
 
@@ -144,8 +144,8 @@ fn pattern() -> Pieces {
 #[test]
 fn a_copy_between_two_controllers_moves_the_bytes_inside_the_array() {
     Rig::run(|rig| async move {
-        // From controller 0 to 1 and back, sent to the source and to the destination, at either port: commands
-        // cross, and parts of copies cross once more.
+        // From controller 0 to 1 and back, sent to the source and to the destination, at either port:
+        // commands cross, and parts of copies cross once more.
         for (port, lun, source, destination) in [(0, 0, 0, 1), (0, 1, 0, 1), (1, 0, 1, 0), (1, 1, 1, 0)] {
             let host = rig.host("a", port, 2).await;
             let naa = [host.naa(source).await, host.naa(destination).await];

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! # iSCSI (RFC 7143)
-//! A command is one header; so much of its data as is unsolicited goes with it, the rest in bursts, each of which
-//! the array asks for with an R2T. A response goes with the data that it follows.
+//! A command is one header; so much of its data as is unsolicited goes with it, the rest in bursts, each of
+//! which the array asks for with an R2T. A response goes with the data that it follows.
 //!
 //! # Packets
 //! What is sent at once fills segments one after the other. An end acknowledges every so many segments that

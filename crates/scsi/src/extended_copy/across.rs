@@ -1,4 +1,5 @@
-//! A segment with an end at another controller: read at one owner, written at the other, some pieces in flight.
+//! A segment with an end at another controller: read at one owner, written at the other, some pieces in
+//! flight.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,11 +8,10 @@ use block::Pieces;
 use futures::future::join_all;
 use lu::{CommandContext, LogicalDisk};
 
-use super::execute::aborted;
+use super::copy::durability;
 use crate::error::CommandError;
-use crate::host_view::Owner;
+use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest, Owner};
 use crate::sense::Asc;
-use crate::third_party::{CopyAnswer, CopyEnd, CopyRequest, durability};
 use crate::view::Seat;
 
 /// A piece is in memory between its read and its write.
@@ -76,8 +76,10 @@ impl<D: LogicalDisk> End<D> {
 async fn ask(owner: &Rc<dyn Owner>, request: CopyRequest) -> Result<Pieces, CommandError> {
     match owner.copy(request).await {
         Some(CopyAnswer::Done(data)) => Ok(data),
-        Some(CopyAnswer::Refused(asc)) => Err(aborted(asc)),
-        Some(CopyAnswer::End(_)) | None => Err(aborted(COMMUNICATION_FAILURE)),
+        Some(CopyAnswer::Refused(asc)) => Err(CommandError::CopyAborted { asc, segment: 0 }),
+        Some(CopyAnswer::End(_)) | None => {
+            Err(CommandError::CopyAborted { asc: COMMUNICATION_FAILURE, segment: 0 })
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
 use crate::context::{Context, Span, cut};
 use crate::error::CommandError;
+use crate::host_view::{CopyAnswer, CopyRequest};
 use crate::opcode::Access;
 use crate::request::TaskAttribute;
 use crate::sense::{Asc, failure_of};
-use crate::third_party::{CopyAnswer, CopyRequest};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
 
@@ -108,8 +108,8 @@ async fn copy_segment<D: LogicalDisk>(
     let from = place(&source, segment.source_lba, len)?;
     let at = place(&destination, segment.destination_lba, len)?;
     let command = ctx.task.context();
-    // Called before every piece: a new reservation applies to the rest of the copy. The other controller checks
-    // its own end.
+    // Called before every piece: a new reservation applies to the rest of the copy. The other controller
+    // checks its own end.
     let go_on = || {
         for (end, access) in [(&source, Access::Read), (&destination, Access::Write)] {
             if let End::Here(seat) = end {
@@ -130,7 +130,7 @@ async fn copy_segment<D: LogicalDisk>(
 /// The byte where a range of this length begins.
 fn place<D: LogicalDisk>(end: &End<D>, lba: u64, len: u64) -> Result<u64, CommandError> {
     let block = u64::from(end.block_bytes());
-    if len % block != 0 {
+    if !len.is_multiple_of(block) {
         return Err(aborted(INEXACT_SEGMENT));
     }
     let at = lba.checked_mul(block).filter(|at| at.checked_add(len).is_some_and(|to| to <= end.len_bytes()));

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A copy manager that looked up targets in the whole array would let any host read any volume
-//! (CVE-2020-28374). `execute` can find a target only in the view of the nexus, here or at another controller.
+//! (CVE-2020-28374). `execute` can find a target only in the view of the nexus, here or at another
+//! controller.
 
 mod across;
 mod copy;
@@ -26,6 +27,7 @@ mod target;
 mod tests;
 mod vpd;
 
+pub(crate) use copy::durability;
 pub(crate) use execute::{
     COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results, sense_of,
 };

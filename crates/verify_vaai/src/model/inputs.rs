@@ -21,9 +21,9 @@ pub struct Modelled {
     pub transfer: Size,
     /// Commands that it keeps in flight where the array works.
     pub outstanding_offload: usize,
-    /// The array.
+    /// Drives, stripes and memory.
     pub array: ModelledArray,
-    /// The network.
+    /// The wire between hosts and port, and what iSCSI negotiates.
     pub network: Network,
     /// What a command costs a host, by the measurement of this code.
     pub host: Costs,
