@@ -11,7 +11,7 @@ readonly OUT=target/report REPEATS=3 SCALE=0.01
 masu=${MASU:-target/release/masu}
 
 rc=0
-"$masu" verify vaai --scale "$SCALE" --repeats "$REPEATS" --out "$OUT" || rc=$?
+"$masu" verify vaai --world real --scale "$SCALE" --repeats "$REPEATS" --out "$OUT" || rc=$?
 [ "$rc" != 2 ] || exit "$rc"
 python3 - "$OUT/results.json" <<'PYTHON'
 import json, re, sys

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::oneshot;
-use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
+use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use world::DriveSpec;
 
@@ -166,6 +166,7 @@ pub(crate) enum Message {
     Control(Control, oneshot::Sender<Result<Reply, ControlError>>),
     Execute { nexus: RemoteNexus, lun: Option<Lun>, request: Request, reply: oneshot::Sender<Response> },
     Manage { nexus: RemoteNexus, function: TaskFunction, reply: oneshot::Sender<TaskOutcome> },
+    Copy { nexus: RemoteNexus, request: CopyRequest, reply: oneshot::Sender<CopyAnswer> },
     Close { nexus: RemoteNexus },
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lab::verify::{Asked, named};
 use lab_core::claim::JudgedClaim;
-use lab_core::record::RunRecord;
+use lab_core::record::{RunRecord, World};
 use lab_core::verdict::Verdict;
 use lab_core::verification::Request;
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn small_scenario(dir: &Path) -> std::path::PathBuf {
 }
 
 fn vaai(request: &Request) -> anyhow::Result<RunRecord> {
-    (named("vaai").expect("a row").run)(request, &Asked::default())
+    (named("vaai").expect("a row").run)(request, &Asked { world: World::Real, ..Asked::default() })
 }
 
 fn options(dir: &Path) -> Request {

@@ -39,11 +39,11 @@ pub(crate) struct Verify {
     /// 0.01 is 80 MB of 8 GB, for a real fileserver 0.01 is 1.3 GB of a server's 128)
     #[arg(long)]
     scale: Option<f64>,
-    /// Repeats of each vaai measurement (10 decide every claim in most runs, the contended power-on last);
+    /// Repeats of each real vaai measurement (10 decide every claim in most runs, the contended power-on last);
     /// rounds of a real fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// Quick form: vaai for two and a half minutes; sanboot with fewer numbers of servers, once each; qos
+    /// Quick form: vaai in the model with a share of the sizes, or for real for a minute; sanboot with fewer numbers of servers, once each; qos
     /// with shorter phases; fileserver for two minutes; diskstress with fewer repeats
     #[arg(long)]
     quick: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Verify {
     /// Points of --sweep over all ranges together, at least 64 to publish them
     #[arg(long, requires = "sweep", default_value_t = POINTS_DEFAULT)]
     points: u32,
-    /// World of qos, sanboot, fileserver and diskstress
+    /// World of vaai, qos, sanboot, fileserver and diskstress
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
     /// Folder or drive that a real diskstress measures (by default the output folder)
@@ -192,7 +192,8 @@ fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
         let (own, asked) = row.in_all(request, asked);
         failed.extend(failure(row.name, (row.run)(&own, &asked)));
     }
-    if let (true, Some(row)) = (asked.guest.is_some(), verify::named(WITH_GUEST)) {
+    let with_guest = asked.guest.as_ref().map(|_| WITH_GUEST);
+    for row in [Some(ALSO_REAL), with_guest].into_iter().flatten().filter_map(verify::named) {
         let name = format!("{}{}", row.name, index::REAL);
         println!("\n{name}\n");
         let own = Request { out: request.out.join(&name), ..request.clone() };
@@ -202,6 +203,8 @@ fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     page(request, &failed)
 }
 
+/// This one is run in both worlds: at the published size in the model, and for real.
+const ALSO_REAL: &str = "vaai";
 /// With a guest, this one is also run natively and in the guest.
 const WITH_GUEST: &str = "diskstress";
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::{BlockError, Buf, Data};
 use world::World;
-use world::sync::Signal;
+use world::sync::{Permits, Signal};
 
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged, Size};
@@ -24,6 +24,8 @@ use crate::totals::Totals;
 use crate::volume_state::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
 
+/// Bytes that the copies to a pool hold in memory, between their reads and their writes.
+const COPYING_BYTES_MAX: u64 = 64 << 20;
 /// The block of zeros for reads of unmapped ranges.
 const ZEROS_LEN: usize = 1 << 20;
 
@@ -38,6 +40,8 @@ pub(crate) struct Inner {
     /// The superblock of group 0 as last written.
     pub(crate) superblock: RefCell<Superblock>,
     pub(crate) structure: Structure,
+    /// Memory for copies, in bytes.
+    pub(crate) copying: Permits,
     pub(crate) placement: Placement,
     pub(crate) entries_max: u64,
     pub(crate) records_max: u64,
@@ -107,6 +111,7 @@ impl Inner {
             journal: Journal::new(superblock.generation, superblock.sequence),
             superblock: RefCell::new(superblock),
             structure: Structure::default(),
+            copying: Permits::new(COPYING_BYTES_MAX),
             placement: Placement::default(),
             space: RefCell::new(space),
             freed: Signal::default(),

@@ -4,7 +4,10 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use block::Pieces;
+
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
+use crate::sense::Asc;
 
 /// The view of one host through one nexus, for its session at a port. [`crate::View`] implements it;
 /// transport tests have simpler ones.
@@ -26,8 +29,57 @@ pub type Remote<T> = Pin<Box<dyn Future<Output = T>>>;
 pub trait Owner {
     /// Executes a command on the owner.
     fn execute(&self, lun: Lun, request: Request) -> Remote<Response>;
+    /// Does its part of a copy; `None` if the owner has stopped.
+    fn copy(&self, request: CopyRequest) -> Remote<Option<CopyAnswer>>;
     /// Performs a task management function on the owner.
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome>;
+}
+
+/// What a copy asks of the controller that owns one of its ends.
+#[derive(Clone, Debug)]
+pub enum CopyRequest {
+    /// Whether the host sees a logical unit with this NAA designator there.
+    Find([u8; 16]),
+    /// So many bytes at a byte of a logical unit.
+    Read {
+        /// For this host.
+        lun: Lun,
+        /// In bytes, whole blocks.
+        at: u64,
+        /// In bytes, whole blocks.
+        len: u64,
+    },
+    /// Bytes for a logical unit.
+    Write {
+        /// For this host.
+        lun: Lun,
+        /// In bytes, whole blocks.
+        at: u64,
+        /// Whole blocks.
+        data: Pieces,
+    },
+}
+
+/// A logical unit of another controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyEnd {
+    /// For this host.
+    pub lun: Lun,
+    /// Its block length.
+    pub block_bytes: u32,
+    /// Its size.
+    pub len_bytes: u64,
+}
+
+/// What the owner answers.
+#[derive(Clone, Debug)]
+pub enum CopyAnswer {
+    /// The logical unit, if the host sees one there.
+    End(Option<CopyEnd>),
+    /// The bytes that were read; none after a write.
+    Done(Pieces),
+    /// It cannot be done; the additional sense code of the reason.
+    Refused(Asc),
 }
 
 /// A logical unit of another controller.

@@ -41,6 +41,7 @@ mod sanitize;
 mod sanitizing;
 pub mod sense;
 mod serve;
+mod third_party;
 mod unit;
 mod unmap;
 mod verify;
@@ -50,7 +51,7 @@ mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
-pub use host_view::{Elsewhere, HostView, Owner, Remote, Traffic};
+pub use host_view::{CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostView, Owner, Remote, Traffic};
 pub use lu::NexusId;
 pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;

@@ -24,6 +24,8 @@ pub struct ViewSpec<D: LogicalDisk> {
     pub port: Rc<TargetPort>,
     /// All target ports to the same LUs (REPORT TARGET PORT GROUPS).
     pub ports: Rc<[TargetPort]>,
+    /// The other controllers of the array: copies reach the logical units there, too.
+    pub others: Rc<[Rc<dyn Owner>]>,
     /// The ROD tokens of the controller.
     pub tokens: Rc<Tokens<D>>,
     /// Counts the commands and bytes of the port, over all its sessions.
@@ -45,6 +47,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) initiator: Rc<InitiatorPort>,
     pub(crate) port: Rc<TargetPort>,
     pub(crate) ports: Rc<[TargetPort]>,
+    pub(crate) others: Rc<[Rc<dyn Owner>]>,
     pub(crate) tokens: Rc<Tokens<D>>,
     pub(crate) copy_lists: CopyLists,
     pub(crate) token_lists: TokenLists,
@@ -63,6 +66,7 @@ impl<D: LogicalDisk> View<D> {
             initiator: Rc::new(spec.initiator),
             port: spec.port,
             ports: spec.ports,
+            others: spec.others,
             tokens: spec.tokens,
             copy_lists: CopyLists::default(),
             token_lists: TokenLists::default(),

@@ -25,7 +25,7 @@ pub(crate) struct Bed {
 const DRIVE_SLACK_BYTES: u64 = 256 << 20;
 
 /// What a datastore takes for itself, and some.
-const DATASTORE_BYTES: u64 = 160 << 20;
+pub(crate) const DATASTORE_BYTES: u64 = 160 << 20;
 
 /// A LU and the drive below it.
 struct Sizes {

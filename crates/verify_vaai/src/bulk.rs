@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::bed::Bed;
 use super::host::Host;
-use super::record::{Course, Record};
-use super::scenario::Vaai;
+use super::record::{Course, Record, Tick};
+use super::scenario::{PaperSteps, Vaai};
 use lab_tools::datastore::{Content, File, Mode, sample_offsets};
 use lab_tools::hosts::{HostThread, Spent, Steps};
 use lab_tools::testbed::embedded::ArrayReading;
@@ -45,6 +45,15 @@ impl Bulk {
         }
     }
 
+    /// What it took in the published experiment, in seconds: by the host, and by the array.
+    pub(crate) fn published_s(self) -> (f64, f64) {
+        match self {
+            Bulk::Zeroing => (1092.0, 275.0),
+            Bulk::Copy => (889.0, 339.0),
+            Bulk::Between => (590.0, 173.0),
+        }
+    }
+
     /// The datastore that the new disk is on.
     fn destination(self) -> usize {
         usize::from(self == Bulk::Between)
@@ -66,10 +75,32 @@ impl Way {
 }
 
 /// Slots of the files.
-const TEMPLATE: u32 = 0;
+pub(crate) const TEMPLATE: u32 = 0;
 const NEW_DISK: u32 = 1;
 /// Steps of the array begin and end on whole pages.
-const ALIGN: u64 = 1 << 20;
+pub(crate) const ALIGN: u64 = 1 << 20;
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) bulk: Bulk,
+    pub(crate) way: Way,
+    /// Of the new disk.
+    pub(crate) len_bytes: u64,
+    /// What is cloned.
+    pub(crate) template: File,
+    /// The steps of the published experiment.
+    pub(crate) paper: PaperSteps,
+}
+
+/// What an operation made, and what it spent.
+pub(crate) struct Made {
+    pub(crate) file: File,
+    pub(crate) spent: Spent,
+    pub(crate) ticks: Vec<Tick>,
+    /// Those of the array.
+    pub(crate) steps: Option<Steps>,
+}
 
 /// The bulk tests of one run.
 pub(crate) struct Bench<'a> {
@@ -146,19 +177,19 @@ impl<'a> Bench<'a> {
             self.dirty(repeat)?;
         }
         let before = self.bed.read()?;
-        let (file, spent, ticks, steps) = self.operate(bulk, way)?;
+        let (job, made) = self.operate(bulk, way)?;
         let after = self.bed.read()?;
-        let wrong = self.read_back(bulk, &file, repeat, whole)?;
-        let destination = bulk.destination();
+        let wrong = self.read_back(bulk, &made.file, repeat, whole)?;
+        let (destination, file) = (bulk.destination(), made.file.clone());
         self.host.run(move |host| async move {
             Ok(host.stores[destination].delete(NEW_DISK, &file, true).await?)
         })?;
         if repeat > 0 {
             let (test, mode) = (bulk.name(), way.name());
-            record.courses.push(Course { test, mode, repeat, ticks });
-            for (metric, value) in self.values(bulk, &spent, steps, before.as_ref().zip(after.as_ref())) {
+            for (metric, value) in job.values(&made, before.as_ref().zip(after.as_ref())) {
                 record.add(test, mode, repeat, metric, value);
             }
+            record.courses.push(Course { test, mode, repeat, ticks: made.ticks });
         }
         Ok(wrong)
     }
@@ -176,38 +207,17 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn operate(
-        &self,
-        bulk: Bulk,
-        way: Way,
-    ) -> Result<(File, Spent, Vec<super::record::Tick>, Option<Steps>)> {
-        let (len, template, paper) =
-            (self.len_bytes(bulk), self.template.clone().unwrap_or_default(), self.vaai.paper_steps.clone());
-        let destination = bulk.destination();
-        self.host.run(move |host| async move {
-            let store = &host.stores[destination];
-            let wanted = Steps {
-                write_same_bytes: paper.write_same.0,
-                segment_bytes: paper.copy_segment.0,
-                segments: paper.segments_per_command,
-            };
-            let mode = match way {
-                Way::Off => Mode::Host,
-                Way::Paper => Mode::Array(store.caps().clipped(wanted, 1)),
-                Way::Advertised => Mode::Array(store.caps().advertised(ALIGN)),
-            };
-            let operation = async {
-                Ok(match bulk {
-                    Bulk::Zeroing => store.create_zeroed(NEW_DISK, "new.vmdk", len, mode).await?,
-                    Bulk::Copy | Bulk::Between => {
-                        store.clone_file(&host.stores[0], &template, NEW_DISK, "clone.vmdk", mode).await?
-                    }
-                })
-            };
-            let (file, spent, ticks) = host.measure(operation).await?;
-            let steps = if let Mode::Array(steps) = mode { Some(steps) } else { None };
-            Ok((file, spent, ticks, steps))
-        })
+    fn operate(&self, bulk: Bulk, way: Way) -> Result<(Job, Made)> {
+        let job = Job {
+            bulk,
+            way,
+            len_bytes: self.len_bytes(bulk),
+            template: self.template.clone().unwrap_or_default(),
+            paper: self.vaai.paper_steps.clone(),
+        };
+        let own = job.clone();
+        let made = self.host.run(move |host| async move { own.run(&host).await })?;
+        Ok((job, made))
     }
 
     fn read_back(&self, bulk: Bulk, file: &File, repeat: usize, whole: bool) -> Result<u64> {
@@ -242,16 +252,44 @@ impl<'a> Bench<'a> {
             Ok(store.differences_at(&file, content, &offsets).await?)
         })
     }
+}
 
-    fn values(
+impl Job {
+    /// Does it, on the datastores of this host, and measures it.
+    pub(crate) async fn run(&self, host: &Host) -> Result<Made> {
+        let Job { bulk, way, len_bytes, template, paper } = self;
+        let store = &host.stores[bulk.destination()];
+        let wanted = Steps {
+            write_same_bytes: paper.write_same.0,
+            segment_bytes: paper.copy_segment.0,
+            segments: paper.segments_per_command,
+        };
+        let mode = match way {
+            Way::Off => Mode::Host,
+            Way::Paper => Mode::Array(store.caps().clipped(wanted, 1)),
+            Way::Advertised => Mode::Array(store.caps().advertised(ALIGN)),
+        };
+        let operation = async {
+            Ok(match bulk {
+                Bulk::Zeroing => store.create_zeroed(NEW_DISK, "new.vmdk", *len_bytes, mode).await?,
+                Bulk::Copy | Bulk::Between => {
+                    store.clone_file(&host.stores[0], template, NEW_DISK, "clone.vmdk", mode).await?
+                }
+            })
+        };
+        let (file, spent, ticks) = host.measure(operation).await?;
+        let steps = if let Mode::Array(steps) = mode { Some(steps) } else { None };
+        Ok(Made { file, spent, ticks, steps })
+    }
+
+    /// What it came to, with what the array says before and after it.
+    pub(crate) fn values(
         &self,
-        bulk: Bulk,
-        spent: &Spent,
-        steps: Option<Steps>,
+        Made { spent, steps, .. }: &Made,
         array: Option<(&ArrayReading, &ArrayReading)>,
     ) -> Vec<(&'static str, f64)> {
         let mut values = vec![
-            ("len_bytes", self.len_bytes(bulk) as f64),
+            ("len_bytes", self.len_bytes as f64),
             ("time_s", spent.time_s),
             ("host_cpu_s", spent.host_cpu_s),
             ("packets_out", spent.packets_out),
@@ -261,7 +299,7 @@ impl<'a> Bench<'a> {
             ("bytes_in", spent.bytes_in),
         ];
         if let Some(steps) = steps {
-            let bytes = if bulk == Bulk::Zeroing {
+            let bytes = if self.bulk == Bulk::Zeroing {
                 steps.write_same_bytes
             } else {
                 steps.segment_bytes * steps.segments as u64
@@ -273,7 +311,7 @@ impl<'a> Bench<'a> {
             values.extend([
                 ("array_cpu_s", after.cpu_since(before).as_secs_f64()),
                 ("drive_bytes", drive_bytes),
-                ("drive_io_percent", 100.0 * drive_bytes / self.len_bytes(bulk) as f64),
+                ("drive_io_percent", 100.0 * drive_bytes / self.len_bytes as f64),
                 ("zeroed_bytes", after.counted_since(before, |c| c.zeroed_bytes) as f64),
                 ("shared_bytes", after.counted_since(before, |c| c.shared_bytes) as f64),
                 ("moved_bytes", after.counted_since(before, |c| c.moved_bytes) as f64),

@@ -102,11 +102,24 @@ fn groups(judgement: &Judgement<'_>) -> Vec<(Bulk, String)> {
     Bulk::ALL.into_iter().filter(done).map(named).collect()
 }
 
-fn way_series(way: Way) -> (&'static str, &'static str) {
-    match way {
-        Way::Off => ("by the host", "orange"),
-        Way::Paper => ("offloaded, small steps", "blue"),
-        Way::Advertised => ("offloaded, large steps", "green"),
+/// A way that is shown: its mode in samples, its name, its colour.
+type Shown = (&'static str, &'static str, &'static str);
+
+/// Without offload first, then in the published steps.
+fn shown(judgement: &Judgement<'_>) -> Vec<Shown> {
+    let (off, paper) = (Way::Off.name(), Way::Paper.name());
+    match judgement.run.is_model {
+        false => vec![
+            (off, "by the host", "orange"),
+            (paper, "offloaded, small steps", "blue"),
+            (Way::Advertised.name(), "offloaded, large steps", "green"),
+        ],
+        true => vec![
+            (off, "by the host", "orange"),
+            (paper, "offloaded, thick, small steps", "blue"),
+            ("thin_paper", "offloaded, thin, small steps", "sky"),
+            ("thin_advertised", "offloaded, thin, large steps", "green"),
+        ],
     }
 }
 
@@ -116,28 +129,27 @@ fn point(x: usize, estimate: &Estimate, by: f64) -> Vec<f64> {
 }
 
 fn repeats(judgement: &Judgement<'_>) -> String {
-    format!("mean of {} repeats, 95 % interval", judgement.run.record.repeats)
+    match judgement.run.is_model {
+        true => "in virtual time".into(),
+        false => format!("mean of {} repeats, 95 % interval", judgement.run.record.repeats),
+    }
 }
-
-/// Published times with offload, in percent of those without: 275 of 1092 s, 339 of 889 s, 173 of 590 s.
-const PUBLISHED_SHARES: [(Bulk, f64); 3] = [(Bulk::Zeroing, 25.2), (Bulk::Copy, 38.1), (Bulk::Between, 29.3)];
 
 /// The figure of the first screen: how much of the time is left.
 fn share(judgement: &Judgement<'_>) -> Option<Figure> {
     let groups = groups(judgement);
-    let estimate = |bulk: Bulk, way: Way| {
-        let (on, off) = judgement.run.record.paired(bulk.name(), [way.name(), "off"], "time_s");
+    let estimate = |bulk: Bulk, mode: &str| {
+        let (on, off) = judgement.run.record.paired(bulk.name(), [mode, "off"], "time_s");
         ratio(&on, &off)
     };
-    let series = [Way::Paper, Way::Advertised].map(|way| {
-        let (name, color) = way_series(way);
+    let series = shown(judgement).into_iter().skip(1).map(|(mode, name, color)| {
         let points = groups
             .iter()
             .enumerate()
-            .filter_map(|(x, (bulk, _))| Some(point(x, &estimate(*bulk, way)?, 100.0)));
+            .filter_map(|(x, (bulk, _))| Some(point(x, &estimate(*bulk, mode)?, 100.0)));
         Series { name: name.into(), color, points: points.collect(), panel: None }
     });
-    let left = |bulk: Bulk| estimate(bulk, Way::Paper).map(|e| plain(round2(100.0 * e.mean)));
+    let left = |bulk: Bulk| estimate(bulk, Way::Paper.name()).map(|e| plain(round2(100.0 * e.mean)));
     let within =
         [Bulk::Zeroing, Bulk::Copy].iter().filter_map(|b| left(*b)).collect::<Vec<_>>().join(" % and ");
     let title = match left(Bulk::Between) {
@@ -146,15 +158,15 @@ fn share(judgement: &Judgement<'_>) -> Option<Figure> {
         ),
         None => format!("Zeroing and cloning take {within} % of the time"),
     };
-    let mark = |(bulk, value): &(Bulk, f64)| {
-        let (_, name) = groups.iter().find(|(b, _)| b == bulk)?;
-        Some(Mark {
+    let mark = |(bulk, name): &(Bulk, String)| {
+        let (off_s, on_s) = bulk.published_s();
+        Mark {
             label: "published".into(),
-            value: *value,
+            value: 100.0 * on_s / off_s,
             category: Some(name.clone()),
             series: None,
             panel: None,
-        })
+        }
     };
     (!groups.is_empty()).then(|| Figure {
         id: "share".into(),
@@ -163,8 +175,8 @@ fn share(judgement: &Judgement<'_>) -> Option<Figure> {
         kind: "bars",
         y: Axis { label: "time, of that without offload".into(), unit: "%".into(), log: false },
         categories: groups.iter().map(|(_, name)| name.clone()).collect(),
-        series: series.to_vec(),
-        marks: PUBLISHED_SHARES.iter().filter_map(mark).collect(),
+        series: series.collect(),
+        marks: groups.iter().map(mark).collect(),
         note: Some(
             "Small steps: 1 MiB zeroed, 4 MiB copied per command, as published; large steps: the most that the array advertises. \
              Published: 100 GiB zeroed, 48 GiB copied, over 1 GbE."
@@ -191,10 +203,9 @@ struct Bars {
 
 fn bars(judgement: &Judgement<'_>, bars: &Bars) -> Option<Figure> {
     let groups = groups(judgement);
-    let series = Way::ALL.map(|way| {
-        let (name, color) = way_series(way);
+    let series = shown(judgement).into_iter().map(|(mode, name, color)| {
         let points = groups.iter().enumerate().filter_map(|(x, (bulk, _))| {
-            let values = judgement.run.record.series(bulk.name(), way.name(), bars.metric);
+            let values = judgement.run.record.series(bulk.name(), mode, bars.metric);
             (!values.is_empty()).then(|| point(x, &mean(&values), bars.by))
         });
         Series { name: name.into(), color, points: points.collect(), panel: None }
@@ -206,9 +217,26 @@ fn bars(judgement: &Judgement<'_>, bars: &Bars) -> Option<Figure> {
         kind: "bars",
         y: Axis { label: bars.label.into(), unit: bars.unit.into(), log: true },
         categories: groups.iter().map(|(_, name)| name.clone()).collect(),
-        series: series.to_vec(),
+        series: series.collect(),
+        marks: published(judgement, bars, &groups),
         ..Figure::default()
     })
+}
+
+/// What the model's times are held against.
+fn published(judgement: &Judgement<'_>, bars: &Bars, groups: &[(Bulk, String)]) -> Vec<Mark> {
+    let is_held = judgement.run.is_model && bars.metric == TIME.metric;
+    let marks = groups.iter().filter(|_| is_held).flat_map(|(bulk, group)| {
+        let (off_s, on_s) = bulk.published_s();
+        [("published, by the host", off_s), ("published, offloaded", on_s)].map(|(label, value)| Mark {
+            label: label.into(),
+            value: bars.by * value,
+            category: Some(group.clone()),
+            series: None,
+            panel: None,
+        })
+    });
+    marks.collect()
 }
 
 /// Bytes on the wire over time, without and with offload.
@@ -225,10 +253,8 @@ fn course(judgement: &Judgement<'_>) -> Option<Figure> {
     // The offloaded line ends early: drawn on to the end, it shows that nothing more comes.
     let mut still = line(&on.ticks);
     still.push(vec![off_end.at_s, on_end.bytes / 1e6]);
-    let series = |way: Way, points| {
-        let (name, color) = way_series(way);
-        Series { name: name.into(), color, points, panel: None }
-    };
+    let series = |(_, name, color): Shown, points| Series { name: name.into(), color, points, panel: None };
+    let shown = shown(judgement);
     Some(Figure {
         id: "course".into(),
         title: format!("With offload the wire is silent after {}", seconds(on_end.at_s)),
@@ -236,7 +262,7 @@ fn course(judgement: &Judgement<'_>) -> Option<Figure> {
         kind: "lines",
         x: Axis { label: "time".into(), unit: "s".into(), log: false },
         y: Axis { label: "bytes, both ways".into(), unit: "MB".into(), log: false },
-        series: vec![series(Way::Off, line(&off.ticks)), series(Way::Paper, still)],
+        series: vec![series(shown[0], line(&off.ticks)), series(shown[1], still)],
         ..Figure::default()
     })
 }

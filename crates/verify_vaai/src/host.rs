@@ -12,15 +12,17 @@ use world::World;
 use super::record::Tick;
 use lab_core::interrupt::Stop;
 use lab_tools::datastore::{self, Datastore, HostId, Layout, Locking, Locks, Patience, Ways};
-use lab_tools::hosts::{Capabilities, Disk, HostThread, Reading, Spent, thread_cpu};
+use lab_tools::hosts::{Capabilities, Connection, Disk, HostThread, Reading, Spent};
 
 /// Time between two ticks of a course.
 const TICK: Duration = Duration::from_millis(100);
+/// In the model, where operations take a hundred times as long.
+const TICK_MODELLED: Duration = Duration::from_secs(2);
 
-/// What the jobs of the host's thread share.
+/// A host with its datastores; the jobs of its thread share it.
 pub(crate) struct Host {
     pub(crate) world: World,
-    session: Session,
+    connection: Connection,
     pub(crate) stores: Vec<Datastore>,
     /// What the array calls itself.
     pub(crate) product: String,
@@ -29,44 +31,62 @@ pub(crate) struct Host {
 /// What is needed to open it.
 #[derive(Clone)]
 pub(crate) struct HostPlan {
-    pub(crate) login: Options,
     pub(crate) luns: Vec<Lun>,
     pub(crate) ways: Ways,
     pub(crate) patience: Patience,
     pub(crate) stop: Stop,
 }
 
+/// Whether the LUs of a host have datastores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Datastores {
+    /// They get new ones.
+    New,
+    /// They were made before.
+    Made,
+}
+
 impl Host {
     /// A host on a thread of its own; its LUs get new datastores.
-    pub(crate) fn start(plan: HostPlan, seed: u64) -> Result<HostThread<Host>> {
-        HostThread::start("host-0", seed, move |world| Host::open(world, plan))
+    pub(crate) fn start(login: Options, plan: HostPlan, seed: u64) -> Result<HostThread<Host>> {
+        HostThread::start("host-0", seed, move |world| async move {
+            let session =
+                Session::login(&world, &login).await.with_context(|| format!("{}", login.address))?;
+            Host::open(world, session.into(), plan, Datastores::New).await
+        })
     }
 
-    async fn open(world: World, plan: HostPlan) -> Result<Host> {
-        let session =
-            Session::login(&world, &plan.login).await.with_context(|| format!("{}", plan.login.address))?;
+    /// A host at this connection.
+    pub(crate) async fn open(
+        world: World,
+        connection: Connection,
+        plan: HostPlan,
+        datastores: Datastores,
+    ) -> Result<Host> {
         let (mut stores, mut product) = (Vec::new(), String::new());
         for lun in &plan.luns {
-            let disk = Disk::open(world.clone(), session.clone(), *lun)
+            let disk = Disk::open(world.clone(), connection.clone(), *lun)
                 .await
                 .with_context(|| format!("LUN {}", lun.0))?;
             product = disk.product().await?;
             let caps = disk.capabilities().await?;
             let layout =
                 Layout::of(caps.len_bytes, caps.block_bytes).with_context(|| format!("LUN {}", lun.0))?;
-            datastore::format(&disk, &layout)
-                .await
-                .with_context(|| format!("LUN {}: a new datastore", lun.0))?;
+            if datastores == Datastores::New {
+                datastore::format(&disk, &layout)
+                    .await
+                    .with_context(|| format!("LUN {}: a new datastore", lun.0))?;
+            }
             let caps = datastore::capabilities(&disk, &layout).await?;
             let rng = world.random(&format!("locks of host 0 on LUN {}", lun.0));
             let locks = Locks::new(disk.clone(), layout, HostId(1), locking(&caps), plan.patience, rng);
             stores.push(Datastore::mount(disk, caps, locks, plan.ways, plan.stop.clone()).await?);
         }
-        Ok(Host { world, session, stores, product })
+        Ok(Host { world, connection, stores, product })
     }
 
     fn read_meters(&self) -> Reading {
-        Reading { at: self.world.now(), cpu: thread_cpu(), tcp: self.session.tcp_counts() }
+        Reading { at: self.world.now(), cpu: self.connection.cpu(), tcp: self.connection.tcp_counts() }
     }
 
     /// Runs an operation and measures it: what it spent, and its course.
@@ -79,7 +99,7 @@ impl Host {
         let ticks = Rc::new(std::cell::RefCell::new(Vec::new()));
         self.world.spawn(tick_task(
             self.world.clone(),
-            self.session.clone(),
+            self.connection.clone(),
             before,
             ticks.clone(),
             ended.clone(),
@@ -105,17 +125,21 @@ fn tick(before: &Reading, now: &Reading) -> Tick {
 
 async fn tick_task(
     world: World,
-    session: Session,
+    connection: Connection,
     before: Reading,
     ticks: Rc<std::cell::RefCell<Vec<Tick>>>,
     ended: Rc<Cell<bool>>,
 ) {
+    let tick_time = match connection {
+        Connection::Session(_) => TICK,
+        Connection::Modelled(_) => TICK_MODELLED,
+    };
     loop {
-        world.sleep(TICK).await;
+        world.sleep(tick_time).await;
         if ended.get() {
             return;
         }
-        let now = Reading { at: world.now(), cpu: Duration::ZERO, tcp: session.tcp_counts() };
+        let now = Reading { at: world.now(), cpu: Duration::ZERO, tcp: connection.tcp_counts() };
         ticks.borrow_mut().push(tick(&before, &now));
     }
 }

@@ -5,7 +5,8 @@
 //!   run ──> bed (the array under test) <── status, CPU clock
 //!    │  ──> host, bulk      zeroing and copies        ┐
 //!    │  ──> power_on        VMs of several hosts      ├──> record ──> measures ──> report: figures, tables, words
-//!    └  ──> thin            a pool that fills         ┘
+//!    └  ──> thin            a pool that fills         │
+//!   model ──> host, bulk, power_on at the published size, in virtual time ┘
 //! ```
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod bulk;
 mod figures;
 mod host;
 mod measures;
+mod model;
 mod power_on;
 mod record;
 mod recording;
@@ -32,12 +34,17 @@ mod tables;
 mod thin;
 mod words;
 
+use lab_core::record::World;
+
 /// The verification.
 pub struct Vaai;
 
 /// What the command line says of it besides.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The quick form: as many repeats as begin in two and a half minutes, and four of them at least.
+    /// Where: real sessions, or the published size in virtual time.
+    pub world: World,
+    /// The quick form. Real: as many repeats as begin in a minute, and four of them at least. In the model: a
+    /// share of the published sizes, whose measures are multiplied.
     pub quick: bool,
 }

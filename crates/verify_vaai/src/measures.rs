@@ -6,7 +6,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a claim can ask for.
-pub(crate) const MEASURES: [&str; 29] = [
+pub(crate) const MEASURES: [&str; 57] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
     "zeroing.paper.packets",
@@ -36,6 +36,34 @@ pub(crate) const MEASURES: [&str; 29] = [
     "content",
     "offload.zeroed",
     "offload.copied",
+    "zeroing.off.time",
+    "zeroing.off.cpu",
+    "zeroing.off.sent",
+    "zeroing.off.received",
+    "copy.off.time",
+    "copy.off.cpu",
+    "copy.off.sent",
+    "copy.off.received",
+    "between.off.time",
+    "between.off.cpu",
+    "between.off.sent",
+    "between.off.received",
+    "zeroing.thick.time",
+    "zeroing.thick.cpu",
+    "zeroing.thick.packets",
+    "copy.thick.time",
+    "copy.thick.cpu",
+    "copy.thick.packets",
+    "between.thick.time",
+    "between.thick.cpu",
+    "between.thick.packets",
+    "zeroing.thin.time",
+    "zeroing.thin.saved",
+    "copy.thin.time",
+    "copy.thin.saved",
+    "locking.reserve.mean",
+    "locking.reserve.max",
+    "locking.compare.max",
 ];
 
 /// Things that are counted over a run and must not be.
@@ -87,6 +115,29 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
     let mut parts = id.split('.');
     let (test, second, third) = (parts.next()?, parts.next(), parts.next());
     match (test, second, third) {
+        ("zeroing" | "copy" | "between", Some("thin"), Some("saved")) => {
+            let (off, on) = record.paired(test, ["off", "thin_paper"], "time_s");
+            saving_percent(&off, &on).map(at_most_all)
+        }
+        ("zeroing" | "copy" | "between", Some(way @ ("off" | "thick" | "thin")), Some(what)) => {
+            let mode = match way {
+                "off" => "off",
+                "thick" => "paper",
+                _ => "thin_advertised",
+            };
+            let metric = match what {
+                "time" => "time_s",
+                "cpu" => "host_busy_percent",
+                "sent" => "packets_out",
+                "received" => "packets_in",
+                _ => "packets",
+            };
+            only(record.series(test, mode, metric))
+        }
+        ("locking", Some(way @ ("reserve" | "compare")), Some(what)) => {
+            let metric = if what == "mean" { "vm_time_mean_s" } else { "vm_time_max_s" };
+            only(record.series("locking", way, metric))
+        }
         ("zeroing" | "copy" | "between", Some(way), Some(what)) => {
             let metric = match what {
                 "time" => "time_s",
@@ -128,6 +179,11 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         ("content", ..) => (record.repeats > 0).then(|| Estimate::exact(faults.blocks as f64)),
         _ => None,
     }
+}
+
+/// The value of a run that has one of each.
+fn only(values: Vec<f64>) -> Option<Estimate> {
+    (!values.is_empty()).then(|| mean(&values))
 }
 
 /// Nothing saves more than all: the interval ends there.
@@ -194,8 +250,11 @@ mod tests {
     fn every_measure_is_known_to_the_record() {
         let mut full = Record { repeats: 1, ..Record::default() };
         for test in ["zeroing", "copy", "between"] {
-            for mode in ["off", "paper", "advertised"] {
+            for mode in ["off", "paper", "advertised", "thin_paper", "thin_advertised"] {
                 for metric in [
+                    "host_busy_percent",
+                    "packets_out",
+                    "packets_in",
                     "time_s",
                     "host_cpu_s",
                     "packets",
@@ -210,6 +269,7 @@ mod tests {
         }
         for mode in ["reserve", "compare", "alone"] {
             full.add("locking", mode, 1, "vm_time_mean_s", 1.0);
+            full.add("locking", mode, 1, "vm_time_max_s", 1.0);
         }
         for metric in ["warned", "warned_percent", "resumed_percent", "reclaimed_percent"] {
             full.add("thin", "on", 1, metric, 1.0);

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use block::Pieces;
@@ -19,7 +20,8 @@ use lab_tools::datastore::{
     self, CLUSTERS, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts,
     LockRecord, Locking, Locks, Owner, Patience, StoreError, Ways,
 };
-use lab_tools::hosts::{Capabilities, Disk, HostThread, Reading, Spent, sum, thread_cpu};
+use lab_tools::hosts::{Capabilities, Connection, Disk, HostThread, Reading, Spent, sum};
+use lab_tools::testbed::embedded::ArrayReading;
 
 /// How the VMs are powered on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ const BOOT_WRITE_BYTES: u64 = 4 << 10;
 /// What the jobs of the hosts' thread share.
 pub(crate) struct Cluster {
     world: World,
-    sessions: Vec<Session>,
+    connections: Vec<Connection>,
     disks: Vec<Disk>,
     caps: Capabilities,
     layout: Layout,
@@ -69,7 +71,6 @@ pub(crate) struct Cluster {
 
 /// What is needed to open it.
 pub(crate) struct ClusterPlan {
-    pub(crate) logins: Vec<Options>,
     pub(crate) lun: Lun,
     pub(crate) ways: Ways,
     pub(crate) stop: Stop,
@@ -95,24 +96,34 @@ struct Side {
 
 impl Cluster {
     /// Hosts on a thread of their own, with their sessions.
-    pub(crate) fn start(plan: ClusterPlan, seed: u64) -> Result<HostThread<Cluster>> {
-        HostThread::start("hosts", seed, move |world| Cluster::open(world, plan))
+    pub(crate) fn start(logins: Vec<Options>, plan: ClusterPlan, seed: u64) -> Result<HostThread<Cluster>> {
+        HostThread::start("hosts", seed, move |world| async move {
+            let mut connections = Vec::new();
+            for login in &logins {
+                let session =
+                    Session::login(&world, login).await.with_context(|| format!("{}", login.address))?;
+                connections.push(session.into());
+            }
+            Cluster::open(world, connections, plan).await
+        })
     }
 
-    async fn open(world: World, plan: ClusterPlan) -> Result<Cluster> {
-        let (mut sessions, mut disks) = (Vec::new(), Vec::new());
-        for login in &plan.logins {
-            let session =
-                Session::login(&world, login).await.with_context(|| format!("{}", login.address))?;
-            disks.push(Disk::open(world.clone(), session.clone(), plan.lun).await?);
-            sessions.push(session);
+    /// Hosts at these connections.
+    pub(crate) async fn open(
+        world: World,
+        connections: Vec<Connection>,
+        plan: ClusterPlan,
+    ) -> Result<Cluster> {
+        let mut disks = Vec::new();
+        for connection in &connections {
+            disks.push(Disk::open(world.clone(), connection.clone(), plan.lun).await?);
         }
         let caps = disks[0].capabilities().await?;
         let layout = Layout::of(caps.len_bytes, caps.block_bytes)?;
         let caps = datastore::capabilities(&disks[0], &layout).await?;
-        let vms = plan.logins.len() * plan.vaai.published.vms_per_host;
+        let vms = connections.len() * plan.vaai.published.vms_per_host;
         let locks = CLUSTERS as usize + vms * plan.vaai.power_on.file_locks;
-        ensure!(plan.logins.len() <= HOSTS_MAX as usize, "a datastore takes {HOSTS_MAX} hosts");
+        ensure!(connections.len() <= HOSTS_MAX as usize, "a datastore takes {HOSTS_MAX} hosts");
         ensure!(
             locks <= layout.locks() as usize,
             "{vms} VMs need {locks} locks, the datastore has {}",
@@ -124,7 +135,7 @@ impl Cluster {
         );
         Ok(Cluster {
             world,
-            sessions,
+            connections,
             disks,
             caps,
             layout,
@@ -150,7 +161,7 @@ impl Cluster {
     }
 
     /// Makes the VMs: thin disks, of which the first MiB is there.
-    pub(crate) async fn prepare(&self, vm_len_bytes: u64, seed: u64) -> Result<()> {
+    pub(crate) async fn prepare(&self, vm_len_bytes: u64, content: impl Fn(usize) -> Content) -> Result<()> {
         let method = if self.caps.compare_and_write_blocks_max > 0 {
             Locking::CompareAndWrite
         } else {
@@ -161,7 +172,7 @@ impl Cluster {
             let file = store
                 .create_file(FIRST_SLOT + vm as u32, &format!("vm-{vm}.vmdk"), vm_len_bytes, EXTENT_BYTES)
                 .await?;
-            store.fill(&file, Content::Pattern { key: seed ^ vm as u64, used_bytes: EXTENT_BYTES }).await?;
+            store.fill(&file, content(vm)).await?;
             self.vms.borrow_mut().push(file);
         }
         let mut clusters = Vec::new();
@@ -173,7 +184,7 @@ impl Cluster {
     }
 
     /// All locks free and new, all clusters as they were.
-    async fn reset(&self) -> Result<()> {
+    pub(crate) async fn reset(&self) -> Result<()> {
         let last_lock =
             self.file_lock(self.disks.len() * self.vms_per_host - 1, self.power_on.file_locks.max(1) - 1);
         let (first, last) = (
@@ -194,11 +205,20 @@ impl Cluster {
         Ok(())
     }
 
+    /// Sessions share the clock of their thread; each modelled host has a processor of its own.
+    fn cpu(&self) -> Duration {
+        let is_modelled = |connection: &&Connection| matches!(connection, Connection::Modelled(_));
+        match self.connections.iter().filter(is_modelled).count() {
+            0 => self.connections.first().map_or(Duration::ZERO, Connection::cpu),
+            _ => self.connections.iter().map(Connection::cpu).sum(),
+        }
+    }
+
     fn read_meters(&self) -> Reading {
         Reading {
             at: self.world.now(),
-            cpu: thread_cpu(),
-            tcp: sum(self.sessions.iter().map(Session::tcp_counts)),
+            cpu: self.cpu(),
+            tcp: sum(self.connections.iter().map(Connection::tcp_counts)),
         }
     }
 
@@ -398,7 +418,8 @@ pub(crate) fn obstacle(hosts: &HostThread<Cluster>) -> Result<Option<String>> {
 /// Makes the VMs.
 pub(crate) fn prepare(hosts: &HostThread<Cluster>, vaai: &Vaai, seed: u64) -> Result<()> {
     let len = vaai.scaled(vaai.published.vm_disk, EXTENT_BYTES);
-    hosts.run(move |cluster: Rc<Cluster>| async move { cluster.prepare(len, seed).await })
+    let content = move |vm| Content::Pattern { key: seed ^ vm as u64, used_bytes: EXTENT_BYTES };
+    hosts.run(move |cluster: Rc<Cluster>| async move { cluster.prepare(len, content).await })
 }
 
 /// One run; adds what it measured (repeat 0: nothing). Gives what was wrong with the locks.
@@ -413,9 +434,20 @@ pub(crate) fn run(
     let before = bed.read()?;
     let outcome = hosts.run(move |cluster: Rc<Cluster>| async move { cluster.power_on(crowd).await })?;
     let after = bed.read()?;
-    if repeat == 0 {
-        return Ok(outcome.violations);
+    match repeat {
+        0 => Ok(outcome.violations),
+        _ => Ok(note(outcome, (crowd, repeat), before.zip(after), record)),
     }
+}
+
+/// Adds what a power-on measured, with what the array says before and after it. Gives what was wrong with the
+/// locks.
+pub(crate) fn note(
+    outcome: Outcome,
+    (crowd, repeat): (Crowd, usize),
+    array: Option<(ArrayReading, ArrayReading)>,
+    record: &mut Record,
+) -> Vec<String> {
     let mode = crowd.name();
     let times: Vec<f64> = outcome.times.iter().map(|(_, _, s)| *s).collect();
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
@@ -434,7 +466,7 @@ pub(crate) fn run(
     ] {
         record.add("locking", mode, repeat, metric, value);
     }
-    if let Some((before, after)) = before.zip(after) {
+    if let Some((before, after)) = array {
         record.add("locking", mode, repeat, "array_cpu_s", after.cpu_since(&before).as_secs_f64());
         let compared = after.counted_since(&before, |c| c.commands[OpClass::Compare as usize]);
         record.add("locking", mode, repeat, "compares_counted", compared as f64);
@@ -453,5 +485,5 @@ pub(crate) fn run(
         vm,
         time_s,
     }));
-    Ok(outcome.violations)
+    outcome.violations
 }

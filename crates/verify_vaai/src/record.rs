@@ -78,6 +78,15 @@ impl Record {
         self.samples.push(Sample { test, mode, repeat, metric, value });
     }
 
+    /// Adds what another one has of the same repeats.
+    pub(crate) fn append(&mut self, other: Record) {
+        self.samples.extend(other.samples);
+        self.courses.extend(other.courses);
+        self.power_ons.extend(other.power_ons);
+        self.filling.extend(other.filling);
+        self.not_judged.extend(other.not_judged);
+    }
+
     /// The values of a metric, one per repeat, in order.
     pub(crate) fn series(&self, test: &str, mode: &str, metric: &str) -> Vec<f64> {
         let of = |s: &&Sample| s.test == test && s.mode == mode && s.metric == metric;

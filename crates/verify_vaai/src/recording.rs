@@ -16,6 +16,8 @@ pub struct Recording {
     /// What it calls itself.
     pub(super) product: String,
     pub(super) is_embedded: bool,
+    /// Whether it was in the model world.
+    pub(super) is_model: bool,
     /// Whether the run was stopped.
     pub(super) stopped: bool,
 }

@@ -1,6 +1,6 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
@@ -13,7 +13,7 @@ use super::measures::measures;
 use super::recording::{Judgement, Recording};
 use super::samples::write_samples;
 use super::scenario::Vaai as Scenario;
-use super::{Options, Vaai, figures, run, tables, words};
+use super::{Options, Vaai, figures, model, run, tables, words};
 
 impl Verification for Vaai {
     const NAME: &'static str = "vaai";
@@ -22,9 +22,11 @@ impl Verification for Vaai {
     type Scenario = Scenario;
     type Recording = Recording;
 
-    fn load(request: &Request, _: &Options) -> Result<(Scenario, String)> {
+    fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
         let (mut scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        ensure!(own.world == World::Real || request.targets.is_empty(), RequestError::Modelled);
         if let Some(scale) = request.checked_scale()? {
+            ensure!(own.world == World::Real, "--scale requires --world real: the model runs at full size");
             scenario.run.scale = scale;
         }
         match (1..=1000).contains(&request.repeats) {
@@ -34,14 +36,18 @@ impl Verification for Vaai {
     }
 
     fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Recording> {
-        run::run(setup.scenario, setup.request, setup.own, stop)
+        let (vaai, request, own) = (setup.scenario, setup.request, setup.own);
+        match own.world {
+            World::Model => model::run(vaai, request, own, stop),
+            World::Real => run::run(vaai, request, own, stop),
+        }
     }
 
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
         Course {
-            world: World::Real,
+            world: setup.own.world,
             quick: setup.own.quick,
-            scale: Some(setup.scenario.run.scale),
+            scale: (setup.own.world == World::Real).then_some(setup.scenario.run.scale),
             repeats: recording.record.repeats,
             stopped: recording.stopped,
             doubts: own_doubts(recording, setup.request.repeats),
@@ -76,10 +82,10 @@ impl Verification for Vaai {
             method: HowItWasDone {
                 scenario_text: setup.text.into(),
                 versions: vec![Version { name: "under test".into(), version: recording.product.clone() }],
-                modelled: vec![],
+                modelled: words::modelled(&judgement),
                 real: words::real(&judgement),
-                calibrated: words::calibrated(setup.scenario),
-                scale: Some(words::scale(&judgement)),
+                calibrated: words::calibrated(&judgement),
+                scale: words::scale(&judgement),
             },
             files: write_samples((&setup.request.out, &recording.record))?,
         })
@@ -93,7 +99,7 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
         let effect = format!("Only the {repeats} whole repeats before are shown, of {wanted}.");
         out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
     }
-    if (1..3).contains(&repeats) {
+    if !recording.is_model && (1..3).contains(&repeats) {
         let text = match repeats {
             1 => "One repeat has no interval: its value alone decided.".to_owned(),
             n => format!("{n} repeats are too few for a meaningful interval (3 or more)."),

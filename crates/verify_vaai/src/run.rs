@@ -25,7 +25,7 @@ use lab_tools::hosts::HostThread;
 const STEPS_BEFORE: u64 = 3;
 
 /// In the quick form no repeat begins later than this after the first, once there are enough for an interval.
-const QUICK_TIME: Duration = Duration::from_secs(150);
+const QUICK_TIME: Duration = Duration::from_secs(60);
 const QUICK_REPEATS_MIN: usize = 4;
 
 /// Measures everything.
@@ -57,7 +57,7 @@ pub(super) fn run(vaai: &Vaai, options: &Request, own: &Options, stop: &Stop) ->
     let place = bed.place().to_owned();
     let is_embedded = bed.is_embedded();
     drop(bed);
-    Ok(Recording { record, faults, place, product, is_embedded, stopped: stop.is_asked() })
+    Ok(Recording { record, faults, place, product, is_embedded, is_model: false, stopped: stop.is_asked() })
 }
 
 fn open_bed(vaai: &Vaai, options: &Request) -> Result<Bed> {
@@ -99,9 +99,8 @@ impl<'a> Run<'a> {
         let ways = Ways { outstanding: vaai.run.outstanding, transfer_bytes: vaai.run.transfer.0 };
         let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
         progress.step("hosts log in, datastores are made");
-        let plan =
-            HostPlan { login: bed.login(0), luns: bed.datastore_luns(), ways, patience, stop: stop.clone() };
-        let mut bench = Bench::new(vaai, bed, Host::start(plan, seed)?, seed);
+        let plan = HostPlan { luns: bed.datastore_luns(), ways, patience, stop: stop.clone() };
+        let mut bench = Bench::new(vaai, bed, Host::start(bed.login(0), plan, seed)?, seed);
         progress.step("the template is written");
         bench.prepare()?;
         let mut obstacles = Vec::new();
@@ -111,14 +110,8 @@ impl<'a> Run<'a> {
         progress.step("the VMs are made");
         // Host 0 of the power-ons is a session of its own beside that of the bulk tests.
         let logins = (1..=vaai.published.hosts as u32).map(|host| bed.login(host)).collect();
-        let plan = ClusterPlan {
-            logins,
-            lun: bed.datastore_luns()[0],
-            ways,
-            stop: stop.clone(),
-            vaai: vaai.clone(),
-        };
-        let cluster = Cluster::start(plan, seed)?;
+        let plan = ClusterPlan { lun: bed.datastore_luns()[0], ways, stop: stop.clone(), vaai: vaai.clone() };
+        let cluster = Cluster::start(logins, plan, seed)?;
         match power_on::obstacle(&cluster)? {
             Some(why) => obstacles.push(("locking", why)),
             None => power_on::prepare(&cluster, vaai, seed)?,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 
+use super::model::inputs::Modelled;
 use lab_tools::testbed::embedded::ArrayShape;
 
 /// `vaai.toml`.
@@ -30,6 +31,8 @@ pub struct Vaai {
     pub power_on: PowerOn,
     /// Thin provisioning.
     pub thin: Thin,
+    /// The published experiment in virtual time.
+    pub model: Modelled,
     /// What is claimed, in the order of the report.
     #[serde(rename = "claim")]
     pub claims: Claims,
@@ -151,6 +154,7 @@ impl ScenarioFile for Vaai {
         c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=u64::MAX);
         c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=u64::MAX);
         c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=usize::MAX);
+        self.model.check(c);
         c.power_of_two("array.page", self.array.page, 4096..=1 << 20);
     }
 }

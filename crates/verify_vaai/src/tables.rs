@@ -10,9 +10,10 @@ use lab_core::report::{Column, Table, Value};
 type Metric = (&'static str, &'static str, &'static str, f64);
 
 const MIB: f64 = 1.0 / 1_048_576.0;
-const BULK: [Metric; 11] = [
+const BULK: [Metric; 12] = [
     ("time", "ms", "time_s", 1e3),
     ("host CPU", "ms", "host_cpu_s", 1e3),
+    ("host busy", "%", "host_busy_percent", 1.0),
     ("array CPU", "ms", "array_cpu_s", 1e3),
     ("packets sent", "", "packets_out", 1.0),
     ("packets received", "", "packets_in", 1.0),
@@ -38,8 +39,11 @@ const LOCKING: [Metric; 9] = [
 /// All tables.
 pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
     let repeats = judgement.run.record.repeats;
+    let thin = [("thin_paper", "small steps, thin"), ("thin_advertised", "large steps, thin")];
+    let ways: Vec<(&str, &str)> =
+        Way::ALL.map(|w| (w.name(), way_words(w))).into_iter().chain(thin).collect();
     let bulk = Bulk::ALL.iter().flat_map(|b| {
-        Way::ALL.map(|w| (b.name(), w.name(), format!("{}, {}", bulk_words(*b), way_words(w))))
+        ways.iter().map(|(mode, words)| (b.name(), *mode, format!("{}, {words}", bulk_words(*b))))
     });
     let locking = Crowd::ALL.map(|c| ("locking", c.name(), crowd_words(c).to_owned()));
     vec![

@@ -1,7 +1,6 @@
 //! The report's words: the answer, the findings, the sections. Every number in them comes from the run.
 
 use super::recording::Judgement;
-use super::scenario::Vaai;
 use lab_core::report::{Finding, Section};
 use lab_core::stats::{Estimate, mean};
 use lab_core::verdict::Verdict;
@@ -117,22 +116,34 @@ fn listed(parts: &[String]) -> String {
 }
 
 /// By how much the run is smaller than the published experiment.
-pub(crate) fn scale(judgement: &Judgement<'_>) -> String {
+pub(crate) fn scale(judgement: &Judgement<'_>) -> Option<String> {
     let vaai = &judgement.vaai;
-    format!(
+    let made = |test: &str| mean_of(judgement, test, "off", "len_bytes").map_or("nothing".into(), bytes);
+    if judgement.run.is_model {
+        return None;
+    }
+    Some(format!(
         "{} of the published sizes: {} zeroed instead of {}, a template of {} instead of {}; hosts and VMs as published ({} × {}), their disks scaled",
         plain(vaai.run.scale),
-        bytes(vaai.scaled(vaai.published.zeroed_disk, 1 << 20) as f64),
+        made("zeroing"),
         bytes(vaai.published.zeroed_disk.0 as f64),
-        bytes(vaai.scaled(vaai.published.template, 1 << 20) as f64),
+        made("copy"),
         bytes(vaai.published.template.0 as f64),
         vaai.published.hosts,
         vaai.published.vms_per_host,
-    )
+    ))
 }
 
 /// Which inputs were chosen with a measured or published result in view.
-pub(crate) fn calibrated(vaai: &Vaai) -> Vec<String> {
+pub(crate) fn calibrated(judgement: &Judgement<'_>) -> Vec<String> {
+    let vaai = &judgement.vaai;
+    if judgement.run.is_model {
+        return vec![format!(
+            "a published host works {} × as long for a command as this code on the machine where that was measured: so that zeroing \
+             without offload takes the published 12.5 % of the processor",
+            plain(vaai.model.host_times)
+        )];
+    }
     let power_on = &vaai.power_on;
     let (locks, pause) = (power_on.file_locks + power_on.shared_locks, power_on.pause.0.as_millis());
     vec![format!(
@@ -142,9 +153,36 @@ pub(crate) fn calibrated(vaai: &Vaai) -> Vec<String> {
     )]
 }
 
+/// What was modelled.
+pub(crate) fn modelled(judgement: &Judgement<'_>) -> Vec<String> {
+    let (model, is_model) = (&judgement.vaai.model, judgement.run.is_model);
+    let array = &model.array;
+    let all = [
+        format!(
+            "drives: {} × {} and {} × {}, each pool one group RAID 1+0",
+            array.drives, array.drive, array.second_drives, array.second_drive
+        ),
+        format!(
+            "network: Ethernet of {} Gbit/s with frames of {} bytes, an acknowledgement for every {} segments; PDUs of iSCSI by their lengths",
+            model.network.gbit, model.network.mtu, model.network.segments_per_ack
+        ),
+        "processors of hosts and controller: what a command and a MiB cost in this code's own measurement"
+            .into(),
+        "content: zeros, which the array stores, copies and shares like any other data".into(),
+    ];
+    all.into_iter().filter(|_| is_model).collect()
+}
+
 /// What was real.
 pub(crate) fn real(judgement: &Judgement<'_>) -> Vec<String> {
     let vaai = &judgement.vaai;
+    if judgement.run.is_model {
+        let (array, hosts) = (
+            "the array: its own code, from SCSI commands to drive I/O",
+            "the datastore and the locks of the hosts",
+        );
+        return vec![array.into(), hosts.into()];
+    }
     let mut out = vec![
         format!("iSCSI sessions over TCP, {} bytes per segment on both ends", vaai.array.segment_bytes_max),
         "packets and bytes: the kernel's counters of those connections (TCP_INFO)".into(),
@@ -222,12 +260,15 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
 
 /// The sections, in reading order.
 pub(crate) fn sections(judgement: &Judgement<'_>) -> Vec<Section> {
-    vec![
+    let mut all = vec![
         section("bulk", "Zeroing and copying", bulk(judgement), &["time", "course"], &["bulk"]),
         section("locking", "Locking", locking(judgement), &[], &["locking"]),
-        section("thin", "Thin provisioning", thin(judgement), &[], &[]),
-        section("limits", "What this run does not show", limits(judgement), &[], &[]),
-    ]
+    ];
+    if !judgement.run.is_model {
+        all.push(section("thin", "Thin provisioning", thin(judgement), &[], &[]));
+    }
+    all.push(section("limits", "What this run does not show", limits(judgement), &[], &[]));
+    all
 }
 
 fn section(id: &str, title: &str, text: String, figures: &[&str], tables: &[&str]) -> Section {
@@ -250,22 +291,40 @@ fn bulk(judgement: &Judgement<'_>) -> String {
         bytes(vaai.paper_steps.write_same.0 as f64),
         bytes(vaai.paper_steps.copy_segment.0 as f64)
     );
+    let (transfer, in_flight, content) = match judgement.run.is_model {
+        true => (
+            vaai.model.transfer,
+            format!(
+                "{} transfers in flight, or {} commands where the array works",
+                vaai.model.outstanding, vaai.model.outstanding_offload
+            ),
+            "Every operation begins with the same array, its cache empty; LUs are thick where nothing else is said.",
+        ),
+        false => (
+            vaai.run.transfer,
+            format!("{} commands in flight either way", vaai.run.outstanding),
+            "The space of the new disk held other data before, and what is there afterwards is read back and compared: zeros must be zeros, a \
+             clone must be its template.",
+        ),
+    };
     format!(
         "A host makes an eager-zeroed disk, and clones a template inside its pool and into another pool. Without offload it writes zeros, or reads and \
          writes the data, {} at a time. With offload it leaves the work to the array: in small steps, those of the published experiment ({published}), and \
-         in large steps, the most that the array advertises ({} per WRITE SAME, {} per EXTENDED COPY). It keeps {} commands in flight either way.\n\nThe space of \
-         the new disk held other data before, and what is there afterwards is read back and compared: zeros must be zeros, a clone must be its \
-         template. Allocation and the disk's descriptor on the datastore are part of the measured time.",
-        bytes(vaai.run.transfer.0 as f64),
+         in large steps, the most that the array advertises ({} per WRITE SAME, {} per EXTENDED COPY). It keeps {in_flight}.\n\n{content} \
+         Allocation and the disk's descriptor on the datastore are part of the measured time.",
+        bytes(transfer.0 as f64),
         steps("zeroing"),
         steps("copy"),
-        vaai.run.outstanding,
     )
 }
 
 fn locking(judgement: &Judgement<'_>) -> String {
     let vaai = &judgement.vaai;
     let power_on = &vaai.power_on;
+    let pause = match judgement.run.is_model {
+        true => vaai.model.pause(power_on.file_locks + power_on.shared_locks),
+        false => power_on.pause.0,
+    };
     format!(
         "{} hosts power on {} VMs each, all at once, on one datastore. A power-on takes {} locks of the VM's own files and {} of what all VMs share (space for \
          it), each after {} ms of the host's own work; between them its guest reads {} × 16 KiB and writes {} × 4 KiB. A lock is a record of one sector. It is \
@@ -277,7 +336,7 @@ fn locking(judgement: &Judgement<'_>) -> String {
         vaai.published.vms_per_host,
         power_on.file_locks,
         power_on.shared_locks,
-        power_on.pause.0.as_millis(),
+        pause.as_millis(),
         power_on.boot_reads,
         power_on.boot_writes,
         power_on.backoff_first.0.as_millis(),
@@ -299,6 +358,12 @@ fn thin(judgement: &Judgement<'_>) -> String {
 
 /// What the run does not show.
 fn limits(judgement: &Judgement<'_>) -> String {
+    if judgement.run.is_model {
+        return "The model's network loses nothing and has no other traffic, its drives have no defects, and its content is zeros: whether the \
+                right bytes arrive is what the real form verifies. What a processor works is proportional to commands and bytes; caches that \
+                miss and interrupts that come in bunches are not in it."
+            .into();
+    }
     let mut text = String::from(
         "Loopback has no wire: without offload the data moves at the speed of two processors copying memory, several times that of 1 GbE, so the \
          time that offload saves on a real network is larger than here. Packets are those that Ethernet would carry, because segments are limited to \

@@ -32,6 +32,11 @@ impl Station {
         self.free_at_ns.len()
     }
 
+    /// When the last of its work so far will be done.
+    pub fn busy_until_ns(&self) -> u64 {
+        self.free_at_ns.iter().copied().max().expect("there is a server")
+    }
+
     /// The total busy time until now.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         // A server that has work works without a pause until it has none.
@@ -55,7 +60,7 @@ mod tests {
         assert_eq!((one.serve(0, 10), one.serve(5, 10), one.serve(100, 1)), (10, 20, 101));
         let mut two = Station::new(2);
         assert_eq!((two.serve(0, 10), two.serve(1, 10), two.serve(2, 10)), (10, 11, 20));
-        assert_eq!((two.servers(), two.served()), (2, 3));
+        assert_eq!((two.servers(), two.served(), two.busy_until_ns()), (2, 3, 12));
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::rc::Rc;
 
 use futures::channel::oneshot;
-use scsi::{Lun, Owner, Remote, Request, Response, Status, TaskFunction, TaskOutcome};
+use scsi::{
+    CopyAnswer, CopyRequest, Lun, Owner, Remote, Request, Response, Status, TaskFunction, TaskOutcome,
+};
 
 use crate::control::{ControllerHandle, Message};
 use crate::controller::Controller;
@@ -16,6 +18,12 @@ use crate::nexus::RemoteNexus;
 struct Crossing {
     owner: ControllerHandle,
     nexus: RemoteNexus,
+}
+
+/// The other controllers, which the copies of a nexus reach.
+pub(super) fn others(controller: &Controller, nexus: &RemoteNexus) -> Rc<[Rc<dyn Owner>]> {
+    let all = crossings(controller, nexus).into_iter().enumerate();
+    all.filter(|(index, _)| *index != controller.index).map(|(_, owner)| owner).collect()
 }
 
 /// A crossing to each controller, by its number.
@@ -31,6 +39,10 @@ impl Owner for Crossing {
         Box::pin(execute(self.owner.clone(), self.nexus.clone(), lun, request))
     }
 
+    fn copy(&self, request: CopyRequest) -> Remote<Option<CopyAnswer>> {
+        Box::pin(copy(self.owner.clone(), self.nexus.clone(), request))
+    }
+
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome> {
         Box::pin(manage(self.owner.clone(), self.nexus.clone(), function))
     }
@@ -43,6 +55,13 @@ async fn execute(owner: ControllerHandle, nexus: RemoteNexus, lun: Lun, request:
         return busy();
     }
     answer.await.unwrap_or_else(|_| busy())
+}
+
+/// Has the owner do its part of a copy.
+async fn copy(owner: ControllerHandle, nexus: RemoteNexus, request: CopyRequest) -> Option<CopyAnswer> {
+    let (reply, answer) = oneshot::channel();
+    owner.send(Message::Copy { nexus, request, reply }).await.ok()?;
+    answer.await.ok()
 }
 
 /// Performs a task management function at another controller.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use scsi::{Owner, TargetPort, Traffic, View, ViewSpec};
 use stack::Disk;
 
-use super::crossing::crossings;
+use super::crossing::{crossings, others};
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
@@ -81,6 +81,7 @@ fn view_of(controller: &Controller, nexus: RemoteNexus, port_traffic: Rc<Traffic
     let config = controller.config();
     let ports = (1..=config.portals.len().max(1) as u16).map(|g| target_port(&config.target, g));
     View::new(ViewSpec {
+        others: others(controller, &nexus),
         nexus: nexus.id,
         initiator: nexus.initiator,
         port: Rc::new(nexus.port),

@@ -64,6 +64,12 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
                     let _ = reply.send(seen.view.manage(function).await);
                 });
             }
+            Message::Copy { nexus, request, reply } => {
+                let seen = remote_nexus(&controller, &nexus);
+                world.spawn(async move {
+                    let _ = reply.send(seen.view.serve_copy(request).await);
+                });
+            }
             Message::Close { nexus } => {
                 controller.state.borrow_mut().nexuses.remove(nexus.id);
             }

@@ -3,6 +3,7 @@
 
 mod caching;
 mod caching_online;
+mod copying_across;
 mod events;
 mod handing_over;
 mod hanging;

@@ -46,11 +46,9 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
         operation: impl Future<Output = Result<T, BlockError>>,
     ) -> Result<T, BlockError> {
         let (to, from) = (bytes_of(&blocks_of(&range)), bytes_of(&blocks_of(&from)));
-        // Locked in the order of the units, so that no deadlock is possible; within one unit, the whole span
-        // at once.
+        // Locked in the order of the units, so that no deadlock is possible; within one unit, both at once.
         let (_first, _second) = if self.state.id == source.state.id {
-            let hull = to.start.min(from.start)..to.end.max(from.end);
-            (self.state.locks.exclusive(hull).await, None)
+            (self.state.locks.exclusive_of([to, from.clone()]).await, None)
         } else if self.state.id < source.state.id {
             let first = self.state.locks.exclusive(to).await;
             (first, Some(source.state.locks.exclusive(from.clone()).await))

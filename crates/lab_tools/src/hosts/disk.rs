@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
-use iscsi::initiator::{Done, Error as SessionError, Session};
+use iscsi::initiator::{Done, Error as SessionError};
 use scsi::{Lun, Status};
 use world::{Data, World};
 
 use super::cdb::{self, Cdb};
+use super::connection::Connection;
 use super::identify::{self, Answers};
 use super::plan::{Capabilities, Segment};
 
@@ -84,11 +85,11 @@ pub struct Noticed {
     pub attentions: Vec<u16>,
 }
 
-/// One LU of one session; clones are the same.
+/// One LU of one connection; clones are the same.
 #[derive(Clone)]
 pub struct Disk {
     world: World,
-    session: Session,
+    connection: Connection,
     lun: Lun,
     block_bytes: u32,
     noticed: Rc<RefCell<Noticed>>,
@@ -96,8 +97,9 @@ pub struct Disk {
 
 impl Disk {
     /// The LU of that number, asked for its block length.
-    pub async fn open(world: World, session: Session, lun: Lun) -> Result<Disk, DiskError> {
-        let mut disk = Disk { world, session, lun, block_bytes: 512, noticed: Rc::default() };
+    pub async fn open(world: World, connection: impl Into<Connection>, lun: Lun) -> Result<Disk, DiskError> {
+        let connection = connection.into();
+        let mut disk = Disk { world, connection, lun, block_bytes: 512, noticed: Rc::default() };
         let data = disk.ask("READ CAPACITY(16)", cdb::read_capacity(), 32).await?;
         let (_, block) = identify::capacity(&data).ok_or(DiskError::Short {
             what: "READ CAPACITY(16)",
@@ -136,7 +138,7 @@ impl Disk {
         in_len: u32,
     ) -> Result<Done, DiskError> {
         for _ in 0..TRIES_MAX {
-            let sent = self.session.command(self.lun, cdb, data_out.clone(), in_len).await;
+            let sent = self.connection.command(self.lun, cdb, data_out.clone(), in_len).await;
             let outcome = sent.map_err(|cause| DiskError::Session { what, cause })?;
             match outcome.status {
                 GOOD => return Ok(outcome),

@@ -11,7 +11,7 @@ use array::DriveSpec;
 use array::config::{
     ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig,
 };
-use array::status::Drive;
+use array::status::{ControllerStatus, Drive};
 use futures::executor::block_on;
 use lab_core::quantity::Size;
 use scsi::Counters;
@@ -139,13 +139,7 @@ impl Embedded {
     /// What it has done so far.
     pub fn read(&self) -> Result<ArrayReading> {
         let cpu = block_on(self.running.meter.read())?;
-        let mut reading = ArrayReading { cpu, ..ArrayReading::default() };
-        for part in self.running.status()? {
-            reading.drives.extend(part.drives.into_iter().map(|d| (d.name.clone(), d)));
-            reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
-            reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.size_bytes))));
-        }
-        Ok(reading)
+        Ok(ArrayReading::of(cpu, self.running.status()?))
     }
 }
 
@@ -159,6 +153,17 @@ impl Drop for Embedded {
 }
 
 impl ArrayReading {
+    /// From what its controllers say, and the time that they have worked.
+    pub fn of(cpu: Duration, status: Vec<ControllerStatus>) -> ArrayReading {
+        let mut reading = ArrayReading { cpu, ..ArrayReading::default() };
+        for part in status {
+            reading.drives.extend(part.drives.into_iter().map(|d| (d.name.clone(), d)));
+            reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
+            reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.size_bytes))));
+        }
+        reading
+    }
+
     /// Bytes that drives read and wrote since `before`, those of all pools.
     pub fn drive_bytes_since(&self, before: &ArrayReading) -> u64 {
         let total = |reading: &ArrayReading| {

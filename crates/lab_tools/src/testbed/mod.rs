@@ -29,6 +29,8 @@ const OWNER: usize = 0;
 
 /// An array that runs.
 pub struct Started {
+    /// Where it runs.
+    pub world: World,
     /// Its control plane.
     pub array: Array,
     /// Of each controller.
@@ -57,7 +59,7 @@ async fn start(world: &World, config: &Config) -> Result<Started> {
     }
     let mut array = Array::new(handles, &config.target);
     array.apply(config.clone()).await?;
-    Ok(Started { array, ports })
+    Ok(Started { world: world.clone(), array, ports })
 }
 
 /// Disks that only hold content while an array is made.

@@ -89,3 +89,11 @@ impl<D: LogicalDisk> Copy<'_, D> {
         }
     }
 }
+
+/// A logical unit without a volatile cache has made durable what a copy wrote when the copy ends.
+pub(crate) fn durability(capabilities: &lu::Capabilities) -> Durability {
+    match capabilities.volatile_cache {
+        true => Durability::Volatile,
+        false => Durability::Durable,
+    }
+}

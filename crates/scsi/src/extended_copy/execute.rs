@@ -1,23 +1,23 @@
 //! EXTENDED COPY and RECEIVE COPY RESULTS on a logical unit.
 
-use std::rc::Rc;
-
 use block::Pieces;
 use lu::LogicalDisk;
 
+use super::across::{Across, End};
 use super::copy::Copy;
 use super::list::{List, Results};
 use super::operations::{Operations, Running, Stage};
 use super::results::{copy_status, failed_segment_details, operating_parameters};
 use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
-use crate::context::{Context, Span, cut, span};
+use crate::context::{Context, Span, cut};
 use crate::error::CommandError;
+use crate::host_view::{CopyAnswer, CopyRequest};
 use crate::opcode::Access;
 use crate::request::TaskAttribute;
 use crate::sense::{Asc, failure_of};
 use crate::unit::LogicalUnit;
-use crate::view::Seat;
+use crate::view::{Seat, View};
 
 /// 00h/00h: the standard has no code for it; here: a range past the end of its logical unit.
 const NO_ADDITIONAL_SENSE: Asc = Asc(0x0000);
@@ -26,7 +26,7 @@ const UNREACHABLE_COPY_TARGET: Asc = Asc(0x0804);
 /// 0Dh/01h THIRD PARTY DEVICE FAILURE: the target would have refused the host's own command.
 const THIRD_PARTY_DEVICE_FAILURE: Asc = Asc(0x0D01);
 /// 0Dh/02h COPY TARGET DEVICE NOT REACHABLE: no such logical unit is mapped to the host.
-const COPY_TARGET_NOT_REACHABLE: Asc = Asc(0x0D02);
+pub(crate) const COPY_TARGET_NOT_REACHABLE: Asc = Asc(0x0D02);
 /// 0Dh/03h INCORRECT COPY TARGET DEVICE TYPE.
 const INCORRECT_DEVICE_TYPE: Asc = Asc(0x0D03);
 /// 26h/0Ah UNEXPECTED INEXACT SEGMENT: the length is not a multiple of the block length of the other LU.
@@ -91,7 +91,7 @@ fn at_segment(error: CommandError, segment: u16) -> CommandError {
     }
 }
 
-fn aborted(asc: Asc) -> CommandError {
+pub(crate) fn aborted(asc: Asc) -> CommandError {
     CommandError::CopyAborted { asc, segment: 0 }
 }
 
@@ -101,48 +101,75 @@ async fn copy_segment<D: LogicalDisk>(
     segment: &Segment,
     running: &Running,
 ) -> Result<(), CommandError> {
-    let source = seat_of(ctx, list, segment.source)?;
-    let destination = seat_of(ctx, list, segment.destination)?;
+    let source = end_of(ctx, list, segment.source).await?;
+    let destination = end_of(ctx, list, segment.destination).await?;
     let counted = if segment.counts_destination { &destination } else { &source };
-    let len = u64::from(segment.blocks) * u64::from(counted.lu.block_bytes());
-    let blocks = |lu: &LogicalUnit<D>| {
-        let block = u64::from(lu.block_bytes());
-        if len % block == 0 { Ok(len / block) } else { Err(aborted(INEXACT_SEGMENT)) }
-    };
-    let out_of_range = |_| aborted(NO_ADDITIONAL_SENSE);
-    let from = span(&source.lu, segment.source_lba, blocks(&source.lu)?).map_err(out_of_range)?;
-    let to =
-        span(&destination.lu, segment.destination_lba, blocks(&destination.lu)?).map_err(out_of_range)?;
+    let len = u64::from(segment.blocks) * u64::from(counted.block_bytes());
+    let from = place(&source, segment.source_lba, len)?;
+    let at = place(&destination, segment.destination_lba, len)?;
     let command = ctx.task.context();
-    let copy =
-        Copy { command, source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
-    // Called before every piece: a new reservation applies to the rest of the copy.
+    // Called before every piece: a new reservation applies to the rest of the copy. The other controller
+    // checks its own end.
     let go_on = || {
-        check_access(&source, Access::Read)?;
-        check_access(&destination, Access::Write)?;
+        for (end, access) in [(&source, Access::Read), (&destination, Access::Write)] {
+            if let End::Here(seat) = end {
+                check_access(seat, access)?;
+            }
+        }
         ctx.go_on()
     };
-    copy.run(go_on, |bytes| running.update(|op| op.bytes += bytes)).await
+    let done = |bytes| running.update(|op| op.bytes += bytes);
+    if let (End::Here(source), End::Here(destination)) = (&source, &destination) {
+        let (source, destination) = (&source.lu, &destination.lu);
+        return Copy { command, source, from, destination, at, len }.run(go_on, done).await;
+    }
+    let (source, destination) = (&source, &destination);
+    Across { command, source, from, destination, at, len }.run(go_on, done).await
 }
 
-/// The logical unit of a segment, looked up only in the view of the requesting host.
-fn seat_of<D: LogicalDisk>(
+/// The byte where a range of this length begins.
+fn place<D: LogicalDisk>(end: &End<D>, lba: u64, len: u64) -> Result<u64, CommandError> {
+    let block = u64::from(end.block_bytes());
+    if !len.is_multiple_of(block) {
+        return Err(aborted(INEXACT_SEGMENT));
+    }
+    let at = lba.checked_mul(block).filter(|at| at.checked_add(len).is_some_and(|to| to <= end.len_bytes()));
+    at.ok_or(aborted(NO_ADDITIONAL_SENSE))
+}
+
+/// The logical unit of a segment, looked up only in the views of the requesting host: here, then at the other
+/// controllers.
+async fn end_of<D: LogicalDisk>(
     ctx: &Context<'_, D>,
     list: &List,
     index: u16,
-) -> Result<Rc<Seat<D>>, CommandError> {
+) -> Result<End<D>, CommandError> {
+    let unreachable = || aborted(COPY_TARGET_NOT_REACHABLE);
     if index == TARGET_ITSELF {
-        return ctx.view.seat(ctx.seat.lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE));
+        return ctx.view.seat(ctx.seat.lun).map(End::Here).ok_or_else(unreachable);
     }
     let target = list.targets.get(usize::from(index)).ok_or(aborted(UNREACHABLE_COPY_TARGET))?;
     if target.device_type != 0 {
         return Err(aborted(INCORRECT_DEVICE_TYPE));
     }
-    let seat = ctx.view.find(|lu| is_named(lu, target)).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
-    if target.block_bytes != 0 && target.block_bytes != seat.lu.block_bytes() {
+    let end = match ctx.view.find(|lu| is_named(lu, target)) {
+        Some(seat) => End::Here(seat),
+        None => elsewhere(ctx.view, target).await.ok_or_else(unreachable)?,
+    };
+    if target.block_bytes != 0 && target.block_bytes != end.block_bytes() {
         return Err(CommandError::parameter(target.at + 29));
     }
-    Ok(seat)
+    Ok(end)
+}
+
+async fn elsewhere<D: LogicalDisk>(view: &View<D>, target: &Target) -> Option<End<D>> {
+    let naa = target.naa()?;
+    for owner in view.others.iter() {
+        if let Some(CopyAnswer::End(Some(end))) = owner.copy(CopyRequest::Find(naa)).await {
+            return Some(End::There(owner.clone(), end));
+        }
+    }
+    None
 }
 
 fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
@@ -150,7 +177,7 @@ fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
 }
 
 /// A copy must not do what the host could not do itself.
-fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
+pub(crate) fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
     let lu = &seat.lu;
     let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));
     let all = if access == Access::Write { ready.and_then(|()| lu.check_writable()) } else { ready };

@@ -3,13 +3,16 @@
 //!
 //! ```text
 //!   parameter list ──> list: targets and segments ──> each target looked up in the asking host's view, nowhere else
-//!                                                 ──> each segment: LogicalDisk::copy_from, piece by piece
+//!                                                 ──> each segment: LogicalDisk::copy_from, piece by piece,
+//!                                                     or across: with one end at another controller
 //!                                                 ──> operations: what RECEIVE COPY RESULTS tells, per nexus
 //! ```
 //!
 //! A copy manager that looked up targets in the whole array would let any host read any volume
-//! (CVE-2020-28374). `execute` can find a target only in the view of the nexus.
+//! (CVE-2020-28374). `execute` can find a target only in the view of the nexus, here or at another
+//! controller.
 
+mod across;
 mod copy;
 mod execute;
 mod limits;
@@ -24,6 +27,9 @@ mod target;
 mod tests;
 mod vpd;
 
-pub(crate) use execute::{extended_copy, receive_copy_results, sense_of};
+pub(crate) use copy::durability;
+pub(crate) use execute::{
+    COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results, sense_of,
+};
 pub(crate) use operations::{Operation, Operations, Operations as CopyLists, Running, Stage};
 pub(crate) use vpd::third_party_copy_descriptors;

@@ -59,6 +59,7 @@ impl Rig {
             initiator: InitiatorPort { name: format!("iqn.2026-01.test:h{n}"), isid: [0x80, 0, 0, 0, 0, n] },
             port: Rc::new(port.clone()),
             ports: Rc::from([port]),
+            others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
         });

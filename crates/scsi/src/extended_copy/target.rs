@@ -58,6 +58,12 @@ impl Target {
         })
     }
 
+    /// The NAA designator of 16 bytes that it is, if it is one.
+    pub(super) fn naa(&self) -> Option<[u8; 16]> {
+        let naa = *self.designator[..self.len].first_chunk()?;
+        self.is_naa(&naa).then_some(naa)
+    }
+
     /// Whether this is the NAA designator of the logical unit: binary, type 3h. It is the only designator
     /// that is unique by construction.
     pub(super) fn is_naa(&self, naa: &[u8]) -> bool {

@@ -61,6 +61,7 @@ impl Bench {
             },
             port: Rc::new(port.clone()),
             ports: Rc::new([port.clone(), TargetPort { relative_id: 2, portal_group: 2, group: 2, ..port }]),
+            others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
         });

@@ -60,6 +60,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         initiator: InitiatorPort { name: "iqn.2026-11.sim:host".to_owned(), isid: [0; 6] },
         port: Rc::new(port.clone()),
         ports: Rc::new([port]),
+        others: Rc::from([]),
         tokens: Rc::new(Tokens::new(world.clone())),
         port_traffic: Rc::default(),
     }));

@@ -122,7 +122,7 @@ impl Head<'_> {
         let block = queued.request.block;
         match queued.request.kind {
             Kind::Read if self.stream.contains(&block) => return 0,
-            Kind::Write if self.write_on == Some(block) => return 0,
+            Kind::Write | Kind::Zero if self.write_on == Some(block) => return 0,
             _ => {}
         }
         self.mechanics.position_ns(self.at, angle_ns, &queued.place, queued.pass())

@@ -1,0 +1,64 @@
+//! Copies whose other end belongs to another controller of the array: what its owner does for them.
+//!
+//! The controller that executes EXTENDED COPY asks the owner for the bytes, or hands them over; the bytes
+//! never leave the array. The owner does it in its own view of the same nexus, so a copy reaches there, too,
+//! only what is mapped to the host, and has no more rights than the host. Unit attentions stay for the host.
+
+use block::Pieces;
+use lu::LogicalDisk;
+
+use crate::error::CommandError;
+use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, durability};
+use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest};
+use crate::opcode::Access;
+use crate::request::Lun;
+use crate::sense::{Asc, failure_of};
+use crate::view::View;
+
+impl<D: LogicalDisk> View<D> {
+    /// Serves a copy that another controller executes for this nexus.
+    pub async fn serve_copy(&self, request: CopyRequest) -> CopyAnswer {
+        let done = match request {
+            CopyRequest::Find(naa) => {
+                let end = self.find(|lu| lu.identity.naa == naa).map(|seat| CopyEnd {
+                    lun: seat.lun,
+                    block_bytes: seat.lu.block_bytes(),
+                    len_bytes: seat.lu.blocks() * u64::from(seat.lu.block_bytes()),
+                });
+                return CopyAnswer::End(end);
+            }
+            CopyRequest::Read { lun, at, len } => self.copy_out(lun, at, len).await,
+            CopyRequest::Write { lun, at, data } => self.copy_in(lun, at, data).await,
+        };
+        done.map_or_else(|error| CopyAnswer::Refused(asc_of(&error)), CopyAnswer::Done)
+    }
+
+    async fn copy_out(&self, lun: Lun, at: u64, len: u64) -> Result<Pieces, CommandError> {
+        let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+        let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
+        let _locked = seat.lu.locks.shared(at..at + len).await;
+        check_access(&seat, Access::Read)?;
+        let mut data = Pieces::new();
+        seat.lu.disk.read(task.context(), at, len as usize, &mut data).await?;
+        Ok(data)
+    }
+
+    async fn copy_in(&self, lun: Lun, at: u64, data: Pieces) -> Result<Pieces, CommandError> {
+        let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+        let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
+        let len = data.len() as u64;
+        let _locked = seat.lu.locks.shared(at..at + len).await;
+        check_access(&seat, Access::Write)?;
+        seat.lu.disk.write(task.context(), at, &data, durability(&seat.lu.capabilities)).await?;
+        seat.lu.counting.moved_bytes.add(len);
+        Ok(Pieces::new())
+    }
+}
+
+/// The code of COPY ABORTED for this cause.
+fn asc_of(error: &CommandError) -> Asc {
+    match error {
+        CommandError::CopyAborted { asc, .. } => *asc,
+        _ => failure_of(error, 1).sense.map_or(Asc(0x0000), |sense| sense.asc),
+    }
+}

@@ -1,0 +1,169 @@
+//! One operation on a fresh copy of the array: who does it, on which LUs, and what it came to.
+
+use anyhow::Result;
+use array::Array;
+use lab_tools::datastore::{Content, EXTENT_BYTES, Ways};
+use lab_tools::hosts::modelled::ModelledPort;
+use lab_tools::testbed::embedded::ArrayReading;
+use world::World;
+
+use super::bed::{Bed, LUNS, Reach, Space, plan};
+use super::sizes::Sizes;
+use crate::bulk::{Bulk, Job, Way};
+use crate::host::{Datastores, Host};
+use crate::power_on::{self, Cluster, ClusterPlan, Crowd};
+use crate::record::{Course, Record, Tick};
+use crate::scenario::Vaai;
+use lab_core::interrupt::Stop;
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Piece {
+    Bulk(Bulk, Way, Space),
+    PowerOn(Crowd),
+}
+
+/// What pieces are run on.
+pub(super) struct Stand<'a> {
+    pub(super) vaai: &'a Vaai,
+    pub(super) sizes: &'a Sizes,
+    pub(super) thick: &'a Bed,
+    pub(super) thin: &'a Bed,
+    pub(super) seed: u64,
+}
+
+/// What a piece came to.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) record: Record,
+    /// What was wrong with locks.
+    pub(super) violations: Vec<String>,
+    /// What the array calls itself.
+    pub(super) product: String,
+}
+
+/// Metrics that are as many times as much as there is more to do: all that are no lengths.
+const BY_SIZE: [&str; 14] = [
+    "len_bytes",
+    "time_s",
+    "host_cpu_s",
+    "packets_out",
+    "packets_in",
+    "packets",
+    "bytes_out",
+    "bytes_in",
+    "array_cpu_s",
+    "drive_bytes",
+    "zeroed_bytes",
+    "shared_bytes",
+    "moved_bytes",
+    "written_bytes",
+];
+
+impl Piece {
+    /// The longest first: without offload.
+    pub(super) fn all() -> Vec<Piece> {
+        let mut all: Vec<Piece> = Bulk::ALL.map(|bulk| Piece::Bulk(bulk, Way::Off, Space::Thick)).into();
+        all.extend(Crowd::ALL.map(Piece::PowerOn));
+        for bulk in Bulk::ALL {
+            for way in [Way::Paper, Way::Advertised] {
+                all.extend([Space::Thick, Space::Thin].map(|space| Piece::Bulk(bulk, way, space)));
+            }
+        }
+        all
+    }
+
+    pub(super) fn words(self) -> String {
+        match self {
+            Piece::Bulk(bulk, way, space) => format!("{}, {}", bulk.name(), mode(way, space)),
+            Piece::PowerOn(crowd) => format!("power-on, {}", crowd.name()),
+        }
+    }
+}
+
+/// As it is called in samples. Without offload the LU is thick.
+fn mode(way: Way, space: Space) -> &'static str {
+    match (way, space) {
+        (_, Space::Thick) | (Way::Off, _) => way.name(),
+        (Way::Paper, Space::Thin) => "thin_paper",
+        (Way::Advertised, Space::Thin) => "thin_advertised",
+    }
+}
+
+async fn reading(array: &Array, port: &ModelledPort) -> Result<ArrayReading> {
+    Ok(ArrayReading::of(port.controller_cpu(), array.status().await?))
+}
+
+impl Stand<'_> {
+    pub(super) fn play(&self, piece: Piece) -> Result<Found> {
+        match piece {
+            Piece::Bulk(bulk, way, space) => {
+                let bed = if space == Space::Thick { self.thick } else { self.thin };
+                bed.model(self.seed).run(async |world| self.bulk(&world, bed, (bulk, way, space)).await)
+            }
+            Piece::PowerOn(crowd) => {
+                self.thin.model(self.seed).run(async |world| self.power_on(&world, crowd).await)
+            }
+        }
+    }
+
+    async fn bulk(&self, world: &World, bed: &Bed, (bulk, way, space): (Bulk, Way, Space)) -> Result<Found> {
+        let (vaai, model) = (self.vaai, &self.vaai.model);
+        let started = bed.start(world).await?;
+        let reach = Reach::new(vaai, world)?;
+        let outstanding = if way == Way::Off { model.outstanding } else { model.outstanding_offload };
+        let ways = Ways { outstanding, transfer_bytes: model.transfer.0 };
+        let connection = reach.host(&started, 0)?;
+        let host = Host::open(world.clone(), connection, plan(vaai, ways), Datastores::Made).await?;
+        let job = Job {
+            bulk,
+            way,
+            len_bytes: if bulk == Bulk::Zeroing { self.sizes.zeroed } else { self.sizes.used },
+            template: bed.template.clone(),
+            paper: vaai.paper_steps.clone(),
+        };
+        let before = reading(&started.array, &reach.port).await?;
+        let made = job.run(&host).await?;
+        let after = reading(&started.array, &reach.port).await?;
+        let (test, mode) = (bulk.name(), mode(way, space));
+        let mut found = Found { product: host.product.clone(), ..Found::default() };
+        let more = 1.0 / self.sizes.share;
+        for (metric, value) in job.values(&made, Some((&before, &after))) {
+            let times = if BY_SIZE.contains(&metric) { more } else { 1.0 };
+            found.record.add(test, mode, 1, metric, times * value);
+        }
+        let busy_percent = 100.0 * made.spent.host_cpu_s / made.spent.time_s;
+        found.record.add(test, mode, 1, "host_busy_percent", busy_percent);
+        let ticks = made.ticks.iter().map(|tick| Tick {
+            at_s: more * tick.at_s,
+            bytes: more * tick.bytes,
+            packets: more * tick.packets,
+        });
+        found.record.courses.push(Course { test, mode, repeat: 1, ticks: ticks.collect() });
+        Ok(found)
+    }
+
+    async fn power_on(&self, world: &World, crowd: Crowd) -> Result<Found> {
+        let mut vaai = self.vaai.clone();
+        let own = &mut vaai.power_on;
+        own.pause.0 = vaai.model.pause(own.file_locks + own.shared_locks);
+        let started = self.thin.start(world).await?;
+        let reach = Reach::new(&vaai, world)?;
+        let connections = (0..vaai.published.hosts as u8).map(|host| reach.host(&started, host + 1));
+        let ways = Ways { outstanding: vaai.model.outstanding, transfer_bytes: vaai.model.transfer.0 };
+        let connections = connections.collect::<Result<Vec<_>>>()?;
+        let vm_disk = vaai.published.vm_disk.0;
+        let plan = ClusterPlan { lun: LUNS[0], ways, stop: Stop::default(), vaai };
+        let cluster = Cluster::open(world.clone(), connections, plan).await?;
+        cluster.prepare(vm_disk, |_| Content::Zeros).await?;
+        cluster.reset().await?;
+        let before = reading(&started.array, &reach.port).await?;
+        let outcome = cluster.power_on(crowd).await?;
+        let after = reading(&started.array, &reach.port).await?;
+        let mut found = Found::default();
+        found.violations = power_on::note(outcome, (crowd, 1), Some((before, after)), &mut found.record);
+        Ok(found)
+    }
+}
+
+const _: () = assert!(EXTENT_BYTES == crate::bulk::ALIGN);
