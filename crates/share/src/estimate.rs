@@ -28,10 +28,16 @@ const BLIND: u32 = 2;
 /// little.
 const AVERAGED: usize = 3;
 const JUDGED_MIN: usize = 2;
+/// Two intervals that are less alike show different things.
+const ALIKE_PERMILLE: u64 = 950;
 
 /// What all nodes together report of an interval, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    /// Shares of all disks.
+    pub shares: u64,
+    /// Whether the sum limited them, and not what they claim.
+    pub is_bound: bool,
     /// Granted to disks that had demand for it.
     pub granted: u64,
     /// Served to these.
@@ -82,36 +88,62 @@ impl Estimate {
     /// Takes an interval into account.
     pub fn observe(&mut self, seen: Seen) {
         if self.sum == 0 {
-            // Nobody had a share: the array served what it could.
-            self.sum = seen.served * BELOW_PERMILLE / 1000;
-            self.patience = QUIET_AFTER_CHANGE;
-            self.look_away(true);
+            self.first(seen);
             return;
         }
         if self.blind > 0 {
             self.blind -= 1;
             return;
         }
-        self.recent.push(seen);
-        if self.recent.len() > AVERAGED {
-            self.recent.remove(0);
-        }
+        self.remember(seen);
         let count = self.recent.len() as u64;
-        let granted: u64 = self.recent.iter().map(|seen| seen.granted).sum::<u64>() / count;
-        let served: u64 = self.recent.iter().map(|seen| seen.served).sum::<u64>() / count;
+        let mean = |of: fn(&Seen) -> u64| self.recent.iter().map(of).sum::<u64>() / count;
+        let granted = mean(|seen| seen.granted);
+        let (served, grain) = (mean(|seen| seen.served), mean(|seen| seen.grain));
         // Nobody wants more than it has: nothing is learnt.
         if granted == 0 || self.recent.len() < JUDGED_MIN {
             return;
         }
         // A request that is late now is early in the next interval: over several the error does not grow.
-        if served + seen.grain / count < granted / 1000 * SERVED_PERMILLE {
-            // An interval in which a cache filled, or the sum was smaller, shows more or less than the
-            // array does.
-            let last = self.recent.iter().rev().take(JUDGED_MIN).map(|seen| seen.served);
-            self.fall(last.min().unwrap_or(served));
-        } else {
+        if served + grain / count < granted / 1000 * SERVED_PERMILLE {
+            self.fall(self.could());
+        } else if self.recent.iter().all(|seen| seen.is_bound) {
             self.rise();
         }
+    }
+
+    fn remember(&mut self, seen: Seen) {
+        self.recent.push(seen);
+        if self.recent.len() > AVERAGED {
+            self.recent.remove(0);
+        }
+    }
+
+    /// Nobody has a share yet: the array serves what it can. First a cache fills.
+    fn first(&mut self, seen: Seen) {
+        if seen.served == 0 {
+            return;
+        }
+        self.remember(seen);
+        if self.recent.len() == AVERAGED {
+            let last = self.recent[AVERAGED - JUDGED_MIN..].iter().map(|seen| seen.served);
+            self.sum = (last.sum::<u64>() / JUDGED_MIN as u64 * BELOW_PERMILLE / 1000).max(1);
+            self.patience = QUIET_AFTER_CHANGE;
+            self.look_away(true);
+        }
+    }
+
+    /// What sum the array could serve in the last intervals. The disks that want no more have what they asked
+    /// for: all of the sum is too much by as much as the others lack of theirs.
+    fn could(&self) -> u64 {
+        let of = |seen: &Seen| {
+            let part = u128::from(seen.shares) * u128::from(seen.served) / u128::from(seen.granted.max(1));
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
+        let last = || self.recent.iter().rev().take(JUDGED_MIN).map(of);
+        let (low, high) = (last().min().unwrap_or_default(), last().max().unwrap_or_default());
+        // Far apart: a cache was full in one of them only. Else the difference is that of whole requests.
+        if low < high / 1000 * ALIKE_PERMILLE { low } else { low + (high - low) / 2 }
     }
 
     fn fall(&mut self, served: u64) {
@@ -155,7 +187,7 @@ mod tests {
                 short += u64::from(served < granted * 97 / 100);
                 sum += granted;
             }
-            estimate.observe(Seen { granted, served, grain: 0 });
+            estimate.observe(Seen { shares: granted, is_bound: true, granted, served, grain: 0 });
         }
         (short, sum / intervals.saturating_sub(20).max(1))
     }
