@@ -1,6 +1,7 @@
 //! What was promised against what was seen: windows, water-filling, what the array can do. Pure.
 
 use super::capacity::Capacity;
+use super::phases::Form;
 use super::play::{Course, Look, Played};
 use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
@@ -140,7 +141,9 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
     let (filled, due) = (reach.expected(sum), reach.expected(can_do));
     // What was sent before the change is below already.
     let below: f64 = course.loads.iter().map(|load| f64::from(load.outstanding)).sum();
-    let below_bytes = below.min(f64::from(qos.array.depth)) * qos.published.transfer.0 as f64;
+    // Hosts see only their own: all of it may be at the array.
+    let at_most = if course.form == Form::Array { f64::from(qos.array.depth) } else { f64::INFINITY };
+    let below_bytes = below.min(at_most) * qos.published.transfer.0 as f64;
     let drained_ns = (below_bytes / capacity.all().max(1.0) * SECOND_NS) as u64;
     let vm = |number: usize| {
         let (done, rates) = (&course.done[number], rates[number]);

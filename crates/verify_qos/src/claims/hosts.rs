@@ -88,7 +88,9 @@ fn advice(views: &[View<'_>]) -> Vec<Measure> {
             phase.can_do_unlimited / 1e6
         );
         let id = if at_work().count() < phase.vms.len() { "advice.idle" } else { "advice.busy" };
-        out.push(Measure::new(id, exact(unused)).figure(figure_id(view)).note(note));
+        let measure = Measure::new(id, exact(unused)).figure(figure_id(view)).note(note);
+        let follows = at_work().count() == phase.vms.len() || 2 * at_work().count() == phase.vms.len();
+        out.push(if follows { measure } else { measure.not_judged("not half of the VMs are idle") });
     }
     out
 }
