@@ -213,9 +213,9 @@ mod tests {
         // 160 do not fit into 110: all are scaled alike, and four at once give that.
         let four = reach(&[rates(40.0, f64::INFINITY); 4]);
         assert_eq!(four, (110.0, Some(4), Fit::Over));
-        // 102 would fit into 110, but 34 each allow two at once, and these do 80.
+        // 102 would fit into 110, but each of three at once brings 33, and these do 100.
         let out = reach(&[rates(34.0, f64::INFINITY), rates(34.0, 34.0), rates(34.0, 34.0), FREE]);
-        assert!(matches!(&out.2, Fit::OutOfReach(why) if why.contains("allows 2")), "{out:?}");
+        assert!(matches!(&out.2, Fit::OutOfReach(why) if why.contains("allows 3")), "{out:?}");
         // One alone does 50.
         assert!(matches!(reach(&[rates(60.0, f64::INFINITY), FREE]).2, Fit::OutOfReach(_)));
         // Two that are limited to little leave about two in flight.

@@ -266,13 +266,14 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_in_one_line() {
         for (from, to, expected) in [
-            ("vms = 10 ", "vms = 9 ", "VM09"),
-            ("vms = 10 ", "vms = 0 ", "published.vms"),
+            ("vms = [1, 10], minimum", "vms = [1, 11], minimum", "VM01 to VM10"),
+            ("killed = [1]", "killed = [4]", "host 4"),
+            ("capacity = \"60s\"", "capacity = \"6s\"", "run.capacity"),
             ("vms = [1, 5], maximum", "vms = [5, 1], maximum", "limits.vms"),
             ("minimum = 3000", "minimum = 999999999999999", "limits"),
             ("forms = [\"array\"]", "forms = []", "experiment.forms"),
             ("phase = \"30s\"", "phase = \"5s\"", "quick.phase"),
-            ("depth = 64", "deepth = 64", "deepth"),
+            ("missed_percent = 95", "mised_percent = 95", "mised_percent"),
         ] {
             assert!(Qos::BUILT_IN.0.contains(from), "{from}");
             let said =
