@@ -4,10 +4,10 @@ use anyhow::Result;
 
 use super::bed::Bed;
 use super::hosts::Hosts;
-use super::judge::{windows, worst};
 use super::phases::Form;
 use super::play::{self, Load, Script};
 use super::scenario::Qos;
+use super::windows::{windows, worst};
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 
@@ -88,7 +88,7 @@ pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64) -> Result<Capacity> {
     let of = |index: usize, _: &dyn Fn(())| {
         bed.model(seed).run(async |world| {
             let started = bed.start(&world).await?;
-            let hosts = Hosts::new(qos, &world, &script, Form::Array);
+            let hosts = Hosts::new(qos, &world, (vms, 1), Form::Array);
             let vms = play::vms(&world, &started, &script, &hosts).await?;
             let in_flight = numbers[index];
             let each = |vm: usize| in_flight / vms.len() + usize::from(vm < in_flight % vms.len());

@@ -13,7 +13,7 @@ use super::capacity::Capacity;
 use super::judge;
 use super::phases::{Form, NodeFaults, StoreState};
 use super::play::{self, Course, Load, Script, Step};
-use super::scenario::Qos;
+use super::scenario::{Extra, Qos};
 use lab_tools::load::Access;
 
 /// What was found, one number each.
@@ -97,22 +97,6 @@ fn step(name: &str, policies: Vec<Policy>, time: Duration) -> Step {
     let still = vec![false; policies.len()];
     let (nodes, store) = (NodeFaults::default(), StoreState::There);
     Step { name: name.into(), policies, time, dies: None, still, nodes, store }
-}
-
-/// One of them, as a scenario names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Extra {
-    /// A reserved LU beside one that keeps 64 in flight.
-    Neighbour,
-    /// Several sizes and depths.
-    Mixed,
-    /// A drive dies.
-    Rebuild,
-    /// Policies change under load.
-    Changes,
-    /// A thousand LUs.
-    Thousand,
 }
 
 /// What it found.

@@ -15,7 +15,6 @@ use world::World;
 
 use super::node::Node;
 use super::phases::{Form, NodeFaults, StoreState, host_of};
-use super::play::{Script, SharingLook};
 use super::scenario::Qos;
 
 /// From a host to the store, and again back: two machines of one network, and a disk.
@@ -65,10 +64,9 @@ impl Admitted {
 }
 
 impl Hosts {
-    /// Those of a script in a form.
-    pub(super) fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Hosts {
-        let vms = script.loads.len();
-        let of = |host: usize| (0..vms).filter(move |vm| host_of(*vm, vms, script.hosts) == host);
+    /// So many VMs on so many hosts, in a form.
+    pub(super) fn new(qos: &Qos, world: &World, (vms, hosts): (usize, usize), form: Form) -> Hosts {
+        let of = |host: usize| (0..vms).filter(move |vm| host_of(*vm, vms, hosts) == host);
         match form {
             Form::Array => Hosts::None,
             Form::Uncoordinated => {
@@ -80,7 +78,7 @@ impl Hosts {
                     anticipates: false,
                     ..Settings::default()
                 };
-                Hosts::Alone((0..script.hosts).map(|n| Node::new(world, settings, of(n).count())).collect())
+                Hosts::Alone((0..hosts).map(|n| Node::new(world, settings, of(n).count())).collect())
             }
             Form::Coordinated => {
                 let store = registry::Store::default();
@@ -90,7 +88,7 @@ impl Hosts {
                 };
                 Hosts::Sharing(Sharing {
                     client: Memory::new(world, &store),
-                    hosts: (0..script.hosts).map(host).collect(),
+                    hosts: (0..hosts).map(host).collect(),
                 })
             }
         }
@@ -145,6 +143,17 @@ impl Hosts {
 
 fn disk_name(vm: usize) -> String {
     format!("vm{:02}.vhdx", vm + 1)
+}
+
+/// A look at hosts with a policy store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharingLook {
+    /// Whether all hosts that are there say that the store is away.
+    pub(super) all_say_away: bool,
+    /// Whether the shares in force name a disk of a host that is not there.
+    pub(super) gone_have_shares: bool,
+    /// Of 1000: what of the minimums could be given.
+    pub(super) scale_permille: u32,
 }
 
 /// Hosts with a store.

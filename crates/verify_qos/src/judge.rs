@@ -6,11 +6,8 @@ use super::play::{Course, Look, Played};
 use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
+use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
 
-/// Between two sliding windows.
-const STEP_NS: u64 = 50_000_000;
-/// The worst of a hundred windows counts, not the worst of all.
-const WORST_SHARE: f64 = 0.01;
 const SECOND_NS: f64 = 1e9;
 
 /// A VM in a phase. Bytes per second.
@@ -209,34 +206,6 @@ fn mean(done: &[Done], from_ns: u64, to_ns: u64) -> f64 {
 fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
     let at = |ns: u64| done.partition_point(|d| d.at_ns < ns);
     done[at(from_ns)..at(to_ns).max(at(from_ns))].iter().map(|d| d.bytes).sum()
-}
-
-/// Bytes that ended in each sliding window.
-pub(super) fn windows(done: &[Done], from_ns: u64, to_ns: u64, window_ns: u64) -> Vec<u64> {
-    let mut out = Vec::new();
-    let (mut first, mut end, mut sum) = (done.partition_point(|d| d.at_ns < from_ns), 0, 0);
-    end = end.max(first);
-    let mut from = from_ns;
-    while from + window_ns <= to_ns {
-        while let Some(d) = done.get(end).filter(|d| d.at_ns < from + window_ns) {
-            sum += d.bytes;
-            end += 1;
-        }
-        while let Some(d) = done.get(first).filter(|d| d.at_ns < from) {
-            sum -= d.bytes;
-            first += 1;
-        }
-        out.push(sum);
-        from += STEP_NS;
-    }
-    out
-}
-
-/// The worst of a hundred.
-pub(super) fn worst(mut windows: Vec<u64>) -> f64 {
-    windows.sort_unstable();
-    let at = (windows.len() as f64 * WORST_SHARE) as usize;
-    windows.get(at).copied().unwrap_or_default() as f64
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod results;
 mod run;
 pub mod scenario;
 mod vm;
+mod windows;
 
 use lab_core::record::World;
 

@@ -11,7 +11,7 @@ use world::World;
 use world_model::Disk;
 
 use super::bed::{self, Bed};
-use super::hosts::Hosts;
+use super::hosts::{Hosts, SharingLook};
 use super::phases::{Experiment, Form, NodeFaults, StoreState};
 use super::scenario::Qos;
 use super::vm::{Done, Route, Vm};
@@ -55,17 +55,6 @@ pub(super) struct Look {
     pub(super) scale_permille: u32,
     /// Where hosts agree on shares.
     pub(super) sharing: Option<SharingLook>,
-}
-
-/// A look at hosts with a policy store.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SharingLook {
-    /// Whether all hosts that are there say that the store is away.
-    pub(super) all_say_away: bool,
-    /// Whether the shares in force name a disk of a host that is not there.
-    pub(super) gone_have_shares: bool,
-    /// Of 1000: what of the minimums could be given.
-    pub(super) scale_permille: u32,
 }
 
 /// A minimum that is missed, or met again.
@@ -172,7 +161,7 @@ pub(super) fn model(qos: &Qos, bed: &Bed, script: &Script, form: Form, seed: u64
     let model = bed.model(seed);
     model.run(async |world| {
         let started = bed.start(&world).await?;
-        let hosts = Hosts::new(qos, &world, script, form);
+        let hosts = Hosts::new(qos, &world, (script.loads.len(), script.hosts), form);
         let vms = vms(&world, &started, script, &hosts).await?;
         let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
         let array = RefCell::new(started.array);

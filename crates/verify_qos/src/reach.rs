@@ -1,4 +1,5 @@
-//! What any scheduler could do for the VMs of a phase on this array: the closed formula, and what bounds it. Pure.
+//! What any scheduler could do for the VMs of a phase on this array: the closed formula, and what bounds it.
+//! Pure.
 
 use ::qos::{Claim, Policy, expected};
 

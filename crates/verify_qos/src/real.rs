@@ -78,7 +78,7 @@ fn played(qos: &Qos, script: &Script, seed: u64) -> Result<Course> {
     let (qos, script) = (qos.clone(), script.clone());
     let options = world_real::Options { seed, ..world_real::Options::default() };
     let hosts = world_real::start("initiators", options, move |world| async move {
-        let hosts = Hosts::new(&qos, &world, &script, Form::Array);
+        let hosts = Hosts::new(&qos, &world, (script.loads.len(), script.hosts), Form::Array);
         let vms = log_in(&world, &script, listen).await?;
         let stage = Stage {
             qos: &qos,

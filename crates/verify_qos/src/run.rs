@@ -8,10 +8,10 @@ use lab_core::progress::Progress;
 use super::bed::{self, Shape};
 use super::capacity::{self, Capacity};
 use super::claims;
-use super::extra::{Extra, Extras, Found, Stand};
+use super::extra::{Extras, Found, Stand};
 use super::phases::{Experiment, Form};
 use super::play::{Course, Script};
-use super::scenario::Qos;
+use super::scenario::{Extra, Qos};
 
 /// Everything that was measured.
 pub(super) struct Run {

@@ -11,7 +11,6 @@ use lab_core::quantity::{Size, Time};
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
 
-use super::extra::Extra;
 pub use super::phases::{Experiment, Form, Limit, NodeFaults, Phase, StoreState};
 
 /// `qos.toml`.
@@ -95,6 +94,22 @@ pub struct Run {
     pub capacity: Time,
     /// What is run beside the experiments.
     pub beside: Vec<Extra>,
+}
+
+/// What is run beside the experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extra {
+    /// A reserved LU beside one that keeps 64 in flight.
+    Neighbour,
+    /// Several sizes and depths.
+    Mixed,
+    /// A drive dies.
+    Rebuild,
+    /// Policies change under load.
+    Changes,
+    /// A thousand LUs.
+    Thousand,
 }
 
 /// What the quick form has instead.

@@ -59,7 +59,7 @@ fn with_fault(view: &View<'_>, phase: &PhaseView, played: &Played, io_bytes_per_
     }
     if gone {
         let given_back = |look: &Look| look.sharing.is_some_and(|sharing| !sharing.gone_have_shares);
-        out.push(noticed("nodes.lease", &given_back, "its share was not given back"));
+        out.push(noticed("nodes.lease", &given_back, "its share was not released"));
     }
     if played.store == StoreState::Away {
         let said = |look: &Look| look.sharing.is_some_and(|sharing| sharing.all_say_away);
