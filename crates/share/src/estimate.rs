@@ -28,8 +28,8 @@ const BLIND: u32 = 2;
 /// little.
 const AVERAGED: usize = 3;
 const JUDGED_MIN: usize = 2;
-/// Two intervals that are less alike show different things.
-const ALIKE_PERMILLE: u64 = 950;
+/// So much more than the known capacity is what a cache takes.
+const CACHE_PERMILLE: u64 = 1020;
 
 /// What all nodes together report of an interval, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,17 +133,16 @@ impl Estimate {
         }
     }
 
-    /// What sum the array could serve in the last intervals. The disks that want no more have what they asked
-    /// for: all of the sum is too much by as much as the others lack of theirs.
+    /// What sum the array could serve in the recent intervals. More than it was known to do is what a cache
+    /// took until it was full: then the last interval tells.
     fn could(&self) -> u64 {
-        let of = |seen: &Seen| {
-            let part = u128::from(seen.shares) * u128::from(seen.served) / u128::from(seen.granted.max(1));
-            u64::try_from(part).unwrap_or(u64::MAX)
-        };
-        let last = || self.recent.iter().rev().take(JUDGED_MIN).map(of);
-        let (low, high) = (last().min().unwrap_or_default(), last().max().unwrap_or_default());
-        // Far apart: a cache was full in one of them only. Else the difference is that of whole requests.
-        if low < high / 1000 * ALIKE_PERMILLE { low } else { low + (high - low) / 2 }
+        let all = could_serve(&self.recent);
+        match self.ceiling {
+            Some(ceiling) if all > ceiling / 1000 * CACHE_PERMILLE => {
+                could_serve(&self.recent[self.recent.len() - 1..]).min(all)
+            }
+            _ => all,
+        }
     }
 
     fn fall(&mut self, served: u64) {
@@ -168,6 +167,15 @@ impl Estimate {
             self.sum = by(permille.min(TRY_PERMILLE_MAX), self.sum);
         }
     }
+}
+
+/// The disks that want no more have what they asked for: all of the sum is too much by as much as the
+/// others lack of theirs.
+fn could_serve(seen: &[Seen]) -> u64 {
+    let sum = |of: fn(&Seen) -> u64| seen.iter().map(|one| u128::from(of(one))).sum::<u128>();
+    let shares = sum(|one| one.shares) / seen.len().max(1) as u128;
+    let part = shares * sum(|one| one.served) / sum(|one| one.granted).max(1);
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
