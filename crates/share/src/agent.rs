@@ -7,24 +7,26 @@
 //! | `qos/leader` | the name of the node that divides | that node's lease |
 //! | `qos/shares` | what it divided last | nothing: it stays in force when nobody divides |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use futures::{FutureExt, StreamExt};
-use qos::Policy;
+use qos::{Claim, Policy, expected};
 use registry::{Entry, Key, LeaseId, Registry, RegistryError, Version, Watch};
+use world::Instant;
 
 use crate::limiter::claim;
 use crate::record::{decode_policies, encode_policies};
-use crate::{Claim, EVERY, Estimate, LEASE, Node, RecordError, Report, Seen, Shares, Store, fill};
+use crate::{EVERY, Estimate, LEASE, Node, RecordError, Report, Seen, Shares, Store};
 
 /// The key of the policies.
 pub const POLICIES: &str = "qos/policies";
 const NODES: &str = "qos/nodes/";
 const LEADER: &str = "qos/leader";
-const SHARES: &str = "qos/shares";
-/// Of the capacity, for all disks without a minimum together.
-const FLOOR_PERMILLE: u64 = 20;
+/// The key of the shares in force.
+pub const SHARES: &str = "qos/shares";
+/// Of the sum, so much must be claimed for the sum to be what limits the disks.
+const BOUND_PERMILLE: u64 = 990;
 /// Attempts to change the policies while others change them, too.
 const ATTEMPTS_MAX: usize = 100;
 
@@ -81,6 +83,10 @@ struct Divider {
     estimate: Estimate,
     /// Who claims what, to see a change.
     claimed: BTreeMap<String, (u64, Option<u64>, u64)>,
+    /// Whether the sum limited the disks in the last division; if not, serving all of it says nothing.
+    is_bound: bool,
+    /// Who had shares when it began.
+    disks: BTreeSet<String>,
     version: Option<Version>,
 }
 
@@ -93,6 +99,8 @@ struct Agent {
     policies_version: Option<Version>,
     policies: BTreeMap<String, Policy>,
     divider: Option<Divider>,
+    /// Until then other nodes may be on their way back, as this one was.
+    returns_until: Instant,
 }
 
 /// Reports and takes shares until the node leaves.
@@ -106,6 +114,7 @@ pub async fn run(node: Rc<Node>, registry: Rc<dyn Registry>) {
         policies_version: None,
         policies: BTreeMap::new(),
         divider: None,
+        returns_until: node.world().now(),
     };
     while !node.leaves.get() {
         let next = node.world().now() + EVERY;
@@ -133,6 +142,7 @@ impl Agent {
                     _ => now,
                 };
                 state.store = Store::Away { since, cause: error.to_string() };
+                self.returns_until = now + LEASE;
                 return;
             }
             Err(Fault::Record(error)) => state.fault = Some(error.to_string()),
@@ -146,7 +156,7 @@ impl Agent {
     }
 
     /// Waits for the next interval; takes shares that come meanwhile.
-    async fn follow(&mut self, next: world::Instant, watch: &mut Watch) {
+    async fn follow(&mut self, next: Instant, watch: &mut Watch) {
         let node = self.node.clone();
         while node.world().now() < next && !node.leaves.get() {
             let mut has_news = false;
@@ -255,6 +265,10 @@ impl Agent {
             Some(divider) => divider,
             None => self.begin().await?,
         };
+        if self.node.world().now() < self.returns_until && !divider.knows_all(&reports) {
+            self.divider = Some(divider);
+            return Ok(());
+        }
         let shares = divider.divide(self.node.name(), &reports, &self.policies);
         if let Some(shares) = shares {
             let put =
@@ -276,12 +290,19 @@ impl Agent {
         let entry = self.registry.get(&key(SHARES)).await?;
         let version = entry.as_ref().map(|entry| entry.version);
         let shares = entry.and_then(|entry| Shares::decode(&entry.value).ok());
-        let estimate = shares.map_or_else(Estimate::default, |shares| Estimate::resumed(shares.sum));
-        Ok(Divider { estimate, claimed: BTreeMap::new(), version })
+        let estimate = shares.as_ref().map_or_else(Estimate::default, |old| Estimate::resumed(old.sum));
+        let disks = shares.map_or_else(BTreeSet::new, |shares| shares.disks.into_keys().collect());
+        Ok(Divider { estimate, claimed: BTreeMap::new(), is_bound: false, disks, version })
     }
 }
 
 impl Divider {
+    /// Whether all who had shares report. After the store was away nodes come back one after the other: to
+    /// divide among the first ones would give them what the others still use.
+    fn knows_all(&self, reports: &BTreeMap<Key, Report>) -> bool {
+        self.disks.iter().all(|disk| reports.values().any(|report| report.disks.contains_key(disk)))
+    }
+
     /// The shares of all disks; none while nothing is known of the array.
     fn divide(
         &mut self,
@@ -303,21 +324,35 @@ impl Divider {
             self.estimate.changed();
             self.claimed = claimed;
         }
-        self.estimate.observe(seen(disks.iter().map(|(_, seen, _)| *seen), self.estimate.sum().is_none()));
+        let is_first = self.estimate.sum().is_none();
+        self.estimate.observe(seen(disks.iter().map(|(_, seen, _)| *seen), is_first, self.is_bound));
         let sum = self.estimate.sum()?;
         let claims: Vec<Claim> = disks.iter().map(|(_, _, claim)| *claim).collect();
-        let filled = fill(sum, FLOOR_PERMILLE, &claims);
-        let rates = disks.iter().zip(&filled.rates).map(|((disk, _, _), rate)| ((*disk).clone(), *rate));
-        let disks = rates.collect();
-        Some(Shares { leader: leader.into(), sum, scale_permille: filled.scale_permille, disks })
+        let rates = expected(sum, &claims).rates;
+        let used: u64 = rates.iter().sum();
+        self.is_bound = used >= sum / 1000 * BOUND_PERMILLE;
+        let scale_permille = scale_permille(&claims, &rates);
+        let disks = disks.iter().zip(&rates).map(|((disk, _, _), rate)| ((*disk).clone(), *rate)).collect();
+        Some(Shares { leader: leader.into(), sum, scale_permille, disks })
     }
 }
 
+/// Of 1000: what is given of the minimums, of the disk that gets least of what it asks for.
+fn scale_permille(claims: &[Claim], rates: &[u64]) -> u64 {
+    let given = |(claim, rate): (&Claim, &u64)| {
+        let asked = claim.minimum.min(claim.demand.unwrap_or(u64::MAX));
+        // Rates are rounded down.
+        (asked > 0).then(|| ((u128::from(*rate) + 1) * 1000 / u128::from(asked)).min(1000) as u64)
+    };
+    claims.iter().zip(rates).filter_map(given).min().unwrap_or(1000)
+}
+
 /// What the reports say together. Before the first shares nobody has any: all service counts then.
-fn seen<'a>(disks: impl Iterator<Item = &'a crate::DiskReport>, is_first: bool) -> Seen {
-    let mut seen = Seen::default();
+fn seen<'a>(disks: impl Iterator<Item = &'a crate::DiskReport>, is_first: bool, is_bound: bool) -> Seen {
+    let mut seen = Seen { is_bound, ..Seen::default() };
     let mut squares = 0.0;
     for disk in disks {
+        seen.shares += disk.granted.unwrap_or_default();
         match disk.granted {
             Some(granted) if disk.hungry => {
                 seen.granted += granted;
@@ -331,4 +366,41 @@ fn seen<'a>(disks: impl Iterator<Item = &'a crate::DiskReport>, is_first: bool) 
     // Each disk may be off by a request, in either direction.
     seen.grain = (squares.sqrt() / EVERY.as_secs_f64()) as u64;
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(minimum: u64) -> Claim {
+        Claim { minimum, maximum: None, weight: 1, demand: None }
+    }
+
+    /// The floor is that of the array's own scheduler: one formula for both.
+    #[test]
+    fn shares_are_those_of_the_formula_and_say_what_of_the_minimums_is_given() {
+        let claims = [claim(500), claim(1500), claim(0), claim(0)];
+        let rates = expected(1000, &claims).rates;
+        assert_eq!((rates.as_slice(), scale_permille(&claims, &rates)), (&[245, 735, 10, 10][..], 490));
+        let claims = [claim(400), claim(0)];
+        assert_eq!(scale_permille(&claims, &expected(1000, &claims).rates), 1000);
+        let idle = Claim { demand: Some(10), ..claim(400) };
+        assert_eq!(scale_permille(&[idle], &[10]), 1000);
+        assert_eq!(scale_permille(&[claim(0)], &[0]), 1000);
+    }
+
+    #[test]
+    fn a_sum_is_judged_by_the_disks_that_want_more_and_told_of_all() {
+        let disk = |served, granted, hungry| crate::DiskReport {
+            served,
+            granted,
+            largest: 8192,
+            hungry,
+            demand: None,
+        };
+        let disks = [disk(90, Some(100), true), disk(5, Some(50), false), disk(7, None, true)];
+        let seen = seen(disks.iter(), false, true);
+        assert_eq!((seen.shares, seen.granted, seen.served), (150, 100, 90));
+        assert_eq!(super::seen(disks[2..].iter(), true, true).served, 7);
+    }
 }

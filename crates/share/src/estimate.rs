@@ -28,10 +28,16 @@ const BLIND: u32 = 2;
 /// little.
 const AVERAGED: usize = 3;
 const JUDGED_MIN: usize = 2;
+/// So much more than the known capacity is what a cache takes.
+const CACHE_PERMILLE: u64 = 1020;
 
 /// What all nodes together report of an interval, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    /// Shares of all disks.
+    pub shares: u64,
+    /// Whether the sum limited them, and not what they claim.
+    pub is_bound: bool,
     /// Granted to disks that had demand for it.
     pub granted: u64,
     /// Served to these.
@@ -82,35 +88,60 @@ impl Estimate {
     /// Takes an interval into account.
     pub fn observe(&mut self, seen: Seen) {
         if self.sum == 0 {
-            // Nobody had a share: the array served what it could.
-            self.sum = seen.served * BELOW_PERMILLE / 1000;
-            self.patience = QUIET_AFTER_CHANGE;
-            self.look_away(true);
+            self.first(seen);
             return;
         }
         if self.blind > 0 {
             self.blind -= 1;
             return;
         }
-        self.recent.push(seen);
-        if self.recent.len() > AVERAGED {
-            self.recent.remove(0);
-        }
+        self.remember(seen);
         let count = self.recent.len() as u64;
-        let granted: u64 = self.recent.iter().map(|seen| seen.granted).sum::<u64>() / count;
-        let served: u64 = self.recent.iter().map(|seen| seen.served).sum::<u64>() / count;
+        let mean = |of: fn(&Seen) -> u64| self.recent.iter().map(of).sum::<u64>() / count;
+        let granted = mean(|seen| seen.granted);
+        let (served, grain) = (mean(|seen| seen.served), mean(|seen| seen.grain));
         // Nobody wants more than it has: nothing is learnt.
         if granted == 0 || self.recent.len() < JUDGED_MIN {
             return;
         }
         // A request that is late now is early in the next interval: over several the error does not grow.
-        if served + seen.grain / count < granted / 1000 * SERVED_PERMILLE {
-            // An interval in which a cache filled, or the sum was smaller, shows more or less than the
-            // array does.
-            let last = self.recent.iter().rev().take(JUDGED_MIN).map(|seen| seen.served);
-            self.fall(last.min().unwrap_or(served));
-        } else {
+        if served + grain / count < granted / 1000 * SERVED_PERMILLE {
+            self.fall(self.could());
+        } else if self.recent.iter().all(|seen| seen.is_bound) {
             self.rise();
+        }
+    }
+
+    fn remember(&mut self, seen: Seen) {
+        self.recent.push(seen);
+        if self.recent.len() > AVERAGED {
+            self.recent.remove(0);
+        }
+    }
+
+    /// Nobody has a share yet: the array serves what it can. First a cache fills.
+    fn first(&mut self, seen: Seen) {
+        if seen.served == 0 {
+            return;
+        }
+        self.remember(seen);
+        if self.recent.len() == AVERAGED {
+            let last = self.recent[AVERAGED - JUDGED_MIN..].iter().map(|seen| seen.served);
+            self.sum = (last.sum::<u64>() / JUDGED_MIN as u64 * BELOW_PERMILLE / 1000).max(1);
+            self.patience = QUIET_AFTER_CHANGE;
+            self.look_away(true);
+        }
+    }
+
+    /// What sum the array could serve in the recent intervals. More than it was known to do is what a cache
+    /// took until it was full: then the last interval tells.
+    fn could(&self) -> u64 {
+        let all = could_serve(&self.recent);
+        match self.ceiling {
+            Some(ceiling) if all > ceiling / 1000 * CACHE_PERMILLE => {
+                could_serve(&self.recent[self.recent.len() - 1..]).min(all)
+            }
+            _ => all,
         }
     }
 
@@ -138,6 +169,15 @@ impl Estimate {
     }
 }
 
+/// The disks that want no more have what they asked for: all of the sum is too much by as much as the
+/// others lack of theirs.
+fn could_serve(seen: &[Seen]) -> u64 {
+    let sum = |of: fn(&Seen) -> u64| seen.iter().map(|one| u128::from(of(one))).sum::<u128>();
+    let shares = sum(|one| one.shares) / seen.len().max(1) as u128;
+    let part = shares * sum(|one| one.served) / sum(|one| one.granted).max(1);
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +195,7 @@ mod tests {
                 short += u64::from(served < granted * 97 / 100);
                 sum += granted;
             }
-            estimate.observe(Seen { granted, served, grain: 0 });
+            estimate.observe(Seen { shares: granted, is_bound: true, granted, served, grain: 0 });
         }
         (short, sum / intervals.saturating_sub(20).max(1))
     }

@@ -3,10 +3,10 @@
 //! ```text
 //!  disk ──> Limiter: its share, its maximum ──> array          report: demand, service ──┐
 //!             ^                                                                          v
-//!  node ──────┴── shares in force <── registry <── leader: Estimate (capacity) ── fill (water-filling)
+//!  node ──────┴── shares in force <── registry <── leader: Estimate (capacity) ── qos::expected
 //! ```
 //!
-//! * [`fill`] is the formula: what each disk is to get of a capacity. Pure.
+//! * [`qos::expected`] is the formula, the floor included: what each disk is to get of a capacity.
 //! * [`Estimate`] finds the capacity while the nodes work: it raises the sum of all shares until the array no
 //!   longer serves them, and then stays below that. Pure.
 //! * [`Limiter`] holds each disk of a node to its share and its maximum, and measures what it asked for and
@@ -15,23 +15,22 @@
 //!   that the leader among the nodes writes there, every [`EVERY`].
 //!
 //! A node that dies or hangs loses its lease, and with it its report: the leader gives its share to the
-//! others. A registry that does not answer leaves the last shares in force, and [`Node::state`] says so.
+//! others. A registry that does not answer leaves the last shares in force, and [`Node::state`] says so; when
+//! it answers again, they stay in force until all nodes are back, or their leases would have ended.
 //! Rates are bytes per second; a request counts at least one unit.
 
 #![forbid(unsafe_code)]
 
 mod agent;
 mod estimate;
-mod fill;
 mod limiter;
 mod node;
 mod record;
 
 use std::time::Duration;
 
-pub use agent::{POLICIES, run, set_policies};
+pub use agent::{POLICIES, SHARES, run, set_policies};
 pub use estimate::{Estimate, Seen};
-pub use fill::{Claim, Filled, fill};
 pub use limiter::{Limiter, Usage};
 pub use node::{Admitted, Node, State, Store};
 pub use record::{DiskReport, Grant, RecordError, Report, Shares};

@@ -1,8 +1,6 @@
 //! Holds the disks of a node to their shares and maximums, and measures what they asked for and got. Pure.
 
-use qos::Policy;
-
-use crate::Claim;
+use qos::{Claim, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// By so much service that was late may be caught up: of a share, and of a maximum. A share is made up for

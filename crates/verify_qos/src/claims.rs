@@ -1,8 +1,12 @@
 //! What was measured for the claims of the scenario.
 
+mod hosts;
+
 use super::extra::Extras;
 use super::judge::{PhaseView, View};
-use super::scenario::{Form, Qos};
+use super::phases::{Form, host_of};
+use super::reach::{Fit, Rates};
+use super::scenario::Qos;
 use lab_core::bound::Bound;
 use lab_core::claim::{Measure, Outcome, Published};
 use lab_core::stats::Estimate;
@@ -22,7 +26,7 @@ pub(super) fn form_words(form: Form) -> &'static str {
     match form {
         Form::Uncoordinated => "each host by itself",
         Form::Array => "the array schedules",
-        Form::Coordinated => "nodes with shares",
+        Form::Coordinated => "hosts with shares",
     }
 }
 
@@ -32,13 +36,15 @@ pub(super) fn measures(qos: &Qos, views: &[View<'_>], extras: Option<&Extras>) -
     let mut out = Vec::new();
     for form in [Form::Array, Form::Coordinated] {
         out.extend(minimums(qos, views, form));
+        out.extend(settled(views, form));
     }
-    out.extend(uncoordinated(views));
+    out.extend(uncoordinated(qos, views));
     out.extend(maximums(views));
     out.extend(sums(views, io_bytes_per_s));
-    out.extend(infeasible(views));
+    out.extend(infeasible(views, io_bytes_per_s));
     out.extend(events(views, qos.run.missed_percent));
-    out.extend(extras.into_iter().flat_map(others));
+    out.extend(hosts::measures(views, io_bytes_per_s));
+    out.extend(extras.into_iter().flat_map(|extras| others(qos, extras)));
     out
 }
 
@@ -66,6 +72,12 @@ fn minimums(qos: &Qos, views: &[View<'_>], form: Form) -> Vec<Measure> {
         views.iter().filter(of_form).partition(|view| view.course.id == "minimums");
     for view in cluster.into_iter().chain(others) {
         for phase in &view.phases {
+            if let Fit::OutOfReach(why) = &phase.fit {
+                let least = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
+                let least = least.map(|vm| vm.worst / vm.rates.minimum).fold(f64::INFINITY, f64::min);
+                let measure = of_phase("minimum", exact(100.0 * least), view, phase).not_judged(why);
+                out.push(measure.published(published(qos, view, phase)));
+            }
             let Some(worst) = phase.worst_of_minimum() else { continue };
             let with: Vec<f64> =
                 phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean / 1e6).collect();
@@ -83,28 +95,70 @@ fn minimums(qos: &Qos, views: &[View<'_>], form: Form) -> Vec<Measure> {
     out
 }
 
+/// The longest that minimums took after a change.
+fn settled(views: &[View<'_>], form: Form) -> Option<Measure> {
+    let own = phases(views, form).filter(|(_, p)| !p.has_fault);
+    let all = own.filter_map(|(view, phase)| Some((view, phase, phase.settled_s()?)));
+    let (view, phase, seconds) = all.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let outcome = match seconds.is_finite() {
+        true => exact(seconds),
+        false => Outcome::Never("a minimum is not kept to the end of its phase".into()),
+    };
+    let measure = Measure::new("settle", outcome).at(form_words(form)).figure(figure_id(view));
+    Some(measure.note(format!("the slowest of all: {}", place(view, phase))))
+}
+
 /// The failure of the published experiment.
-fn uncoordinated(views: &[View<'_>]) -> Vec<Measure> {
+fn uncoordinated(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
     let mut out = Vec::new();
-    let own = views.iter().filter(|v| v.course.form == Form::Uncoordinated);
-    for (view, phase) in own.flat_map(|v| v.phases.iter().map(move |p| (v, p))) {
-        if !phase.has_minimum() || !phase.feasible {
+    for (view, phase) in phases(views, Form::Uncoordinated) {
+        if !phase.has_minimum() || !phase.fits() {
             continue;
         }
         let promised = phase.vms.iter().map(|vm| vm.rates.minimum).sum::<f64>() / 1e6;
         let got = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean).sum::<f64>() / 1e6;
         let measure = of_phase("uncoordinated", exact(100.0 * phase.off_even()), view, phase);
-        out.push(measure.note(format!("{promised:.1} MB/s were promised together, {got:.1} came")));
+        let measure = measure.note(format!("{promised:.1} MB/s were promised together, {got:.1} came"));
+        out.push(match is_even_without_hosts(qos, view, phase) {
+            true => measure,
+            false => measure.not_judged(
+                "an even part is left only where the VMs of a host have one policy, without a maximum, and a \
+                 host's scheduler passes on all that they keep in flight",
+            ),
+        });
     }
     out
+}
+
+/// Whether schedulers of the hosts have nothing to decide, so that an even part is what is left.
+fn is_even_without_hosts(qos: &Qos, view: &View<'_>, phase: &PhaseView) -> bool {
+    let hosts = qos.experiments.iter().find(|e| e.id == view.course.id).map_or(1, |e| e.hosts);
+    let vms = phase.vms.len();
+    let alike = |host: usize| {
+        let own = (0..vms).filter(|vm| host_of(*vm, vms, hosts) == host).map(|vm| &phase.vms[vm].rates);
+        let own: Vec<&Rates> = own.collect();
+        let all: f64 = own.iter().map(|rates| rates.outstanding).sum();
+        let same = |rates: &&Rates| {
+            (rates.minimum, rates.weight, rates.outstanding)
+                == (own[0].minimum, own[0].weight, own[0].outstanding)
+        };
+        own.iter().all(same) && all <= f64::from(qos.array.depth)
+    };
+    let unlimited = phase.vms.iter().all(|vm| vm.rates.maximum.is_infinite() && vm.rates.outstanding > 0.0);
+    unlimited && (0..hosts).all(alike)
+}
+
+/// The phases of a form, with where they were seen.
+fn phases<'a>(views: &'a [View<'a>], form: Form) -> impl Iterator<Item = (&'a View<'a>, &'a PhaseView)> {
+    let own = views.iter().filter(move |view| view.course.form == form);
+    own.flat_map(|view| view.phases.iter().map(move |phase| (view, phase)))
 }
 
 /// All phases with maximums, of a form.
 fn maximums(views: &[View<'_>]) -> Vec<Measure> {
     let mut out = Vec::new();
     for form in [Form::Array, Form::Uncoordinated, Form::Coordinated] {
-        let own = views.iter().filter(|v| v.course.form == form);
-        let all = own.flat_map(|v| v.phases.iter().filter_map(move |p| Some((v, p, p.over_maximum()?))));
+        let all = phases(views, form).filter_map(|(v, p)| Some((v, p, p.over_maximum()?)));
         let Some((view, phase, over)) = all.max_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
         let measure = Measure::new("maximum", exact(over)).at(form_words(form)).figure(figure_id(view));
         out.push(measure.note(format!("the fullest of all: {}", place(view, phase))));
@@ -114,46 +168,44 @@ fn maximums(views: &[View<'_>]) -> Vec<Measure> {
 
 /// Of the array's own scheduler: nothing is wasted, and rates are those of the formula.
 fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
-    let own = || {
-        let array = views.iter().filter(|v| v.course.form == Form::Array);
-        array.flat_map(|v| v.phases.iter().map(move |p| (v, p)))
-    };
     let mut out = Vec::new();
+    let own = || phases(views, Form::Array);
     let share = |(v, p): (&'_ View<'_>, &'_ PhaseView)| (figure_id(v), place(v, p), 100.0 * p.sum / p.can_do);
     let least = own().map(share).min_by(|a, b| a.2.total_cmp(&b.2));
     if let Some((figure, place, least)) = least {
         let note = format!(
-            "{place}; its capacity is measured without scheduler, with as many concurrent writes as the load \
+            "{place}; its capacity is measured without scheduler, with as many concurrent I/Os as the load \
              offers and the minimums allow"
         );
         out.push(Measure::new("sum", exact(least)).figure(figure).note(note));
     }
-    let judged_by_formula = own().filter(|(_, p)| {
-        p.feasible && p.vms.iter().any(|vm| vm.rates.minimum > 0.0 || vm.rates.maximum.is_finite())
-    });
-    let off =
-        judged_by_formula.map(|(v, p)| (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s)));
-    if let Some((figure, place, off)) = off.max_by(|a, b| a.2.total_cmp(&b.2)) {
-        let note = format!("{place}; beyond one I/O per window");
+    let off = |(v, p): (&'_ View<'_>, &'_ PhaseView)| {
+        (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s))
+    };
+    let beyond = own().filter(|(_, p)| matches!(p.fit, Fit::OutOfReach(_))).count();
+    let off = own().filter(|(_, p)| p.fits()).map(off).max_by(|a, b| a.2.total_cmp(&b.2));
+    if let Some((figure, place, off)) = off {
+        let beyond = match beyond {
+            0 => String::new(),
+            n => format!("; not in {n} phases with minimums that no scheduler can keep"),
+        };
+        let note = format!("every VM of every phase; {place}; beyond one I/O per window{beyond}");
         out.push(Measure::new("formula", exact(off)).figure(figure).note(note));
     }
     out
 }
 
-fn infeasible(views: &[View<'_>]) -> Vec<Measure> {
+fn infeasible(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
     let mut out = Vec::new();
-    let own = views.iter().filter(|v| v.course.form == Form::Array);
-    for (view, phase) in own.flat_map(|v| v.phases.iter().map(move |p| (v, p))) {
-        if phase.feasible || !phase.has_minimum() {
-            continue;
-        }
+    for (view, phase) in phases(views, Form::Array).filter(|(_, phase)| phase.fit == Fit::Over) {
         let promised = phase.vms.iter().map(|vm| vm.rates.minimum).sum::<f64>() / 1e6;
         let note = format!(
             "{promised:.1} MB/s are promised, {:.1} are there; the array says that it gives {:.0} % of the minimums",
             phase.sum / 1e6,
             f64::from(phase.scale_permille) / 10.0
         );
-        out.push(of_phase("infeasible", exact(100.0 * phase.off_even()), view, phase).note(note));
+        let off = exact(100.0 * phase.off_expected(io_bytes_per_s));
+        out.push(of_phase("infeasible", off, view, phase).note(note));
     }
     out
 }
@@ -180,7 +232,7 @@ fn events(views: &[View<'_>], missed_percent: f64) -> Vec<Measure> {
 }
 
 /// What the published experiment does not have.
-fn others(extras: &Extras) -> Vec<Measure> {
+fn others(qos: &Qos, extras: &Extras) -> Vec<Measure> {
     let mut out = Vec::new();
     if let Some(n) = extras.neighbour {
         let ms = |ns: u64| ns as f64 / 1e6;
@@ -194,28 +246,39 @@ fn others(extras: &Extras) -> Vec<Measure> {
         let above = Measure::new("neighbour", exact(ms(n.beside_p99_ns) - ms(n.alone_p99_ns)));
         out.push(above.bound(Bound::at_most(ms(n.service_ns))).note(note));
     }
-    let held =
-        |id: &str, value: Option<f64>| Measure::new(id, value.map(|worst| Estimate::exact(100.0 * worst)));
-    out.push(held("mixed", extras.mixed));
-    let rebuild = extras
-        .rebuild
-        .map(|r| {
-            let [before, after, rebuilt] = [r.before, r.after, r.rebuilt].map(|rate| rate / 1e6);
-            format!("all together {before:.1} MB/s before and {after:.1} after; the rebuild reads and writes {rebuilt:.1} MB/s")
-        });
-    out.push(held("rebuild", extras.rebuild.map(|r| r.worst)).note(rebuild));
-    out.push(held("rebuild.load", extras.rebuild.map(|r| r.after / r.before)));
-    let changes =
-        extras.changes.map(|(_, changes)| format!("{changes} changes, each judged from 5 s after it on"));
-    out.push(held("changes", extras.changes.map(|(worst, _)| worst)).note(changes));
-    let thousand = extras.thousand.map(|t| {
-        format!(
+    let held = |id: &str, value: Option<f64>| match value {
+        Some(worst) => Measure::new(id, exact(100.0 * worst)),
+        None => Measure::new(id, Outcome::NotMeasured(NO_MINIMUM.into())),
+    };
+    out.extend(extras.mixed.map(|worst| held("mixed", Some(worst))));
+    if let Some(r) = extras.rebuild {
+        let [before, after, rebuilt] = [r.before, r.after, r.rebuilt].map(|rate| rate / 1e6);
+        let note = format!(
+            "all together {before:.1} MB/s before and {after:.1} after; the rebuild reads and writes {rebuilt:.1} MB/s"
+        );
+        out.push(held("rebuild", r.worst).note(note));
+        let load = held("rebuild.load", Some(r.after / r.before));
+        // Half of it, as large sequential I/Os.
+        let is_small = qos.published.transfer.0 < SMALL_TRANSFER;
+        out.push(if is_small { load.not_judged("a rebuild costs little where the VMs' I/Os are small: it moves as many bytes as half of them") } else { load });
+    }
+    if let Some((worst, changes)) = extras.changes {
+        let note = format!("{changes} changes, each judged from 5 s after it on");
+        out.push(held("changes", worst).note(note));
+    }
+    if let Some(t) = extras.thousand {
+        let note = format!(
             "100 of them with one; with one I/O more, for a window has 30; the others between {:.0} and {:.0} % of an even part; {:.0} I/Os per second in all",
             100.0 * t.spread.0,
             100.0 * t.spread.1,
             t.iops
-        )
-    });
-    out.push(held("thousand", extras.thousand.map(|t| t.worst)).note(thousand));
+        );
+        out.push(held("thousand", Some(t.worst)).note(note));
+    }
     out
 }
+
+/// Of a run whose minimums turned out to be none that a scheduler can keep.
+const NO_MINIMUM: &str = "no phase has minimums that a scheduler can keep with what the VMs have in flight";
+/// Below this a rebuild that moves as many bytes as the VMs takes much less of the drives' time.
+const SMALL_TRANSFER: u64 = 64 << 10;

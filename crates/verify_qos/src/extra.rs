@@ -1,6 +1,7 @@
 //! What the published experiment does not have: other loads, other policies, a drive that dies, a thousand
 //! LUs. In the model world, with the array as the scheduler.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ::qos::Policy;
@@ -8,9 +9,11 @@ use anyhow::Result;
 use world::Rng;
 
 use super::bed::{self, Bed, Shape};
-use super::judge::{self, Capacity};
+use super::capacity::Capacity;
+use super::judge;
+use super::phases::{Form, NodeFaults, StoreState};
 use super::play::{self, Course, Load, Script, Step};
-use super::scenario::{Form, Qos};
+use super::scenario::{Extra, Qos};
 use lab_tools::load::Access;
 
 /// What was found, one number each.
@@ -20,10 +23,10 @@ pub(super) struct Extras {
     pub(super) neighbour: Option<Neighbour>,
     /// Of several kinds of load with minimums: the worst window, as a share of the minimum.
     pub(super) mixed: Option<f64>,
-    /// The same from a drive's death to the end of the phase.
+    /// The same before and after a drive's death.
     pub(super) rebuild: Option<Rebuild>,
     /// The same while policies change, and how often they did.
-    pub(super) changes: Option<(f64, usize)>,
+    pub(super) changes: Option<(Option<f64>, usize)>,
     /// A thousand LUs.
     pub(super) thousand: Option<Thousand>,
     /// For the figures.
@@ -46,8 +49,8 @@ pub(super) struct Neighbour {
 /// A drive died and its spare was filled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rebuild {
-    /// The worst window of VMs with a minimum, as a share of it.
-    pub(super) worst: f64,
+    /// The worst window of VMs with a minimum that can be kept, as a share of it.
+    pub(super) worst: Option<f64>,
     /// All VMs together, before and after, bytes per second.
     pub(super) before: f64,
     pub(super) after: f64,
@@ -67,6 +70,7 @@ pub(super) struct Thousand {
 }
 
 const KIB: u64 = 1 << 10;
+const VOLUME_BYTES_MIN: u64 = 64 << 20;
 /// Of the phases of these runs.
 const PHASE: Duration = Duration::from_secs(40);
 const FREE: Policy = Policy {
@@ -90,17 +94,9 @@ fn script(id: &str, title: &str, loads: Vec<Load>, steps: Vec<Step>) -> Script {
 }
 
 fn step(name: &str, policies: Vec<Policy>, time: Duration) -> Step {
-    Step { name: name.into(), policies, time, dies: None }
-}
-
-/// One of them.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Extra {
-    Neighbour,
-    Mixed,
-    Rebuild,
-    Changes,
-    Thousand,
+    let still = vec![false; policies.len()];
+    let (nodes, store) = (NodeFaults::default(), StoreState::There);
+    Step { name: name.into(), policies, time, dies: None, still, nodes, store }
 }
 
 /// What it found.
@@ -108,14 +104,11 @@ pub(super) enum Found {
     Neighbour(Neighbour),
     Mixed(f64, Course),
     Rebuild(Rebuild, Course),
-    Changes(f64, usize, Course),
+    Changes(Option<f64>, usize, Course),
     Thousand(Thousand),
 }
 
 impl Extra {
-    pub(super) const ALL: [Extra; 5] =
-        [Extra::Neighbour, Extra::Mixed, Extra::Rebuild, Extra::Changes, Extra::Thousand];
-
     /// How it is called while it runs.
     pub(super) fn words(self) -> &'static str {
         match self {
@@ -178,7 +171,25 @@ pub(super) struct Stand<'a> {
 impl Stand<'_> {
     /// A script on that bed.
     pub(super) fn play(&self, bed: &Bed, script: &Script, form: Form) -> Result<Course> {
-        play::model(self.qos, bed, script, form, self.capacity, self.seed)
+        play::model(self.qos, bed, script, form, self.seed)
+    }
+
+    /// A bed with so many LUs or more.
+    fn bed_with(&self, volumes: usize) -> Result<Cow<'_, Bed>> {
+        if volumes <= self.qos.published.vms {
+            return Ok(Cow::Borrowed(self.bed));
+        }
+        // The same room, in more pieces.
+        let published = Shape::published(self.qos);
+        let whole = published.volume_bytes * published.volumes as u64;
+        let volume_bytes = ((whole / volumes as u64) >> 20 << 20).max(VOLUME_BYTES_MIN);
+        let shape = Shape { volumes, volume_bytes, ..published };
+        Ok(Cow::Owned(bed::make(self.qos, shape, self.seed)?))
+    }
+
+    /// What all can do, in units of policies per second.
+    fn units_per_s(&self) -> f64 {
+        self.capacity.all() / self.qos.unit_bytes(self.qos.published.transfer.0) as f64
     }
 
     /// The worst window of all VMs with a minimum in all phases.
@@ -188,13 +199,19 @@ impl Stand<'_> {
         all.map(|vm| vm.worst / vm.rates.minimum).fold(f64::INFINITY, f64::min)
     }
 
+    /// The same of phases whose minimums can be kept.
+    fn worst_that_fits(&self, course: &Course) -> Option<f64> {
+        let view = judge::view(self.qos, self.capacity, course);
+        view.phases.iter().filter_map(|phase| phase.worst_of_minimum()).min_by(f64::total_cmp)
+    }
+
     /// A LU of one random read of 4 KiB at a time, promised 120 per second, and one that keeps 64 in flight.
     fn neighbour(&self) -> Result<Found> {
         let reserved = load(4 * KIB, 100, 100, 1);
-        let share = minimum(RESERVED_IOPS);
+        let (share, bed) = (minimum(RESERVED_IOPS), self.bed_with(2)?);
         let run = |loads: Vec<Load>, policies: Vec<Policy>| {
             let steps = vec![step("all", policies, PHASE)];
-            self.play(self.bed, &script("neighbour", "A noisy neighbour", loads, steps), Form::Array)
+            self.play(&bed, &script("neighbour", "A noisy neighbour", loads, steps), Form::Array)
         };
         let idle = run(vec![reserved], vec![FREE])?;
         let alone = run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
@@ -228,20 +245,22 @@ impl Stand<'_> {
             step("nothing", vec![FREE; loads.len()], PHASE),
             step("VM01-04 with minimums", policies, PHASE),
         ];
+        let bed = self.bed_with(loads.len())?;
         let course =
-            self.play(self.bed, &script("mixed", "Several sizes and depths", loads, steps), Form::Array)?;
+            self.play(&bed, &script("mixed", "Several sizes and depths", loads, steps), Form::Array)?;
         Ok(Found::Mixed(self.worst(&course), course))
     }
 
-    /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array
-    /// can do; five VMs have minimums that the rest can give.
+    /// A drive dies under the VMs of the published load, and its rebuild is promised half of what the array
+    /// can do; half of the VMs have minimums, two fifths of it together.
     fn rebuild(&self) -> Result<Found> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
         let mut bed = bed::make(self.qos, shape, self.seed)?;
         bed.config.qos.background_minimum_iops = self.capacity.all() as u64 / 2 / self.qos.published.unit.0;
         let vms = self.qos.published.vms;
-        let policies: Vec<Policy> =
-            (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
+        let promised = vms.div_ceil(2);
+        let each = minimum((self.units_per_s() * REBUILD_PROMISED / promised as f64).max(1.0) as u64);
+        let policies: Vec<Policy> = (0..vms).map(|vm| if vm < promised { each } else { FREE }).collect();
         let mut steps =
             vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
         steps[1].dies = Some(0);
@@ -259,18 +278,20 @@ impl Stand<'_> {
             let bytes = last.background_bytes - first.background_bytes;
             bytes as f64 * 1e9 / (last.at_ns - first.at_ns) as f64
         });
-        Ok(Found::Rebuild(Rebuild { worst: self.worst(&course), before, after, rebuilt }, course))
+        let worst = self.worst_that_fits(&course);
+        Ok(Found::Rebuild(Rebuild { worst, before, after, rebuilt }, course))
     }
 
     /// Minimums that fit, drawn anew every 15 s.
     fn changes(&self) -> Result<Found> {
         let mut rng = Rng::with_seed(self.seed);
         let vms = self.qos.published.vms;
+        let units = self.units_per_s() as u64;
         let steps = (0..CHANGES).map(|change| {
             let mut policies = vec![FREE; vms];
-            // Three of them, of 4 to 16 MB/s: they fit at any depth.
+            // Three of them, of a fortieth to a tenth of what all can do.
             for _ in 0..3 {
-                policies[rng.usize(..vms)] = minimum(rng.u64(500..2000));
+                policies[rng.usize(..vms)] = minimum(rng.u64(units / 40..=units / 10).max(1));
             }
             step(&format!("{}", change + 1), policies, Duration::from_secs(15))
         });
@@ -278,7 +299,7 @@ impl Stand<'_> {
         let loads = vec![Load::published(self.qos); vms];
         let course =
             self.play(self.bed, &script("changes", "Policies change under load", loads, steps), Form::Array)?;
-        Ok(Found::Changes(self.worst(&course), CHANGES, course))
+        Ok(Found::Changes(self.worst_that_fits(&course), CHANGES, course))
     }
 
     /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even
@@ -308,6 +329,8 @@ impl Stand<'_> {
 /// One read takes about 6 ms: at 120 per second it works most of the time.
 const RESERVED_IOPS: u64 = 120;
 const CHANGES: usize = 12;
+/// What VMs are promised of all that the array can do, while its rebuild is promised half.
+const REBUILD_PROMISED: f64 = 0.4;
 const LUS: usize = 1000;
 /// Ten drives do about 2,000 random reads per second with many in flight.
 const LU_IOPS: u64 = 6;

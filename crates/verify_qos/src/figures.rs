@@ -1,8 +1,10 @@
 //! The time figures: every VM a line, phases shaded, minimum and maximum drawn.
 
+use super::capacity::Capacity;
 use super::claims::{figure_id, form_words};
-use super::judge::{Capacity, View};
-use super::scenario::{Form, Qos};
+use super::judge::View;
+use super::phases::Form;
+use super::scenario::Qos;
 use super::vm::Done;
 use lab_core::record::World;
 use lab_core::report::{Axis, Figure, Panel, Series, Span};
@@ -17,7 +19,7 @@ const COLORS: [&str; 5] = ["blue", "orange", "green", "purple", "sky"];
 /// All of them.
 pub(super) fn figures(qos: &Qos, world: World, views: &[View<'_>], capacity: &Capacity) -> Vec<Figure> {
     let mut out: Vec<Figure> = views.iter().map(|view| timeline(qos, world, view)).collect();
-    out.push(curve(capacity));
+    out.push(curve(qos, capacity));
     out
 }
 
@@ -82,11 +84,15 @@ fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
             from: 0.0,
             to: phase.from_ns as f64 / SECOND_NS,
         }),
-        panels: vec![
-            panel("first", first(0, half)),
-            panel("second", first(half, course.done.len())),
-            Panel { y: Some(own_axis), ..panel("all", "All together".into()) },
-        ],
+        panels: [
+            Some(panel("first", first(0, half))),
+            // One VM has no second half.
+            (half < course.done.len()).then(|| panel("second", first(half, course.done.len()))),
+            Some(Panel { y: Some(own_axis), ..panel("all", "All together".into()) }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         note: Some("Judged is each phase from 5 s after its beginning on.".into()),
         ..Figure::default()
     }
@@ -94,13 +100,13 @@ fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
 
 /// What was found, in one line.
 fn title(view: &View<'_>, is_kept: impl Fn(f64) -> bool) -> String {
-    let with: Vec<_> = view.phases.iter().filter(|p| p.has_minimum() && p.feasible).collect();
+    let with: Vec<_> = view.phases.iter().filter(|p| p.has_minimum() && p.fits()).collect();
     let worst = with.iter().filter_map(|p| p.worst_of_minimum()).min_by(f64::total_cmp);
     let over = view.phases.iter().filter_map(|p| p.over_maximum()).max_by(f64::total_cmp);
     let who = match view.course.form {
         Form::Uncoordinated => "Each host by itself",
         Form::Array => "The array schedules",
-        Form::Coordinated => "Nodes with shares",
+        Form::Coordinated => "Hosts with shares",
     };
     match (worst, over) {
         (Some(worst), _) if is_kept(worst) => {
@@ -151,26 +157,33 @@ fn limit_line(view: &View<'_>, vms: std::ops::Range<usize>, is_minimum: bool) ->
     points
 }
 
-fn curve(capacity: &Capacity) -> Figure {
-    let points = |of: &dyn Fn(usize, f64) -> f64| -> Vec<Vec<f64>> {
-        capacity.0.iter().enumerate().map(|(n, c)| vec![(n + 1) as f64, mb(of(n + 1, *c))]).collect()
+fn curve(qos: &Qos, capacity: &Capacity) -> Figure {
+    let points = |of: &dyn Fn(f64, f64) -> f64| -> Vec<Vec<f64>> {
+        let point = |p: &super::capacity::Point| vec![p.in_flight as f64, mb(of(p.in_flight as f64, p.rate))];
+        capacity.0.iter().map(point).collect()
     };
     let series = |name: &str, color, points| Series { name: name.into(), color, points, panel: None };
+    let bad = capacity.0.iter().map(|point| vec![point.in_flight as f64, mb(point.worst_each)]).collect();
     Figure {
         id: "capacity".into(),
         title: format!(
-            "The array does {:.0} MB/s with one write in flight and {:.0} with {}",
-            mb(capacity.0.first().copied().unwrap_or_default()),
+            "The array does {:.0} MB/s with one I/O in flight and {:.0} with {}",
+            mb(capacity.at(1.0)),
             mb(capacity.all()),
-            capacity.0.len()
+            capacity.most()
         ),
-        subtitle: Some("512 KiB random writes, no scheduler: a VM of one outstanding write can get no more than its part".into()),
+        subtitle: Some(format!(
+            "random I/Os of {} KiB, {} % reads, no scheduler: a VM can get no more than what its I/Os in flight bring",
+            qos.published.transfer.0 >> 10,
+            qos.published.reads_percent
+        )),
         kind: "lines",
-        x: Axis { label: "writes in flight".into(), unit: String::new(), log: false },
+        x: Axis { label: "I/Os in flight".into(), unit: String::new(), log: false },
         y: Axis { label: "throughput".into(), unit: "MB/s".into(), log: false },
         series: vec![
-            series("all together", "blue", points(&|_, c| c)),
-            series("each", "orange", points(&|n, c| c / n as f64)),
+            series("all together", "blue", points(&|_, rate| rate)),
+            series("each", "orange", points(&|n, rate| rate / n)),
+            series("each, worst 5 s", "purple", bad),
         ],
         ..Figure::default()
     }

@@ -1,80 +1,14 @@
 //! What was promised against what was seen: windows, water-filling, what the array can do. Pure.
 
-use ::qos::{Claim, Policy, expected};
-
+use super::capacity::Capacity;
+use super::phases::Form;
 use super::play::{Course, Look, Played};
+use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
+use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
 
-/// Between two sliding windows.
-const STEP_NS: u64 = 50_000_000;
-/// The worst of a hundred windows counts, not the worst of all.
-const WORST_SHARE: f64 = 0.01;
 const SECOND_NS: f64 = 1e9;
-
-/// What the array does with 1, 2, … VMs that have one write outstanding each; bytes per second.
-#[derive(Clone, Debug)]
-pub(super) struct Capacity(pub(super) Vec<f64>);
-
-impl Capacity {
-    /// Between whole numbers in proportion.
-    fn at(&self, vms: f64) -> f64 {
-        let below = (vms.floor() as usize).min(self.0.len());
-        let of = |n: usize| if n == 0 { 0.0 } else { self.0[n.min(self.0.len()) - 1] };
-        of(below) + (of(below + 1) - of(below)) * (vms - below as f64).clamp(0.0, 1.0)
-    }
-
-    /// With all VMs.
-    pub(super) fn all(&self) -> f64 {
-        self.0.last().copied().unwrap_or_default()
-    }
-
-    /// So many at once leave each the largest minimum: C(k)/k ≥ r (science.md, queue depth), with minimums
-    /// that do not fit scaled down.
-    pub(super) fn depth_for(&self, policies: &[Rates]) -> usize {
-        let most = policies.iter().map(|p| p.minimum).fold(0.0, f64::max);
-        let all: f64 = policies.iter().map(|p| p.minimum).sum();
-        let fits = |k: &usize| {
-            let capacity = self.at(*k as f64);
-            let scale = if all > capacity { capacity / all } else { 1.0 };
-            // Rounding of the measured curve is no reason to go one lower.
-            capacity / *k as f64 * 1.005 >= most * scale
-        };
-        (1..=self.0.len()).rev().find(fits).unwrap_or(1)
-    }
-
-    /// What the array can do for these: the VMs below their maximum keep one write in flight, those at it
-    /// less; and no more are in flight than leave the minimums.
-    pub(super) fn can_do(&self, policies: &[Rates]) -> f64 {
-        let mut in_flight = policies.len() as f64;
-        for _ in 0..100 {
-            let each = self.at(in_flight) / in_flight.max(1e-9);
-            let wanted: f64 = policies.iter().map(|p| (p.maximum / each).min(1.0)).sum();
-            in_flight = (in_flight + wanted) / 2.0;
-        }
-        let at_once = in_flight.min(self.depth_for(policies) as f64);
-        self.at(at_once).min(policies.iter().map(|p| p.maximum).sum())
-    }
-}
-
-/// A policy in bytes per second.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rates {
-    pub(super) minimum: f64,
-    /// Infinite: none.
-    pub(super) maximum: f64,
-}
-
-impl Rates {
-    /// For I/Os of this size: a small one counts as a unit, too.
-    pub(super) fn of(policy: &Policy, unit_bytes: u64, io_bytes: u64) -> Rates {
-        let bytes = |units: u64| (units * unit_bytes.min(io_bytes)) as f64;
-        Rates {
-            minimum: bytes(policy.minimum_iops),
-            maximum: policy.maximum_iops.map_or(f64::INFINITY, bytes),
-        }
-    }
-}
 
 /// A VM in a phase. Bytes per second.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +22,10 @@ pub(super) struct VmView {
     pub(super) over_ios: f64,
     /// By water-filling, with what all got together.
     pub(super) expected: f64,
+    /// The same, with what the array can do.
+    pub(super) due: f64,
+    /// From the change to when its minimum is kept; none: it has none, or is not kept at all.
+    pub(super) settled_s: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,8 +37,12 @@ pub(super) struct PhaseView {
     /// What all got together.
     pub(super) sum: f64,
     pub(super) can_do: f64,
-    /// Whether the minimums fit into that.
-    pub(super) feasible: bool,
+    /// The same, if there were no maximums.
+    pub(super) can_do_unlimited: f64,
+    /// Whether hosts or their store were not as they should be.
+    pub(super) has_fault: bool,
+    /// Whether the minimums can be kept.
+    pub(super) fit: Fit,
     /// Of the schedulers, on average.
     pub(super) depth: f64,
     /// The least.
@@ -110,10 +52,22 @@ pub(super) struct PhaseView {
 }
 
 impl PhaseView {
+    pub(super) fn fits(&self) -> bool {
+        self.fit == Fit::Fits
+    }
+
+    fn promised(&self) -> impl Iterator<Item = &VmView> {
+        self.vms.iter().filter(|vm| vm.rates.minimum > 0.0 && self.fits())
+    }
+
     /// Of VMs with a minimum that fits: the worst window, as a share of the minimum.
     pub(super) fn worst_of_minimum(&self) -> Option<f64> {
-        let with = self.vms.iter().filter(|vm| vm.rates.minimum > 0.0 && self.feasible);
-        with.map(|vm| vm.worst / vm.rates.minimum).min_by(f64::total_cmp)
+        self.promised().map(|vm| vm.worst / vm.rates.minimum).min_by(f64::total_cmp)
+    }
+
+    /// From the change to when the last of the minimums that fit is kept; infinite: one never is.
+    pub(super) fn settled_s(&self) -> Option<f64> {
+        self.promised().map(|vm| vm.settled_s.unwrap_or(f64::INFINITY)).max_by(f64::total_cmp)
     }
 
     /// Of VMs with a maximum: I/Os over it in the fullest window.
@@ -130,6 +84,16 @@ impl PhaseView {
             if vm.expected > 0.0 { far / vm.expected } else { far / io_bytes_per_s }
         };
         self.vms.iter().map(off).fold(0.0, f64::max)
+    }
+
+    /// The VM that gets least of what is due to it by water-filling of what the array can do, as a share;
+    /// what one I/O per window makes is left out.
+    pub(super) fn least_of_due(&self, io_bytes_per_s: f64) -> Option<f64> {
+        let share = |vm: &VmView| match vm.mean {
+            0.0 => 0.0,
+            mean => (mean + io_bytes_per_s).min(vm.due.max(mean)) / vm.due,
+        };
+        self.vms.iter().filter(|vm| vm.due > 0.0).map(share).min_by(f64::total_cmp)
     }
 
     /// How far the farthest VM is from an even part, as a share of it.
@@ -159,35 +123,40 @@ pub(super) fn view<'a>(qos: &Qos, capacity: &Capacity, course: &'a Course) -> Vi
 }
 
 fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -> PhaseView {
-    let unit = qos.published.unit.0;
-    let settled = phase.from_ns + qos.run.settle.0.as_nanos() as u64;
+    // A host that is not there gives its share back within its lease.
+    let lease_ns = if phase.nodes.all().next().is_some() { share::LEASE.as_nanos() as u64 } else { 0 };
+    let settled = phase.from_ns + qos.run.settle.0.as_nanos() as u64 + lease_ns;
     let window = qos.run.window.0.as_nanos() as u64;
-    let both = phase.policies.iter().zip(&course.io_bytes);
-    let rates: Vec<Rates> = both.map(|(policy, io)| Rates::of(policy, unit, *io)).collect();
+    let rates: Vec<Rates> = (0..course.loads.len())
+        .map(|vm| Rates::of(qos, &phase.policies[vm], &course.loads[vm], phase.still[vm]))
+        .collect();
     let means: Vec<f64> = course.done.iter().map(|done| mean(done, settled, phase.to_ns)).collect();
     let sum: f64 = means.iter().sum();
-    let can_do = capacity.can_do(&rates);
-    let claim = |policy: &Policy| Claim {
-        minimum: policy.minimum_iops,
-        maximum: policy.maximum_iops,
-        weight: u64::from(policy.weight),
-        demand: None,
-    };
-    let claims: Vec<Claim> = phase.policies.iter().map(claim).collect();
-    let filled = expected((sum / unit as f64) as u64, &claims);
+    let reach = Reach::new(capacity, &rates, qos.array.depth);
+    let can_do = reach.can_do();
+    let unlimited: Vec<Rates> = rates.iter().map(|r| Rates { maximum: f64::INFINITY, ..*r }).collect();
+    let (filled, due) = (reach.expected(sum), reach.expected(can_do));
+    // What was sent before the change is below already.
+    let below: f64 = course.loads.iter().map(|load| f64::from(load.outstanding)).sum();
+    // Hosts see only their own: all of it may be at the array.
+    let at_most = if course.form == Form::Array { f64::from(qos.array.depth) } else { f64::INFINITY };
+    let below_bytes = below.min(at_most) * qos.published.transfer.0 as f64;
+    let drained_ns = (below_bytes / capacity.all().max(1.0) * SECOND_NS) as u64;
     let vm = |number: usize| {
-        let done = &course.done[number];
-        let windows = windows(done, settled, phase.to_ns, window);
-        // What was sent before the change is below already.
-        let bounded = self::windows(done, phase.from_ns + STEP_NS, phase.to_ns, window);
-        let allowed = rates[number].maximum * window as f64 / SECOND_NS;
+        let (done, rates) = (&course.done[number], rates[number]);
+        let of_phase = windows(done, settled, phase.to_ns, window);
+        let bounded = windows(done, phase.from_ns + drained_ns.max(STEP_NS), phase.to_ns, window);
+        let allowed = rates.maximum * window as f64 / SECOND_NS;
         let most = bounded.iter().copied().max().unwrap_or_default() as f64;
+        let needed = KEPT * rates.minimum * window as f64 / SECOND_NS;
         VmView {
-            rates: rates[number],
+            rates,
             mean: means[number],
-            worst: worst(windows) * SECOND_NS / window as f64,
-            over_ios: (most - allowed) / course.io_bytes[number] as f64,
-            expected: filled.rates[number] as f64 * unit as f64,
+            worst: worst(of_phase) * SECOND_NS / window as f64,
+            over_ios: (most - allowed) / course.loads[number].access.size as f64,
+            expected: filled[number],
+            due: due[number],
+            settled_s: settles(&windows(done, phase.from_ns, phase.to_ns, window), needed),
         }
     };
     let looks: Vec<&Look> =
@@ -199,11 +168,26 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         vms: (0..course.done.len()).map(vm).collect(),
         sum,
         can_do,
-        feasible: rates.iter().map(|r| r.minimum).sum::<f64>() <= can_do,
+        can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do(),
+        has_fault: phase.has_fault(),
+        fit: reach.fit(),
         depth: looks.iter().map(|l| f64::from(l.depth)).sum::<f64>() / looks.len().max(1) as f64,
         scale_permille: looks.iter().map(|l| l.scale_permille).min().unwrap_or(1000),
         told: told(course, phase),
     }
+}
+
+/// From which window on at most one of a hundred has less than is needed, in seconds; none: never.
+fn settles(windows: &[u64], needed: f64) -> Option<f64> {
+    let (mut short, mut settled) = (0, None);
+    for (place, bytes) in windows.iter().enumerate().rev() {
+        short += usize::from((*bytes as f64) < needed);
+        let judged = windows.len() - place;
+        if short as f64 <= judged as f64 * WORST_SHARE {
+            settled = Some(place);
+        }
+    }
+    settled.map(|place| place as f64 * STEP_NS as f64 / SECOND_NS)
 }
 
 fn told(course: &Course, phase: &Played) -> Option<(f64, f64)> {
@@ -224,42 +208,11 @@ fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
     done[at(from_ns)..at(to_ns).max(at(from_ns))].iter().map(|d| d.bytes).sum()
 }
 
-/// Bytes that ended in each sliding window.
-fn windows(done: &[Done], from_ns: u64, to_ns: u64, window_ns: u64) -> Vec<u64> {
-    let mut out = Vec::new();
-    let (mut first, mut end, mut sum) = (done.partition_point(|d| d.at_ns < from_ns), 0, 0);
-    end = end.max(first);
-    let mut from = from_ns;
-    while from + window_ns <= to_ns {
-        while let Some(d) = done.get(end).filter(|d| d.at_ns < from + window_ns) {
-            sum += d.bytes;
-            end += 1;
-        }
-        while let Some(d) = done.get(first).filter(|d| d.at_ns < from) {
-            sum -= d.bytes;
-            first += 1;
-        }
-        out.push(sum);
-        from += STEP_NS;
-    }
-    out
-}
-
-fn worst(mut windows: Vec<u64>) -> f64 {
-    windows.sort_unstable();
-    let at = (windows.len() as f64 * WORST_SHARE) as usize;
-    windows.get(at).copied().unwrap_or_default() as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
-
-    fn rates(minimum: f64, maximum: f64) -> Rates {
-        Rates { minimum, maximum }
-    }
 
     #[test]
     fn windows_slide_and_the_worst_is_found() {
@@ -276,18 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_array_can_do_follows_the_load() {
-        let capacity = Capacity(vec![50.0, 80.0, 100.0, 110.0]);
-        let free = rates(0.0, f64::INFINITY);
-        assert_eq!(capacity.can_do(&[free; 4]), 110.0);
-        assert_eq!(capacity.can_do(&[rates(0.0, 5.0); 4]), 20.0);
-        // C(3)/3 = 33.3 and C(4)/4 = 27.5: three at once leave 30 to each.
-        assert_eq!(capacity.depth_for(&[rates(30.0, f64::INFINITY), free, free, free]), 3);
-        assert_eq!(capacity.can_do(&[rates(30.0, f64::INFINITY), free, free, free]), 100.0);
-        // 160 do not fit into 110: all are scaled alike, and four at once give that.
-        assert_eq!(capacity.depth_for(&[rates(40.0, f64::INFINITY); 4]), 4);
-        // Two that are limited to little leave about two in flight.
-        let two = capacity.can_do(&[free, free, rates(0.0, 1.0), rates(0.0, 1.0)]);
-        assert!((80.0..82.0).contains(&two), "{two}");
+    fn it_settles_when_the_rest_is_kept() {
+        let windows: Vec<u64> = (0..400).map(|n| if n < 40 { 5 } else { 10 }).collect();
+        // Three of the last 363 may be short.
+        assert_eq!(settles(&windows, 9.0), Some(37.0 * 0.05));
+        assert_eq!((settles(&windows, 11.0), settles(&[], 1.0)), (None, None));
     }
 }

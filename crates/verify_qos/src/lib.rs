@@ -1,9 +1,9 @@
 //! The verification `qos`: a service that is kept, for every virtual disk.
 //!
 //! ```text
-//!   run ──> stage (VMs, nodes, the array on modelled drives) ──> play: phases, one after the other ──> Course
-//!    └── scenario
-//!   Course ──> judge (windows, water-filling) ──> claims (measures), figures, findings ──> report
+//!   run ──> stage (VMs, hosts, the array on modelled drives) ──> play: phases, one after the other ──> Course
+//!    └── scenario, phases
+//!   capacity, Course ──> judge (windows), reach (water-filling) ──> claims, figures, findings ──> report
 //! ```
 
 #![forbid(unsafe_code)]
@@ -11,18 +11,23 @@
 #![recursion_limit = "256"]
 
 mod bed;
+mod capacity;
 mod claims;
 mod extra;
 mod figures;
+mod hosts;
 mod judge;
 mod node;
+mod phases;
 mod play;
+mod reach;
 mod real;
 mod report;
 mod results;
 mod run;
 pub mod scenario;
 mod vm;
+mod windows;
 
 use lab_core::record::World;
 

@@ -45,12 +45,6 @@ impl Node {
         self.pump();
     }
 
-    /// This node's part of the array, in units per second.
-    pub(super) fn set_share(self: &Rc<Node>, share: Option<u64>) {
-        self.scheduler.borrow_mut().set_share(self.world.now().0, share);
-        self.pump();
-    }
-
     /// Waits until a request of a VM may go below; [`Node::done`] ends it.
     pub(super) async fn admit(self: &Rc<Node>, vm: usize, bytes: u64) -> RequestId {
         let (gate, opened) = oneshot::channel();

@@ -4,31 +4,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ::qos::{Claim, Health, Policy, Settings, shares};
+use ::qos::Policy;
 use anyhow::Result;
 use array::Array;
 use world::World;
 use world_model::Disk;
 
 use super::bed::{self, Bed};
-use super::judge::{Capacity, Rates};
-use super::node::Node;
-use super::scenario::{Experiment, Form, Qos};
+use super::hosts::{Hosts, SharingLook};
+use super::phases::{Experiment, Form, NodeFaults, StoreState};
+use super::scenario::Qos;
 use super::vm::{Done, Route, Vm};
-use lab_core::interrupt::Stop;
-use lab_core::parallel;
 use lab_tools::load::access::Walk;
 use lab_tools::load::{Access, Mix};
 use lab_tools::testbed::Started;
 
-/// How the policy store hears of claims, and nodes of their shares.
-const SHARES_EVERY: Duration = Duration::from_secs(1);
-/// The store gives out this much of what the array can do: given out whole, the queue in the array grows
-/// until minimums are lost in it.
-const STORE_SHARE: f64 = 0.97;
-/// And for a minimum it leaves this part more, so that a node can catch up after a slow moment of the array.
-const CATCH_UP_PART: u64 = 25;
-/// How often the schedulers are looked at.
+/// How often schedulers and hosts are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A phase as it was.
@@ -38,6 +29,18 @@ pub(super) struct Played {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) policies: Vec<Policy>,
+    /// Which VMs did nothing.
+    pub(super) still: Vec<bool>,
+    /// What was wrong with the hosts, and with their store.
+    pub(super) nodes: NodeFaults,
+    pub(super) store: StoreState,
+}
+
+impl Played {
+    /// Whether hosts or their store were not as they should be.
+    pub(super) fn has_fault(&self) -> bool {
+        self.nodes != NodeFaults::default() || self.store == StoreState::Away
+    }
 }
 
 /// A look at the schedulers.
@@ -50,6 +53,8 @@ pub(super) struct Look {
     pub(super) background_bytes: u64,
     /// Of 1000: what of the minimums could be given.
     pub(super) scale_permille: u32,
+    /// Where hosts agree on shares.
+    pub(super) sharing: Option<SharingLook>,
 }
 
 /// A minimum that is missed, or met again.
@@ -67,8 +72,8 @@ pub(super) struct Course {
     pub(super) form: Form,
     pub(super) world: &'static str,
     pub(super) phases: Vec<Played>,
-    /// The largest I/O of each VM.
-    pub(super) io_bytes: Vec<u64>,
+    /// What each VM does.
+    pub(super) loads: Vec<Load>,
     /// Of each VM, in the order of time.
     pub(super) done: Vec<Vec<Done>>,
     pub(super) looks: Vec<Look>,
@@ -101,6 +106,11 @@ pub(super) struct Step {
     pub(super) time: Duration,
     /// A drive that dies when it begins.
     pub(super) dies: Option<u32>,
+    /// Which VMs do nothing.
+    pub(super) still: Vec<bool>,
+    /// What is wrong with the hosts, and with their store.
+    pub(super) nodes: NodeFaults,
+    pub(super) store: StoreState,
 }
 
 /// What is played.
@@ -115,14 +125,18 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// A published experiment.
-    pub(super) fn of(qos: &Qos, experiment: &Experiment) -> Script {
+    /// An experiment of the scenario, on an array that can do so many bytes per second.
+    pub(super) fn of(qos: &Qos, experiment: &Experiment, capacity: f64) -> Script {
         let vms = qos.published.vms;
-        let step = |phase: &super::scenario::Phase| Step {
+        let units = (capacity / qos.unit_bytes(qos.published.transfer.0) as f64) as u64;
+        let step = |phase: &super::phases::Phase| Step {
             name: phase.name.clone(),
-            policies: phase.policies(vms),
+            policies: phase.policies(vms, units),
             time: qos.run.phase.0,
             dies: None,
+            still: phase.stand_still(vms, experiment.hosts),
+            nodes: phase.nodes.clone(),
+            store: phase.store,
         };
         Script {
             id: experiment.id.clone(),
@@ -136,95 +150,32 @@ impl Script {
 
 impl Load {
     pub(super) fn published(qos: &Qos) -> Load {
-        Load { access: Access::new(qos.published.transfer.0, 0, 100), outstanding: qos.published.outstanding }
+        let published = &qos.published;
+        let access = Access::new(published.transfer.0, published.reads_percent, 100);
+        Load { access, outstanding: published.outstanding }
     }
 }
 
-/// The nodes before the array, and which VM is where.
-pub(super) struct Nodes {
-    all: Vec<Rc<Node>>,
-    per_node: usize,
-}
-
-impl Nodes {
-    /// None in the form in which the array schedules.
-    pub(super) fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Nodes {
-        let nodes = if form == Form::Array { 0 } else { script.hosts };
-        let settings = Settings {
-            unit_bytes: qos.published.unit.0,
-            depth_max: qos.array.depth,
-            // A node sees its own VMs only: sending less at once would slow them and nobody else.
-            depth_adapts: false,
-            anticipates: false,
-            ..Settings::default()
-        };
-        let per_node = script.loads.len().div_ceil(nodes.max(1));
-        Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }
-    }
-
-    /// The node that a VM is on, and its number there.
-    pub(super) fn of(&self, vm: usize) -> Option<(Rc<Node>, usize)> {
-        let node = self.all.get(vm / self.per_node.max(1))?;
-        Some((node.clone(), vm % self.per_node))
-    }
-
-    fn set(&self, policies: &[Policy]) {
-        for (vm, policy) in policies.iter().enumerate() {
-            if let Some((node, own)) = self.of(vm) {
-                node.set_policy(own, *policy);
-            }
-        }
-    }
-
-    /// The policy store: shares by water-filling over the claims of all nodes.
-    fn share(&self, capacity: Option<u64>) {
-        let Some(capacity) = capacity else { return self.all.iter().for_each(|node| node.set_share(None)) };
-        let with_room =
-            |claim: Claim| Claim { minimum: claim.minimum + claim.minimum / CATCH_UP_PART, ..claim };
-        let claims = |node: &Rc<Node>| -> Vec<Claim> {
-            node.scheduler.borrow().claims().map(|(_, claim)| with_room(claim)).collect()
-        };
-        let all: Vec<Vec<Claim>> = self.all.iter().map(claims).collect();
-        for (node, share) in self.all.iter().zip(shares(capacity, &all)) {
-            node.set_share(Some(share));
-        }
-    }
-
-    fn look(&self, at_ns: u64) -> Option<Look> {
-        let depth = self.all.iter().map(|node| node.scheduler.borrow().depth()).sum();
-        let scale = self.all.iter().map(|node| node.scheduler.borrow().scale_permille()).min()?;
-        Some(Look { at_ns, depth, background_bytes: 0, scale_permille: scale })
-    }
-}
-
-/// Plays a script in the model world. `capacity` is what the policy store knows of the array, in units per
-/// second.
-pub(super) fn model(
-    qos: &Qos,
-    bed: &Bed,
-    script: &Script,
-    form: Form,
-    capacity: &Capacity,
-    seed: u64,
-) -> Result<Course> {
+/// Plays a script in the model world.
+pub(super) fn model(qos: &Qos, bed: &Bed, script: &Script, form: Form, seed: u64) -> Result<Course> {
     let model = bed.model(seed);
     model.run(async |world| {
         let started = bed.start(&world).await?;
-        let nodes = Nodes::new(qos, &world, script, form);
-        let vms = vms(&world, &started, script, Some(&nodes)).await?;
+        let hosts = Hosts::new(qos, &world, (script.loads.len(), script.hosts), form);
+        let vms = vms(&world, &started, script, &hosts).await?;
         let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
         let array = RefCell::new(started.array);
-        let stage = Stage { qos, place: "model", world, array, nodes, vms, form, capacity, kill: &kill };
+        let stage = Stage { qos, place: "model", world, array, hosts, vms, form, kill: &kill };
         stage.play(script).await
     })
 }
 
 /// The VMs, each at its LU.
-async fn vms(
+pub(super) async fn vms(
     world: &World,
     started: &Started,
     script: &Script,
-    nodes: Option<&Nodes>,
+    hosts: &Hosts,
 ) -> Result<Vec<Rc<Vm>>> {
     let mut vms = Vec::new();
     for (number, load) in script.loads.iter().enumerate() {
@@ -233,7 +184,7 @@ async fn vms(
         route.greet().await;
         let len = started.array.config().volumes[number].len_bytes;
         let mut vm = Vm::new(world, route, walk(world, load, len, number)?, load.access.size);
-        vm.node = nodes.and_then(|nodes| nodes.of(number));
+        vm.gate = hosts.gate(number, script.loads.len());
         vms.push(Rc::new(vm));
     }
     Ok(vms)
@@ -251,12 +202,11 @@ pub(super) struct Stage<'a> {
     /// `model` or `real`.
     pub(super) place: &'static str,
     pub(super) world: World,
-    /// Who schedules where the nodes do not.
+    /// Who schedules where the hosts do not.
     pub(super) array: RefCell<Array>,
-    pub(super) nodes: Nodes,
+    pub(super) hosts: Hosts,
     pub(super) vms: Vec<Rc<Vm>>,
     pub(super) form: Form,
-    pub(super) capacity: &'a Capacity,
     /// Makes a drive die.
     pub(super) kill: &'a dyn Fn(u32),
 }
@@ -269,17 +219,24 @@ impl Stage<'_> {
         for (vm, load) in self.vms.iter().zip(&script.loads) {
             vm.start(load.outstanding);
         }
-        self.pass(self.qos.run.warm_up.0, None, &mut seen).await?;
+        self.pass(self.qos.run.warm_up.0, &mut seen).await?;
         let mut phases = Vec::new();
         for step in &script.steps {
             let from_ns = self.world.now().0;
-            self.set(&step.policies).await?;
+            self.set(step).await?;
             step.dies.into_iter().for_each(self.kill);
-            self.pass(step.time, self.share_of(&step.policies), &mut seen).await?;
-            let (name, to_ns) = (step.name.clone(), self.world.now().0);
-            phases.push(Played { name, from_ns, to_ns, policies: step.policies.clone() });
+            self.pass(step.time, &mut seen).await?;
+            phases.push(Played {
+                name: step.name.clone(),
+                from_ns,
+                to_ns: self.world.now().0,
+                policies: step.policies.clone(),
+                still: step.still.clone(),
+                nodes: step.nodes.clone(),
+                store: step.store,
+            });
         }
-        self.vms.iter().for_each(|vm| vm.stopped.set(true));
+        self.vms.iter().for_each(|vm| vm.stop());
         while self.vms.iter().any(|vm| vm.running.get() > 0) {
             self.world.sleep(LOOK_EVERY).await;
         }
@@ -289,7 +246,7 @@ impl Stage<'_> {
             form: self.form,
             world: self.place,
             phases,
-            io_bytes: script.loads.iter().map(|load| load.access.size).collect(),
+            loads: script.loads.clone(),
             done: self.vms.iter().map(|vm| vm.log.take()).collect(),
             looks: seen.looks,
             news: seen.news,
@@ -298,15 +255,18 @@ impl Stage<'_> {
         Ok(course)
     }
 
-    /// Policies for all VMs, from now on.
+    /// What is so from now on.
     #[expect(clippy::await_holding_refcell_ref, reason = "one task plays, and nobody else holds the array")]
-    async fn set(&self, policies: &[Policy]) -> Result<()> {
+    async fn set(&self, step: &Step) -> Result<()> {
+        self.vms.iter().zip(&step.still).for_each(|(vm, still)| vm.stand_still(*still));
+        if let Hosts::Sharing(sharing) = &self.hosts {
+            sharing.set_faults(&step.nodes, step.store);
+        }
         if self.form != Form::Array {
-            self.nodes.set(policies);
-            return Ok(());
+            return self.hosts.set(&step.policies).await;
         }
         let mut array = self.array.borrow_mut();
-        let config = bed::with_policies(array.config(), policies);
+        let config = bed::with_policies(array.config(), &step.policies);
         array.apply(config).await?;
         Ok(())
     }
@@ -322,6 +282,7 @@ impl Stage<'_> {
             depth: scheduler.depth,
             background_bytes: scheduler.background_bytes,
             scale_permille: scheduler.scale_permille,
+            sharing: None,
         }));
         let volumes = parts.iter().flat_map(|part| &part.volumes).take(self.vms.len());
         for (vm, volume) in volumes.enumerate() {
@@ -334,36 +295,38 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array
-    /// is left to itself.
-    fn share_of(&self, policies: &[Policy]) -> Option<u64> {
-        let unit = self.qos.published.unit.0;
-        let io_bytes = self.qos.published.transfer.0;
-        let rates: Vec<Rates> = policies.iter().map(|policy| Rates::of(policy, unit, io_bytes)).collect();
-        let has_minimum = rates.iter().any(|rates| rates.minimum > 0.0);
-        has_minimum.then(|| (STORE_SHARE * self.capacity.can_do(&rates) / unit as f64) as u64)
+    /// Looks at the hosts.
+    async fn look_at_hosts(&self, seen: &mut Seen) -> Result<()> {
+        let at_ns = self.world.now().0;
+        let (depth, scale_permille, sharing) = match &self.hosts {
+            Hosts::None => return self.look_at_array(seen).await,
+            Hosts::Alone(nodes) => {
+                let of = |node: &Rc<super::node::Node>| {
+                    let scheduler = node.scheduler.borrow();
+                    (scheduler.depth(), scheduler.scale_permille())
+                };
+                let all = nodes.iter().map(of).reduce(|a, b| (a.0 + b.0, a.1.min(b.1)));
+                let (depth, scale) = all.unwrap_or((0, 1000));
+                (depth, scale, None)
+            }
+            Hosts::Sharing(sharing) => {
+                let look = sharing.look().await?;
+                (0, look.scale_permille, Some(look))
+            }
+        };
+        seen.looks.push(Look { at_ns, depth, background_bytes: 0, scale_permille, sharing });
+        seen.news.extend(self.hosts.news().into_iter().map(|is_below| News { at_ns, is_below }));
+        Ok(())
     }
 
     /// Lets time pass, and looks at the schedulers meanwhile.
-    async fn pass(&self, time: Duration, capacity: Option<u64>, seen: &mut Seen) -> Result<()> {
+    async fn pass(&self, time: Duration, seen: &mut Seen) -> Result<()> {
         let end = self.world.now() + time;
-        let mut shared = None;
         while self.world.now() < end {
-            let now = self.world.now();
-            if self.form == Form::Coordinated && shared.is_none_or(|at| now.since(at) >= SHARES_EVERY) {
-                self.nodes.share(capacity);
-                shared = Some(now);
-            }
-            let next = (now + LOOK_EVERY).min(end);
+            let next = (self.world.now() + LOOK_EVERY).min(end);
             self.world.sleep_until(next).await;
             self.vms.iter().try_for_each(|vm| vm.check())?;
-            let at_ns = self.world.now().0;
-            seen.looks.extend(self.nodes.look(at_ns));
-            let told = self.nodes.all.iter().flat_map(|node| node.news());
-            seen.news.extend(told.map(|health| News { at_ns, is_below: health != Health::Ok }));
-            if self.form == Form::Array {
-                self.look_at_array(seen).await?;
-            }
+            self.look_at_hosts(seen).await?;
         }
         Ok(())
     }
@@ -376,31 +339,4 @@ struct Seen {
     news: Vec<News>,
     /// VMs that were below their minimum at the last look.
     below: Vec<bool>,
-}
-
-/// What the array does with 1, 2, … VMs at once and no scheduler: everything else is judged by it, so nobody
-/// stops it half-way.
-pub(super) fn capacity(qos: &Qos, bed: &Bed, time: Duration, seed: u64) -> Result<Capacity> {
-    let script = Script {
-        id: "capacity".into(),
-        title: "Capacity".into(),
-        hosts: 1,
-        loads: vec![Load::published(qos); qos.published.vms],
-        steps: vec![],
-    };
-    let of = |index: usize, _: &dyn Fn(())| {
-        bed.model(seed).run(async |world| {
-            let started = bed.start(&world).await?;
-            let vms = vms(&world, &started, &script, None).await?;
-            vms.iter().take(index + 1).for_each(|vm| vm.start(1));
-            world.sleep(qos.run.warm_up.0).await;
-            vms.iter().for_each(|vm| drop(vm.log.take()));
-            world.sleep(time).await;
-            vms.iter().try_for_each(|vm| vm.check())?;
-            let bytes: u64 = vms.iter().flat_map(|vm| vm.log.take()).map(|done| done.bytes).sum();
-            anyhow::Ok(bytes as f64 / time.as_secs_f64())
-        })
-    };
-    let rates = parallel::run((qos.published.vms, parallel::cores()), &Stop::default(), of, |()| ())?;
-    Ok(Capacity(rates.into_iter().map(|(_, rate)| rate).collect()))
 }

@@ -14,10 +14,12 @@ use world::World;
 use world_model::drives::Prepared;
 
 use super::bed::{self, Shape};
-use super::judge::Capacity;
-use super::play::{self, Course, Nodes, Script, Stage};
-use super::run::{CAPACITY_TIME, Run};
-use super::scenario::{Form, Qos};
+use super::capacity;
+use super::hosts::Hosts;
+use super::phases::Form;
+use super::play::{self, Course, Script, Stage};
+use super::run::Run;
+use super::scenario::Qos;
 use super::vm::{Route, Vm};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
@@ -53,45 +55,39 @@ fn start(qos: &Qos, seed: u64) -> Result<TimedArray> {
 
 /// Runs it. What the array can do is taken from the model: the drives are the same.
 pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
-    let scripts: Vec<Script> = qos
-        .experiments
-        .iter()
-        .filter(|experiment| experiment.forms.contains(&Form::Array))
-        .map(|experiment| Script::of(qos, experiment))
-        .collect();
-    let progress = Progress::new(scripts.len() as u64 + 1);
+    let with_array = || qos.experiments.iter().filter(|e| e.forms.contains(&Form::Array));
+    let progress = Progress::new(with_array().count() as u64 + 1);
     progress.step("what the array can do, in the model");
     let bed = bed::make(qos, Shape::published(qos), seed)?;
-    let capacity = play::capacity(qos, &bed, CAPACITY_TIME, seed)?;
+    let capacity = capacity::measure(qos, &bed, seed)?;
     let mut courses = Vec::new();
-    for script in &scripts {
+    for script in with_array().map(|experiment| Script::of(qos, experiment, capacity.all())) {
         if stop.is_asked() {
             continue;
         }
         progress.step(&format!("{}, over iSCSI", script.title));
-        courses.push(played(qos, script, &capacity, seed)?);
+        courses.push(played(qos, &script, seed)?);
     }
     progress.end();
     Ok(Run { capacity, courses, extras: None, stopped: stop.is_asked() })
 }
 
-fn played(qos: &Qos, script: &Script, capacity: &Capacity, seed: u64) -> Result<Course> {
+fn played(qos: &Qos, script: &Script, seed: u64) -> Result<Course> {
     let mut standing = start(qos, seed)?;
     let (array, listen) = (standing.control(), standing.listen());
-    let (qos, script, capacity) = (qos.clone(), script.clone(), capacity.clone());
+    let (qos, script) = (qos.clone(), script.clone());
     let options = world_real::Options { seed, ..world_real::Options::default() };
     let hosts = world_real::start("initiators", options, move |world| async move {
-        let nodes = Nodes::new(&qos, &world, &script, Form::Array);
-        let vms = log_in(&world, &script, listen, &nodes).await?;
+        let hosts = Hosts::new(&qos, &world, (script.loads.len(), script.hosts), Form::Array);
+        let vms = log_in(&world, &script, listen).await?;
         let stage = Stage {
             qos: &qos,
             place: "real",
             world,
             array: RefCell::new(array),
-            nodes,
+            hosts,
             vms,
             form: Form::Array,
-            capacity: &capacity,
             kill: &|_| {},
         };
         stage.play(&script).await
@@ -100,7 +96,7 @@ fn played(qos: &Qos, script: &Script, capacity: &Capacity, seed: u64) -> Result<
 }
 
 /// A session for each VM.
-async fn log_in(world: &World, script: &Script, listen: SocketAddr, nodes: &Nodes) -> Result<Vec<Rc<Vm>>> {
+async fn log_in(world: &World, script: &Script, listen: SocketAddr) -> Result<Vec<Rc<Vm>>> {
     let mut vms = Vec::new();
     for (number, load) in script.loads.iter().enumerate() {
         let login = Options::new(listen, &initiator(number), bed::TARGET, number as u32 + 1);
@@ -108,9 +104,7 @@ async fn log_in(world: &World, script: &Script, listen: SocketAddr, nodes: &Node
         let disk = Disk::open(world.clone(), session, Lun(0)).await?;
         let len = disk.capabilities().await?.len_bytes;
         let walk = play::walk(world, load, len, number)?;
-        let mut vm = Vm::new(world, Route::Session(disk), walk, load.access.size);
-        vm.node = nodes.of(number);
-        vms.push(Rc::new(vm));
+        vms.push(Rc::new(Vm::new(world, Route::Session(disk), walk, load.access.size)));
     }
     Ok(vms)
 }

@@ -12,10 +12,12 @@ use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{self, Request, Setup, Verification};
 use lab_core::words::plain;
 
+use super::capacity::Capacity;
 use super::claims::{form_words, measures};
-use super::judge::{self, Capacity, PhaseView, View};
+use super::judge::{self, PhaseView, View};
+use super::phases::Form;
 use super::run::{self, Run};
-use super::scenario::{Form, Qos as Scenario};
+use super::scenario::Qos as Scenario;
 use super::{Options, Qos, figures, real, results};
 
 /// What was measured, with every phase seen once.
@@ -45,6 +47,8 @@ impl Verification for Qos {
 
     fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
         let (scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        let drive = world_model::drives::Prepared::new(&lab_tools::drives::load(&scenario.published.drive)?)?;
+        scenario.fits(drive.len_bytes())?;
         let scenario = match (own.world, own.quick) {
             (World::Real, _) => scenario.real(),
             (World::Model, true) => scenario.quick(),
@@ -147,7 +151,7 @@ impl Finished<'_> {
         let published = |view: &&View<'_>| self.qos.experiments.iter().any(|e| e.id == view.course.id);
         let own = self.views.iter().filter(published).filter(move |view| view.course.form == form);
         own.flat_map(|view| view.phases.iter().map(move |phase| (view, phase)))
-            .filter(|(_, phase)| phase.has_minimum() && phase.feasible)
+            .filter(|(_, phase)| phase.has_minimum() && phase.fits())
     }
 }
 
@@ -180,10 +184,10 @@ fn answer(run: &Finished<'_>) -> String {
         )
     });
     let nodes = least(Form::Coordinated).map_or(String::new(), |share| {
-        format!("; nodes with shares of the array give {} % on average at least", plain(100.0 * share))
+        format!("; hosts with a shared policy store give {} % on average at least", plain(100.0 * share))
     });
     let capacity = plain(run.capacity.all() / 1e6);
-    format!("{first}{alone}{nodes}. The array does {capacity} MB/s with all ten.")
+    format!("{first}{alone}{nodes}. The array does {capacity} MB/s with all {}.", run.qos.published.vms)
 }
 
 fn method(run: &Finished<'_>) -> HowItWasDone {
@@ -204,9 +208,8 @@ fn method(run: &Finished<'_>) -> HowItWasDone {
         modelled,
         real,
         calibrated: vec![format!(
-            "array.others = {} GiB, what else lies on the drives between the disks, and array.cache = {} MiB, in which writes wait: with both the capacity is within what was published",
-            a.others.0 >> 30,
-            a.cache.0 >> 20
+            "array.others = {} GiB, what else lies on the drives between the disks: with it the capacity is within what was published",
+            a.others.0 >> 30
         )],
         scale: Some(format!(
             "full size: {} VMs, {} drives, disks of {} GiB, phases of {} s",
@@ -236,10 +239,11 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
             title: experiment.title.clone(),
             text: Some(match experiment.hosts {
                 1 => "All VMs on one host.".into(),
-                _ => "VM01 to VM05 on the first host, VM06 to VM10 on the second. A host that schedules by itself cannot slow the VMs of \
-                      the other; the array, where all meet, can. Nodes with shares stand for several arrays or gateways in front of the same drives: each second a \
-                      policy store gives every node its share, computed from the claims of all."
-                    .into(),
+                hosts => format!(
+                    "The VMs are on {hosts} hosts, in order and evenly. A host that schedules by itself cannot slow the VMs of \
+                     another one; the array, where all meet, can. Hosts with shares read policies from a store and report \
+                     to it what their VMs ask for; one of them divides the array by water-filling, every 500 ms."
+                ),
             }),
             figures: of(&experiment.id),
             tables: vec![],
@@ -259,8 +263,8 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
         id: id("capacity"),
         title: id("What the array can do, and what each VM got"),
         text: Some(
-            "Drives do more with more in flight, and each VM has one write in flight: with k at once each gets C(k)/k. So a minimum bounds how many \
-             may be below the scheduler, and with that what the array does in all. What it can do in a phase is taken from this curve: as many writes at \
+            "Drives do more with more in flight, and a VM with one I/O in flight gets C(k)/k of k at once. So a minimum bounds how many \
+             may be below the scheduler, and with that what the array does in all. What it can do in a phase is taken from this curve: as many I/Os at \
              once as the load offers (VMs at their maximum offer less) and the largest minimum allows.\n\nExpected rates are by water-filling with what \
              all VMs together got: each the larger of its minimum and an even part of the rest, but no more than its maximum."
                 .into(),

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use lab_core::record::Metric;
 
-use super::judge::{Capacity, View};
+use super::capacity::Capacity;
+use super::judge::View;
 
 fn mb(bytes_per_s: f64) -> f64 {
     (bytes_per_s / 10.0).round() / 1e5
@@ -13,8 +14,11 @@ fn mb(bytes_per_s: f64) -> f64 {
 /// What the array can do with 1, 2, … writes in flight and no scheduler, and every VM in every phase.
 pub(super) fn metrics(capacity: &Capacity, views: &[View<'_>]) -> Vec<Metric> {
     let mut out = Vec::new();
-    for (n, rate) in capacity.0.iter().enumerate() {
-        out.push(Metric::new("capacity", "MB/s", &[("writes", &(n + 1).to_string())], vec![mb(*rate)]));
+    for point in &capacity.0 {
+        let place = [("in_flight", point.in_flight.to_string())];
+        let place = place.each_ref().map(|(name, value)| (*name, value.as_str()));
+        out.push(Metric::new("capacity", "MB/s", &place, vec![mb(point.rate)]));
+        out.push(Metric::new("capacity_each_worst_window", "MB/s", &place, vec![mb(point.worst_each)]));
     }
     for (view, phase) in views.iter().flat_map(|view| view.phases.iter().map(move |phase| (view, phase))) {
         let form = view.course.form.name();
@@ -39,6 +43,7 @@ pub(super) fn metrics(capacity: &Capacity, views: &[View<'_>]) -> Vec<Metric> {
                 ("throughput", vm.mean),
                 ("throughput_worst_window", vm.worst),
                 ("throughput_expected", vm.expected),
+                ("throughput_due", vm.due),
             ] {
                 out.push(Metric::new(id, "MB/s", &place, vec![mb(value)]));
             }

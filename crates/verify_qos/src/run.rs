@@ -1,18 +1,17 @@
 //! The whole run: capacity, every experiment in every form, and what is beside them.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
 
 use super::bed::{self, Shape};
+use super::capacity::{self, Capacity};
 use super::claims;
-use super::extra::{Extra, Extras, Found, Stand};
-use super::judge::Capacity;
-use super::play::{self, Course, Script};
-use super::scenario::{Experiment, Form, Qos};
+use super::extra::{Extras, Found, Stand};
+use super::phases::{Experiment, Form};
+use super::play::{Course, Script};
+use super::scenario::{Extra, Qos};
 
 /// Everything that was measured.
 pub(super) struct Run {
@@ -21,9 +20,6 @@ pub(super) struct Run {
     pub(super) extras: Option<Extras>,
     pub(super) stopped: bool,
 }
-
-/// Of each number of VMs.
-pub(super) const CAPACITY_TIME: Duration = Duration::from_secs(60);
 
 /// A piece of the run that needs none of the others.
 #[derive(Clone, Copy)]
@@ -42,7 +38,11 @@ impl<'a> Piece<'a> {
         let forms = |experiment: &'a Experiment| {
             experiment.forms.iter().map(move |form| Piece::Published(experiment, *form))
         };
-        qos.experiments.iter().flat_map(forms).chain(Extra::ALL.map(Piece::Extra)).collect()
+        qos.experiments
+            .iter()
+            .flat_map(forms)
+            .chain(qos.run.beside.iter().copied().map(Piece::Extra))
+            .collect()
     }
 
     fn words(self) -> String {
@@ -61,13 +61,13 @@ pub(super) fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let progress = Progress::new(pieces.len() as u64 + 1);
     progress.step("what the array can do");
     let bed = bed::make(qos, Shape::published(qos), seed)?;
-    let capacity = play::capacity(qos, &bed, CAPACITY_TIME, seed)?;
+    let capacity = capacity::measure(qos, &bed, seed)?;
     let stand = Stand { qos, bed: &bed, capacity: &capacity, seed };
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());
         match pieces[index] {
             Piece::Published(experiment, form) => {
-                stand.play(&bed, &Script::of(qos, experiment), form).map(Done::Published)
+                stand.play(&bed, &Script::of(qos, experiment, capacity.all()), form).map(Done::Published)
             }
             Piece::Extra(extra) => extra.run(&stand).map(Done::Extra),
         }

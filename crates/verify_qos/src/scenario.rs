@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use ::qos::Policy;
 use serde::Deserialize;
 
 use lab_core::checks::Checks;
@@ -11,6 +10,8 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
+
+pub use super::phases::{Experiment, Form, Limit, NodeFaults, Phase, StoreState};
 
 /// `qos.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,9 +46,11 @@ pub struct Published {
     pub vms: usize,
     /// The disk of each.
     pub disk: Size,
-    /// One write.
+    /// One I/O.
     pub transfer: Size,
-    /// Writes in flight of each.
+    /// So many of a hundred I/Os read.
+    pub reads_percent: u32,
+    /// I/Os in flight of each.
     pub outstanding: u16,
     /// Rates are in these.
     pub unit: Size,
@@ -87,6 +90,26 @@ pub struct Run {
     pub warm_up: Time,
     /// A VM that has less of its minimum over a phase misses it.
     pub missed_percent: f64,
+    /// Of each measurement of what the array can do.
+    pub capacity: Time,
+    /// What is run beside the experiments.
+    pub beside: Vec<Extra>,
+}
+
+/// What is run beside the experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extra {
+    /// A reserved LU beside one that keeps 64 in flight.
+    Neighbour,
+    /// Several sizes and depths.
+    Mixed,
+    /// A drive dies.
+    Rebuild,
+    /// Policies change under load.
+    Changes,
+    /// A thousand LUs.
+    Thousand,
 }
 
 /// What the quick form has instead.
@@ -105,90 +128,6 @@ pub struct Real {
     pub phase: Time,
     /// Before the first one.
     pub warm_up: Time,
-}
-
-/// A published experiment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Experiment {
-    /// In names of files and figures.
-    pub id: String,
-    /// In words.
-    pub title: String,
-    /// Hosts that the VMs are on, evenly.
-    pub hosts: usize,
-    /// Who schedules.
-    pub forms: Vec<Form>,
-    /// One after the other.
-    #[serde(rename = "phase")]
-    pub phases: Vec<Phase>,
-}
-
-/// Who schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// Each host its own VMs, and knows nothing of the other hosts.
-    Uncoordinated,
-    /// The array, where all hosts meet.
-    Array,
-    /// Each node its own VMs, within a share of the array that a policy store computes from the claims of
-    /// all.
-    Coordinated,
-}
-
-impl Form {
-    /// In names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Uncoordinated => "uncoordinated",
-            Form::Array => "array",
-            Form::Coordinated => "coordinated",
-        }
-    }
-}
-
-/// A stretch of time with the same policies.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// In words.
-    pub name: String,
-    /// What the published experiment says of it.
-    pub published: Option<String>,
-    /// What is set; VMs that are not named have no policy.
-    #[serde(default)]
-    pub limits: Vec<Limit>,
-}
-
-/// A policy for some VMs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limit {
-    /// From this one to that one, counted from 1.
-    pub vms: [usize; 2],
-    /// Units per second; none: no minimum.
-    pub minimum: Option<u64>,
-    /// Units per second; none: no maximum.
-    pub maximum: Option<u64>,
-    /// Part of what is left.
-    pub weight: Option<u32>,
-}
-
-impl Phase {
-    /// The policy of each VM.
-    pub fn policies(&self, vms: usize) -> Vec<Policy> {
-        let of = |vm: usize| {
-            let mut policy = Policy::none();
-            for limit in self.limits.iter().filter(|l| (l.vms[0]..=l.vms[1]).contains(&(vm + 1))) {
-                policy.minimum_iops = limit.minimum.unwrap_or(policy.minimum_iops);
-                policy.maximum_iops = limit.maximum.or(policy.maximum_iops);
-                policy.weight = limit.weight.unwrap_or(policy.weight);
-            }
-            policy
-        };
-        (0..vms).map(of).collect()
-    }
 }
 
 impl Qos {
@@ -210,6 +149,37 @@ impl Qos {
         Qos { run, ..self }
     }
 
+    /// What all VMs keep in flight together.
+    pub(super) fn outstanding(&self) -> usize {
+        self.published.vms * usize::from(self.published.outstanding)
+    }
+
+    /// Bytes that a unit of a policy is, for an I/O of this size: a small one counts as a unit, too.
+    pub(super) fn unit_bytes(&self, io_bytes: u64) -> u64 {
+        self.published.unit.0.min(io_bytes)
+    }
+
+    /// Whether everything fits on the drives, each of which has so many bytes.
+    ///
+    /// # Errors
+    /// What does not, and what to change.
+    pub(super) fn fits(&self, drive_bytes: u64) -> anyhow::Result<()> {
+        let (p, others) = (&self.published, self.array.others);
+        let needed = p.disk.0.saturating_mul(p.vms as u64).saturating_add(others.0);
+        // Labels, maps and journals.
+        let room = drive_bytes / 100 * 99 * u64::from(p.drives / 2);
+        anyhow::ensure!(
+            needed <= room,
+            "{} disks of {} (published.vms, published.disk) and array.others = {others} do not fit on {} \
+             drives, which have room for {:.0} GiB in RAID 1+0: lower one of them, or raise published.drives",
+            p.vms,
+            p.disk,
+            p.drives,
+            room as f64 / f64::from(1 << 30),
+        );
+        Ok(())
+    }
+
     fn check_times(&self, c: &mut Checks) {
         let (run, real) = (&self.run, &self.real);
         c.range("run.window", run.window, Time(Duration::from_secs(1))..=HOUR);
@@ -220,29 +190,8 @@ impl Qos {
         c.range("real.phase", real.phase, least..=HOUR);
         c.range("run.warm_up", run.warm_up, Time(Duration::ZERO)..=HOUR);
         c.range("real.warm_up", real.warm_up, Time(Duration::ZERO)..=HOUR);
-    }
-
-    fn check_experiments(&self, c: &mut Checks) {
-        let vms = self.published.vms;
-        c.range("number of experiments", self.experiments.len(), 1..=20);
-        for experiment in &self.experiments {
-            let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
-            let named = !experiment.id.is_empty() && experiment.id.chars().all(is_name);
-            c.must("experiment.id", named, "be lower-case letters");
-            c.range("experiment.hosts", experiment.hosts, 1..=2);
-            c.must("experiment.forms", !experiment.forms.is_empty(), "name one form or more");
-            c.range("number of phases of an experiment", experiment.phases.len(), 1..=50);
-            for limit in experiment.phases.iter().flat_map(|phase| &phase.limits) {
-                let [from, to] = limit.vms;
-                let in_order = from > 0 && from <= to && to <= vms;
-                c.must("experiment.phase.limits.vms", in_order, "be the first and the last VM, from 1 on");
-            }
-            for policy in experiment.phases.iter().flat_map(|phase| phase.policies(vms)) {
-                if let Err(cause) = policy.check() {
-                    c.must("experiment.phase.limits", false, &format!("be a policy: {cause}"));
-                }
-            }
-        }
+        // At least two windows.
+        c.range("run.capacity", run.capacity, Time(run.window.0.saturating_mul(2))..=HOUR);
     }
 }
 
@@ -253,6 +202,9 @@ impl ScenarioFile for Qos {
     const BUILT_IN: (&'static str, &'static str) =
         (include_str!("../../../scenarios/qos.toml"), "scenarios/qos.toml");
     const MEASURES: &'static [&'static str] = &[
+        "advice",
+        "advice.busy",
+        "advice.idle",
         "changes",
         "event",
         "formula",
@@ -261,8 +213,15 @@ impl ScenarioFile for Qos {
         "minimum",
         "mixed",
         "neighbour",
+        "nodes",
+        "nodes.hung",
+        "nodes.killed",
+        "nodes.lease",
+        "nodes.said",
+        "nodes.store",
         "rebuild",
         "rebuild.load",
+        "settle",
         "sum",
         "thousand",
         "uncoordinated",
@@ -274,22 +233,23 @@ impl ScenarioFile for Qos {
 
     fn check(&self, c: &mut Checks) {
         let (p, a) = (&self.published, &self.array);
-        c.range("published.vms", p.vms, 2..=100);
-        c.must("published.vms", p.vms.is_multiple_of(2), "be even");
+        c.range("published.vms", p.vms, 1..=100);
         c.range("published.drives", p.drives, 4..=24);
         c.must("published.drives", p.drives.is_multiple_of(2), "be even");
         c.power_of_two("published.transfer", p.transfer, 4096..=8 << 20);
         c.power_of_two("published.unit", p.unit, 4096..=1 << 20);
         c.range("published.outstanding", p.outstanding, 1..=64);
+        c.range("published.reads_percent", p.reads_percent, 0..=100);
         c.multiple("published.disk", p.disk, Size(1 << 20), 64 << 20..=1 << 40);
         c.power_of_two("array.stripe_unit", a.stripe_unit, 4096..=1 << 20);
         c.power_of_two("array.page", a.page, 4096..=1 << 30);
         c.multiple("array.others", a.others, Size(1 << 20), 0..=64 << 40);
         c.range("array.depth", a.depth, 1..=4096);
         self.check_times(c);
+        c.range("number of experiments", self.experiments.len(), 1..=20);
         // Policies are made for each VM: not for any number of them.
         if c.fault().is_none() {
-            self.check_experiments(c);
+            self.experiments.iter().for_each(|experiment| experiment.check(c, p.vms));
         }
     }
 }
@@ -302,22 +262,33 @@ mod tests {
     fn the_built_in_scenario_reads() {
         let (qos, _) = Qos::load(None).expect("built in");
         let cluster = &qos.experiments[1];
-        let policies = cluster.phases[2].policies(10);
+        let policies = cluster.phases[2].policies(10, 0);
         let minimums: Vec<u64> = policies.iter().map(|p| p.minimum_iops).collect();
         assert_eq!(minimums, [3000, 3000, 3000, 3000, 3000, 0, 0, 0, 0, 0]);
-        let both = qos.experiments[0].phases[2].policies(10);
+        let both = qos.experiments[0].phases[2].policies(10, 0);
         assert_eq!((both[0].maximum_iops, both[9].minimum_iops), (Some(1000), 3000));
+    }
+
+    #[test]
+    fn more_disks_than_the_drives_have_room_for_are_refused() {
+        let (mut qos, _) = Qos::load(None).expect("built in");
+        assert!(qos.fits(600_000_000_000).is_ok());
+        qos.published.vms = 40;
+        let said = qos.fits(600_000_000_000).expect_err("too many").to_string();
+        assert!(said.contains("40 disks of 30 GiB") && said.contains("lower one of them"), "{said}");
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_in_one_line() {
         for (from, to, expected) in [
-            ("vms = 10 ", "vms = 9 ", "published.vms"),
+            ("vms = [1, 10], minimum", "vms = [1, 11], minimum", "VM01 to VM10"),
+            ("killed = [1]", "killed = [4]", "host 4"),
+            ("capacity = \"60s\"", "capacity = \"6s\"", "run.capacity"),
             ("vms = [1, 5], maximum", "vms = [5, 1], maximum", "limits.vms"),
             ("minimum = 3000", "minimum = 999999999999999", "limits"),
             ("forms = [\"array\"]", "forms = []", "experiment.forms"),
             ("phase = \"30s\"", "phase = \"5s\"", "quick.phase"),
-            ("depth = 64", "deepth = 64", "deepth"),
+            ("missed_percent = 95", "mised_percent = 95", "mised_percent"),
         ] {
             assert!(Qos::BUILT_IN.0.contains(from), "{from}");
             let said =

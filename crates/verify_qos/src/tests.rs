@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::bed::{self, Bed, Shape};
-use super::judge::{Capacity, view};
+use super::capacity::{Capacity, Point};
+use super::judge::view;
+use super::phases::Form;
 use super::play::{self, Course, Script};
-use super::scenario::{Form, Qos};
+use super::scenario::Qos;
 use lab_core::scenario::ScenarioFile;
 
 /// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 220
@@ -15,7 +17,7 @@ fn short() -> (Qos, Bed, Script) {
     qos.run.phase.0 = Duration::from_secs(30);
     qos.run.warm_up.0 = Duration::from_secs(2);
     let bed = bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
-    let mut script = Script::of(&qos, &qos.experiments[1]);
+    let mut script = Script::of(&qos, &qos.experiments[1], 220e6);
     script.steps.truncate(2);
     // 22 MB/s is an even part of this array.
     script.steps[1].policies.iter_mut().take(5).for_each(|policy| policy.minimum_iops = MINIMUM);
@@ -26,11 +28,12 @@ fn short() -> (Qos, Bed, Script) {
 const MINIMUM: u64 = 3500;
 
 fn capacity() -> Capacity {
-    Capacity(vec![220e6; 10])
+    let point = |in_flight| Point { in_flight, rate: 220e6, worst_each: 220e6 / in_flight as f64 };
+    Capacity((1..=10).map(point).collect())
 }
 
 fn played((qos, bed, script): &(Qos, Bed, Script), form: Form, seed: u64) -> Course {
-    play::model(qos, bed, script, form, &capacity(), seed).expect("runs")
+    play::model(qos, bed, script, form, seed).expect("runs")
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn a_minimum_holds_where_all_hosts_meet_and_not_where_each_is_alone() {
         let course = played(&short, form, 1);
         let view = view(&short.0, &capacity(), &course);
         let phase = &view.phases[1];
-        assert!(phase.feasible && phase.has_minimum());
+        assert!(phase.fits() && phase.has_minimum());
         let least = |vms: std::ops::Range<usize>| {
             phase.vms[vms].iter().map(|vm| vm.mean).fold(f64::INFINITY, f64::min) / (MINIMUM * 8192) as f64
         };

@@ -7,9 +7,10 @@ use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
 use scsi::Status;
+use world::sync::Signal;
 use world::{Buf, Data, World};
 
-use super::node::Node;
+use super::hosts::Gate;
 use lab_tools::hosts::Disk;
 use lab_tools::load::access::{Op, Walk};
 use lab_tools::testbed::{self, notice_attentions};
@@ -61,12 +62,14 @@ pub(super) struct Done {
 pub(super) struct Vm {
     pub(super) world: World,
     pub(super) route: Route,
-    /// The scheduler of the node that it is on, and its number there.
-    pub(super) node: Option<(Rc<Node>, usize)>,
+    /// Where its requests wait on its host.
+    pub(super) gate: Option<Gate>,
     pub(super) walk: RefCell<Walk>,
     pub(super) zeros: Data,
     pub(super) log: RefCell<Vec<Done>>,
-    pub(super) stopped: Cell<bool>,
+    stopped: Cell<bool>,
+    still: Cell<bool>,
+    changed: Signal,
     pub(super) running: Cell<u32>,
     pub(super) failure: RefCell<Option<String>>,
 }
@@ -77,11 +80,13 @@ impl Vm {
         Vm {
             world: world.clone(),
             route,
-            node: None,
+            gate: None,
             walk: RefCell::new(walk),
             zeros: Buf::shared_zeros(transfer_bytes_max as usize).freeze(),
             log: RefCell::default(),
             stopped: Cell::new(false),
+            still: Cell::new(false),
+            changed: Signal::default(),
             running: Cell::new(0),
             failure: RefCell::default(),
         }
@@ -101,6 +106,18 @@ impl Vm {
         }
     }
 
+    /// Ends it, after the I/Os in flight.
+    pub(super) fn stop(&self) {
+        self.stopped.set(true);
+        self.changed.wake_all();
+    }
+
+    /// From now on it does nothing, or what it did.
+    pub(super) fn stand_still(&self, still: bool) {
+        self.still.set(still);
+        self.changed.wake_all();
+    }
+
     /// What failed, if anything did.
     pub(super) fn check(&self) -> Result<()> {
         match &*self.failure.borrow() {
@@ -112,17 +129,21 @@ impl Vm {
     async fn go_on(&self, number: u64) -> Result<()> {
         // Tags of one nexus differ between its tasks; each has one command at a time.
         let tag = number + 2;
+        let may_go = || (self.stopped.get() || !self.still.get()).then_some(());
         while !self.stopped.get() {
+            if self.still.get() {
+                self.changed.wait_for(may_go).await;
+                continue;
+            }
             let op = self.walk.borrow_mut().step();
             let due = self.world.now();
-            match &self.node {
-                Some((node, vm)) => {
-                    let admitted = node.admit(*vm, op.len).await;
-                    let served = self.route.execute(op, &self.zeros, tag).await;
-                    node.done(admitted);
-                    served?;
-                }
-                None => self.route.execute(op, &self.zeros, tag).await?,
+            let admitted = match &self.gate {
+                Some(gate) => Some(gate.admit(op.len).await),
+                None => None,
+            };
+            self.route.execute(op, &self.zeros, tag).await?;
+            if let Some(admitted) = admitted {
+                admitted.done();
             }
             let now = self.world.now();
             self.log.borrow_mut().push(Done {

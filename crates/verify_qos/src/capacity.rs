@@ -1,0 +1,137 @@
+//! What the array can do, measured without a scheduler: everything else is judged by it.
+
+use anyhow::Result;
+
+use super::bed::Bed;
+use super::hosts::Hosts;
+use super::phases::Form;
+use super::play::{self, Load, Script};
+use super::scenario::Qos;
+use super::windows::{windows, worst};
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
+
+/// Up to so many I/Os in flight each number is measured; beyond, each a quarter more than the one before.
+const EACH_UP_TO: usize = 10;
+
+/// With so many I/Os in flight, bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) in_flight: usize,
+    /// All together.
+    pub(super) rate: f64,
+    /// What an I/O in flight brings in the worst of a hundred windows, of the VM that has least.
+    pub(super) worst_each: f64,
+}
+
+/// What the array does with one and more I/Os in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Capacity(pub(super) Vec<Point>);
+
+impl Capacity {
+    /// Between two points in proportion; above the last as there.
+    fn of(&self, in_flight: f64, value: impl Fn(&Point) -> f64, at_zero: f64) -> f64 {
+        let above = self.0.partition_point(|point| (point.in_flight as f64) < in_flight);
+        let (low, at_low) = match above.checked_sub(1).map(|place| &self.0[place]) {
+            Some(point) => (point.in_flight as f64, value(point)),
+            None => (0.0, at_zero),
+        };
+        let Some(point) = self.0.get(above) else { return at_low };
+        let part = (in_flight - low) / (point.in_flight as f64 - low);
+        at_low + (value(point) - at_low) * part
+    }
+
+    /// With so many in flight.
+    pub(super) fn at(&self, in_flight: f64) -> f64 {
+        self.of(in_flight, |point| point.rate, 0.0)
+    }
+
+    /// What each of so many brings in a bad window.
+    pub(super) fn worst_each(&self, in_flight: f64) -> f64 {
+        let first = self.0.first().map_or(0.0, |point| point.worst_each);
+        self.of(in_flight.max(1.0), |point| point.worst_each, first)
+    }
+
+    /// With all that the VMs keep in flight.
+    pub(super) fn all(&self) -> f64 {
+        self.0.last().map_or(0.0, |point| point.rate)
+    }
+
+    /// The most that were in flight.
+    pub(super) fn most(&self) -> usize {
+        self.0.last().map_or(1, |point| point.in_flight)
+    }
+}
+
+/// How many in flight are measured, if the VMs keep so many.
+fn numbers(all: usize) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (1..=all.min(EACH_UP_TO)).collect();
+    let mut last = EACH_UP_TO;
+    while last < all {
+        last = (last + last.div_ceil(4)).min(all);
+        numbers.push(last);
+    }
+    numbers
+}
+
+/// Measures it. Nobody stops it half-way: nothing could be judged.
+pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64) -> Result<Capacity> {
+    let vms = qos.published.vms;
+    let script = Script {
+        id: "capacity".into(),
+        title: "Capacity".into(),
+        hosts: 1,
+        loads: vec![Load::published(qos); vms],
+        steps: vec![],
+    };
+    let numbers = numbers(qos.outstanding());
+    let of = |index: usize, _: &dyn Fn(())| {
+        bed.model(seed).run(async |world| {
+            let started = bed.start(&world).await?;
+            let hosts = Hosts::new(qos, &world, (vms, 1), Form::Array);
+            let vms = play::vms(&world, &started, &script, &hosts).await?;
+            let in_flight = numbers[index];
+            let each = |vm: usize| in_flight / vms.len() + usize::from(vm < in_flight % vms.len());
+            vms.iter().enumerate().for_each(|(vm, one)| one.start(each(vm) as u16));
+            world.sleep(qos.run.warm_up.0).await;
+            vms.iter().for_each(|vm| drop(vm.log.take()));
+            let from_ns = world.now().0;
+            world.sleep(qos.run.capacity.0).await;
+            vms.iter().try_for_each(|vm| vm.check())?;
+            let (to_ns, window) = (world.now().0, qos.run.window.0);
+            let (mut bytes, mut worst_each) = (0, f64::INFINITY);
+            for (number, vm) in vms.iter().enumerate().filter(|(vm, _)| each(*vm) > 0) {
+                let done = vm.log.take();
+                bytes += done.iter().map(|done| done.bytes).sum::<u64>();
+                let least = worst(windows(&done, from_ns, to_ns, window.as_nanos() as u64));
+                worst_each = worst_each.min(least / window.as_secs_f64() / each(number) as f64);
+            }
+            let rate = bytes as f64 / qos.run.capacity.0.as_secs_f64();
+            anyhow::Ok(Point { in_flight, rate, worst_each })
+        })
+    };
+    let points = parallel::run((numbers.len(), parallel::cores()), &Stop::default(), of, |()| ())?;
+    Ok(Capacity(points.into_iter().map(|(_, point)| point).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_small_numbers_are_measured_and_the_last() {
+        assert_eq!(numbers(1), [1]);
+        assert_eq!(numbers(7), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(numbers(24)[9..], [10, 13, 17, 22, 24]);
+        assert!(numbers(3200).len() < 50 && numbers(3200).last() == Some(&3200));
+    }
+
+    #[test]
+    fn between_two_points_it_is_in_proportion() {
+        let point = |in_flight, rate| Point { in_flight, rate, worst_each: rate / in_flight as f64 };
+        let capacity = Capacity(vec![point(1, 50.0), point(2, 80.0), point(4, 100.0)]);
+        let at = [0.0, 0.5, 1.0, 3.0, 4.0, 9.0].map(|n| capacity.at(n));
+        assert_eq!(at, [0.0, 25.0, 50.0, 90.0, 100.0, 100.0]);
+        assert_eq!((capacity.worst_each(0.5), capacity.worst_each(3.0)), (50.0, 32.5));
+    }
+}
