@@ -2,6 +2,8 @@
 
 mod files;
 mod layout;
+mod layout;
+mod measured;
 mod published;
 mod traces;
 
