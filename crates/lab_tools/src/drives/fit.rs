@@ -10,6 +10,7 @@ use world_model::drives::{
     Seek, SegmentParameters, Spares, Zone,
 };
 
+use super::closed_loop::{Load, measure};
 use super::replay::{Replay, ReplayError, demerit, replay};
 use super::trace::Trace;
 
@@ -23,6 +24,8 @@ const SEARCHED_PERCENT: usize = 60;
 const HEADS: u32 = 4;
 /// Factors by which a parameter is changed, the largest first.
 const STEPS: [f64; 4] = [1.6, 1.25, 1.1, 1.03];
+/// Requests of a stream that is held against a known rate.
+const STREAMED: u64 = 100;
 /// Rounds with each factor.
 const ROUNDS: usize = 3;
 /// A request nearer than this share of the drive to the one before is near.
@@ -203,9 +206,10 @@ impl Search<'_> {
         best
     }
 
-    /// The root mean square distance of equal ranks within each class.
+    /// The root mean square distance of equal ranks within each class, and that of the known rates.
     fn loss(&self, guess: Guess, choice: Choice) -> f64 {
-        let Ok(replay) = replay(&self.drive(guess, choice), &self.trace) else { return f64::INFINITY };
+        let drive = self.drive(guess, choice);
+        let Ok(replay) = replay(&drive, &self.trace) else { return f64::INFINITY };
         let near = self.len_blocks / NEAR_SHARE;
         let mut classes: [(Vec<u64>, Vec<u64>); 4] = Default::default();
         let mut before = 0;
@@ -217,7 +221,23 @@ impl Search<'_> {
             before = request.block + request.blocks;
         }
         let squares = classes.iter().map(|(a, b)| demerit(a, b).powi(2) * a.len() as f64);
-        (squares.sum::<f64>() / self.trace.requests.len() as f64).sqrt()
+        let of_trace = squares.sum::<f64>() / self.trace.requests.len() as f64;
+        (of_trace + (self.off_rates(&drive) * replay.measured_mean_ns).powi(2)).sqrt()
+    }
+
+    /// How far streams are from the known rates, as a share of them: of the first, the middle and the last
+    /// part, the root mean square.
+    fn off_rates(&self, drive: &DriveParameters) -> f64 {
+        let rates = &self.known.rates;
+        let parts = [0, rates.len() / 2, rates.len().saturating_sub(1)];
+        let off = |part: &usize| {
+            let measured = rates.get(*part)?;
+            let from_share = *part as f64 / rates.len() as f64;
+            let load = Load { requests: STREAMED, ..Load::stream(Kind::Read, from_share) };
+            let modelled = measure(drive, &load).ok()?.mb_per_s * 1e6;
+            Some((modelled / measured - 1.0).powi(2))
+        };
+        (parts.iter().filter_map(off).sum::<f64>() / parts.len() as f64).sqrt()
     }
 
     /// Zones by the rates; without any, one zone, because short requests do not tell rates.

@@ -2,7 +2,6 @@
 
 mod files;
 mod layout;
-mod layout;
 mod measured;
 mod published;
 mod traces;
