@@ -64,10 +64,10 @@ impl From<DriveConfig> for Written {
             }
             DriveSpec::Device { path } => Written { device: Some(path), ..written },
             DriveSpec::Memory { len_bytes, .. } => Written { memory: true, size: Some(len_bytes), ..written },
-            // No declaration has a drive that is an image file.
-            DriveSpec::Image { path, .. } | DriveSpec::ImageWithin { path, .. } => {
-                Written { file: Some(path), ..written }
-            }
+            // No declaration has a drive that is an image file, or one that is read-only.
+            DriveSpec::Image { path, .. }
+            | DriveSpec::ImageWithin { path, .. }
+            | DriveSpec::ReadOnly { path } => Written { file: Some(path), ..written },
             // A modelled drive is declared by a scenario, never by array.toml.
             DriveSpec::Modelled { name } => Written { name, ..written },
         }

@@ -75,9 +75,10 @@ mod file {
 
     pub(super) fn of(spec: &DriveSpec) -> PathBuf {
         match spec {
-            DriveSpec::Image { path, .. } | DriveSpec::File { path, .. } | DriveSpec::Device { path } => {
-                path.clone()
-            }
+            DriveSpec::Image { path, .. }
+            | DriveSpec::File { path, .. }
+            | DriveSpec::Device { path }
+            | DriveSpec::ReadOnly { path } => path.clone(),
             DriveSpec::ImageWithin { folder, path } => folder.join(path),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => PathBuf::from(name),
         }

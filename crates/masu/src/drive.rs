@@ -1,11 +1,15 @@
-//! `masu drive replay` and `fit`: modelled drives against measured ones.
+//! `masu drive replay`, `fit` and `measure`: modelled drives against measured ones.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use lab_tools::drives::{self, Replayed, curve, disksim, fit, trace};
+use lab_tools::drives::fit::{self, Known};
+use lab_tools::drives::measure::{self, Medium, Plan};
+use lab_tools::drives::{self, Replayed, curve, disksim, trace};
+use world::DriveSpec;
 
 use crate::table;
 
@@ -49,6 +53,32 @@ pub(crate) enum DriveModel {
         #[arg(long, default_value = "drive.toml")]
         out: PathBuf,
     },
+    /// Measure a real drive and write a drive file; only reads, unless --write is given
+    ///
+    /// A disk: single reads for seeks, rotation and cache, sequential ones for its zones; a minute or two. A
+    /// drive without an arm: random reads at rising depths, and sequential ones; seconds. It goes past the
+    /// page cache. Others may use the drive meanwhile, but then their load is measured with it.
+    #[command(after_help = "\
+Examples:
+  masu drive measure /dev/sdb                     reads only; writes drive.toml
+  masu drive measure /dev/sdb --write             also writes; the drive must be blank
+  masu drive replay drive.toml measured.trace     how far the model is from a trace (--trace measured.trace)")]
+    Measure {
+        /// A block device, or a file on the drive
+        device: PathBuf,
+        /// Also measure writes. What is on the drive is lost: it is refused unless it reads as zeros
+        #[arg(long)]
+        write: bool,
+        /// Single requests of a disk's trace
+        #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u32).range(900..=1_000_000))]
+        requests: u32,
+        /// Where to write the drive file
+        #[arg(long, default_value = "drive.toml")]
+        out: PathBuf,
+        /// Also write the single requests of a disk, for `masu drive fit` and `replay`
+        #[arg(long)]
+        trace: Option<PathBuf>,
+    },
 }
 
 pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
@@ -59,6 +89,10 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
         DriveModel::Fit { disksim: Some(path), out, .. } => convert(path, out),
         DriveModel::Fit { trace, latencies, out, .. } => {
             fitted(trace.as_deref().context("missing trace; see --help")?, latencies.as_deref(), out)
+        }
+        DriveModel::Measure { device, write, requests, out, trace } => {
+            let plan = Plan { requests: *requests as usize, writes: *write };
+            measured(device, plan, out, trace.as_deref())
         }
     }
 }
@@ -105,7 +139,8 @@ fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
 fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode> {
     let trace = trace::load(path, latencies)?;
     let name = path.file_stem().map_or("fitted".into(), |name| name.to_string_lossy().into_owned());
-    let fitted = fit::fit(&trace, &name).with_context(|| path.display().to_string())?;
+    let known = Known { name, ..Known::default() };
+    let fitted = fit::fit(&trace, &known).with_context(|| path.display().to_string())?;
     let mut about = vec![format!(
         "Fitted to {} requests of {}: demerit {:.2} %; {:.2} % on those that the fit did not see.",
         trace.requests.len(),
@@ -117,6 +152,32 @@ fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode>
     write(out, &drives::write(&fitted.parameters, &about))?;
     println!("{}", about.join("\n"));
     print_curve(&fitted.replay);
+    println!("drive file: {}", out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Result<ExitCode> {
+    let path = device.to_owned();
+    let is_device = std::fs::metadata(device).is_ok_and(|found| found.file_type().is_block_device());
+    let spec = match (plan.writes, is_device) {
+        (false, _) => DriveSpec::ReadOnly { path },
+        (true, true) => DriveSpec::Device { path },
+        (true, false) => DriveSpec::File { path, create_len_bytes: None },
+    };
+    let measurement = world_real::run(world_real::Options::default(), |world| async move {
+        let drive = world.open_drive(&spec).await?;
+        let mut progress = |step: &str| eprintln!("{step}");
+        let measured = measure::measure(&world, &drive, plan, &mut progress).await;
+        measured.with_context(|| spec.name())
+    })??;
+    if let (Some(path), Medium::HardDisk { trace, .. }) = (trace, &measurement.medium) {
+        write(path, &trace::write(trace))?;
+        println!("trace: {}", path.display());
+    }
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let modelled = measurement.model(&name).with_context(|| device.display().to_string())?;
+    write(out, &drives::write(&modelled.parameters, &modelled.about))?;
+    println!("{}", modelled.about.join("\n"));
     println!("drive file: {}", out.display());
     Ok(ExitCode::SUCCESS)
 }

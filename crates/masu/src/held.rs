@@ -49,7 +49,7 @@ fn is_held(spec: &DriveSpec) -> bool {
         DriveSpec::Device { path } => {
             open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
         }
-        DriveSpec::Memory { .. } | DriveSpec::Modelled { .. } => false,
+        DriveSpec::ReadOnly { .. } | DriveSpec::Memory { .. } | DriveSpec::Modelled { .. } => false,
     }
 }
 

@@ -103,6 +103,11 @@ pub enum DriveSpec {
         /// The device node.
         path: PathBuf,
     },
+    /// A file or a block device, read-only, with O_DIRECT, whoever else has it open: to measure it.
+    ReadOnly {
+        /// The file or device node.
+        path: PathBuf,
+    },
     /// Memory, lost with the process.
     Memory {
         name: String,
@@ -117,9 +122,10 @@ impl DriveSpec {
     /// Its name in messages: its path or name.
     pub fn name(&self) -> String {
         match self {
-            DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
-                path.display().to_string()
-            }
+            DriveSpec::File { path, .. }
+            | DriveSpec::Image { path, .. }
+            | DriveSpec::Device { path }
+            | DriveSpec::ReadOnly { path } => path.display().to_string(),
             DriveSpec::ImageWithin { folder, path } => folder.join(path).display().to_string(),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => name.clone(),
         }

@@ -37,7 +37,8 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
         DriveSpec::File { path, .. }
         | DriveSpec::Image { path, .. }
         | DriveSpec::ImageWithin { path, .. }
-        | DriveSpec::Device { path } => {
+        | DriveSpec::Device { path }
+        | DriveSpec::ReadOnly { path } => {
             return refuse(path.display().to_string(), "the model world has no files or devices");
         }
     };

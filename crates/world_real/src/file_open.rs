@@ -268,6 +268,30 @@ pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
     describe(&opening, file.into(), size, block, memory_align, zeroing, cheap)
 }
 
+/// Opens a file or a block device to be measured: nothing of it is changed, and others may have it open.
+pub(crate) fn open_read_only(path: &Path) -> Result<OpenMedium, OpenError> {
+    let opening = Opening { path };
+    refuse_special(&opening)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+    let file = file.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => opening.refuse("no such file or device"),
+        io::ErrorKind::PermissionDenied => opening.refuse("no permission to read it"),
+        _ => open_error(&opening, &e),
+    })?;
+    let size = (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("cannot read the size", &e))?;
+    let alignment = direct_alignment(&file);
+    let memory_align = alignment.as_ref().map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).max(1));
+    let block = match alignment {
+        Some(Alignment { block: 0, .. }) => return Err(no_direct(&opening)),
+        Some(Alignment { block, .. }) => block,
+        None => probe_block(&opening, &file, size)?,
+    };
+    // What is past the last whole block is not measured.
+    let len_bytes = size / u64::from(block.max(1)) * u64::from(block);
+    check_size(&opening, len_bytes, block, memory_align)?;
+    describe(&opening, file.into(), len_bytes, block, memory_align, Zeroing::Writes, false)
+}
+
 /// Whether the device has a command of its own for zeroing.
 fn zeroes_by_command(file: &File) -> bool {
     let Ok(facts) = rustix::fs::fstat(file) else { return false };

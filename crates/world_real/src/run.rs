@@ -174,6 +174,10 @@ impl WorldBackend for RealWorld {
                 let path = path.clone();
                 self.open_aside(spec, move || file_open::open_device(&path))
             }
+            DriveSpec::ReadOnly { path } => {
+                let path = path.clone();
+                self.open_aside(spec, move || file_open::open_read_only(&path))
+            }
             DriveSpec::Memory { name, len_bytes } => Io::ready(memory_drive::open(name, *len_bytes)),
             DriveSpec::Modelled { name } => Io::ready(Err(OpenError {
                 name: name.clone(),

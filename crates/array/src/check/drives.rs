@@ -36,6 +36,7 @@ pub(super) async fn open_drives(
                 continue;
             }
             spec @ (DriveSpec::Device { .. }
+            | DriveSpec::ReadOnly { .. }
             | DriveSpec::Modelled { .. }
             | DriveSpec::Image { .. }
             | DriveSpec::ImageWithin { .. }) => spec.clone(),

@@ -6,10 +6,11 @@
 //! result.
 
 use world_model::drives::{
-    DriveParameters, HardDiskParameters, HeadOrder, Kind, Overheads, ReadAhead, Scheduling, Seek,
-    SegmentParameters, Spares, Zone,
+    BLOCK_BYTES, DriveParameters, HardDiskParameters, HeadOrder, Kind, Overheads, ReadAhead, Scheduling,
+    Seek, SegmentParameters, Spares, Zone,
 };
 
+use super::closed_loop::{Load, measure};
 use super::replay::{Replay, ReplayError, demerit, replay};
 use super::trace::Trace;
 
@@ -23,6 +24,8 @@ const SEARCHED_PERCENT: usize = 60;
 const HEADS: u32 = 4;
 /// Factors by which a parameter is changed, the largest first.
 const STEPS: [f64; 4] = [1.6, 1.25, 1.1, 1.03];
+/// Requests of a stream that is held against a known rate.
+const STREAMED: u64 = 100;
 /// Rounds with each factor.
 const ROUNDS: usize = 3;
 /// A request nearer than this share of the drive to the one before is near.
@@ -88,12 +91,24 @@ const FIRST: Guess = Guess([
     300_000.0,
 ]);
 
+/// What is known of the drive beside its trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// The name of its model.
+    pub name: String,
+    /// Its capacity; `None`: the end of the last request.
+    pub len_blocks: Option<u64>,
+    /// The rates of sequential reads in as many equal parts of the drive, from its first block on, in bytes
+    /// per second; none: not measured, and one zone.
+    pub rates: Vec<f64>,
+}
+
 /// Fits a drive to a trace.
 ///
 /// # Errors
 ///
-/// If the trace is too short.
-pub fn fit(trace: &Trace, name: &str) -> Result<Fitted, FitError> {
+/// If the trace is too short, or has a request beyond the drive.
+pub fn fit(trace: &Trace, known: &Known) -> Result<Fitted, FitError> {
     let count = trace.requests.len();
     if count < REQUESTS_MIN {
         return Err(FitError::Short(count));
@@ -101,7 +116,8 @@ pub fn fit(trace: &Trace, name: &str) -> Result<Fitted, FitError> {
     let seen = (count * SEARCHED_PERCENT / 100).min(SEARCHED_MAX);
     let part =
         |range: std::ops::Range<usize>| Trace { requests: trace.requests[range].to_vec(), left_out: 0 };
-    let search = Search { trace: part(0..seen), len_blocks: trace.end_block(), name };
+    let len_blocks = known.len_blocks.unwrap_or(trace.end_block());
+    let search = Search { trace: part(0..seen), len_blocks, known };
     let mut best = search.scored(FIRST, Choice::of(&search.trace));
     for step in STEPS {
         best = search.descend(best, step);
@@ -119,7 +135,7 @@ pub fn fit(trace: &Trace, name: &str) -> Result<Fitted, FitError> {
         replay: replay(&parameters, trace)?,
         parameters,
         held_out_percent: held_out.demerit_percent(),
-        unknown: unknown(trace, best.choice),
+        unknown: unknown(trace, known, best.choice),
     })
 }
 
@@ -159,7 +175,7 @@ struct Scored {
 struct Search<'a> {
     trace: Trace,
     len_blocks: u64,
-    name: &'a str,
+    known: &'a Known,
 }
 
 impl Search<'_> {
@@ -171,7 +187,9 @@ impl Search<'_> {
     fn descend(&self, mut best: Scored, step: f64) -> Scored {
         for _ in 0..ROUNDS {
             let before = best.loss;
-            for parameter in 0..best.guess.0.len() {
+            // Known rates give the sectors of a track.
+            let searched = |parameter: &usize| *parameter != SECTORS || self.known.rates.is_empty();
+            for parameter in (0..best.guess.0.len()).filter(searched) {
                 for factor in [step, 1.0 / step] {
                     let mut guess = best.guess;
                     guess.0[parameter] *= factor;
@@ -188,9 +206,10 @@ impl Search<'_> {
         best
     }
 
-    /// The root mean square distance of equal ranks within each class.
+    /// The root mean square distance of equal ranks within each class, and that of the known rates.
     fn loss(&self, guess: Guess, choice: Choice) -> f64 {
-        let Ok(replay) = replay(&self.drive(guess, choice), &self.trace) else { return f64::INFINITY };
+        let drive = self.drive(guess, choice);
+        let Ok(replay) = replay(&drive, &self.trace) else { return f64::INFINITY };
         let near = self.len_blocks / NEAR_SHARE;
         let mut classes: [(Vec<u64>, Vec<u64>); 4] = Default::default();
         let mut before = 0;
@@ -202,18 +221,65 @@ impl Search<'_> {
             before = request.block + request.blocks;
         }
         let squares = classes.iter().map(|(a, b)| demerit(a, b).powi(2) * a.len() as f64);
-        (squares.sum::<f64>() / self.trace.requests.len() as f64).sqrt()
+        let of_trace = squares.sum::<f64>() / self.trace.requests.len() as f64;
+        (of_trace + (self.off_rates(&drive) * replay.measured_mean_ns).powi(2)).sqrt()
     }
 
-    /// One zone: short requests do not tell rates.
+    /// How far streams are from the known rates, as a share of them: of the first, the middle and the last
+    /// part, the root mean square.
+    fn off_rates(&self, drive: &DriveParameters) -> f64 {
+        let rates = &self.known.rates;
+        let parts = [0, rates.len() / 2, rates.len().saturating_sub(1)];
+        let off = |part: &usize| {
+            let measured = rates.get(*part)?;
+            let from_share = *part as f64 / rates.len() as f64;
+            let load = Load { requests: STREAMED, ..Load::stream(Kind::Read, from_share) };
+            let modelled = measure(drive, &load).ok()?.mb_per_s * 1e6;
+            Some((modelled / measured - 1.0).powi(2))
+        };
+        (parts.iter().filter_map(off).sum::<f64>() / parts.len() as f64).sqrt()
+    }
+
+    /// Zones by the rates; without any, one zone, because short requests do not tell rates.
+    fn zones(&self, guess: Guess) -> Vec<Zone> {
+        let Guess(times) = guess;
+        // While it streams, a track takes a revolution and the switch to the next one.
+        let of_rate = |rate: &f64| rate * (times[REVOLUTION] + times[SINGLE]) / 1e9 / BLOCK_BYTES as f64;
+        let mut sectors: Vec<f64> = self.known.rates.iter().map(of_rate).collect();
+        if sectors.is_empty() {
+            sectors.push(times[SECTORS]);
+        }
+        let blocks = self.len_blocks.div_ceil(sectors.len() as u64);
+        let mut first_cylinder = 0;
+        let zone = |sectors: f64| {
+            let sectors_per_track = (sectors.round() as u32).clamp(16, 8192);
+            let tracks = blocks.div_ceil(u64::from(sectors_per_track) * u64::from(HEADS));
+            let cylinders = tracks.clamp(2, (1 << 21) / self.known.rates.len().max(1) as u64) as u32;
+            let skew = (f64::from(sectors_per_track) * times[SINGLE] / times[REVOLUTION]).ceil();
+            let skew = skew.clamp(0.0, 8192.0) as u32;
+            let zone = Zone {
+                first_cylinder,
+                last_cylinder: first_cylinder + cylinders - 1,
+                sectors_per_track,
+                track_skew_sectors: skew,
+                cylinder_skew_sectors: skew,
+                spare_sectors: 0,
+                offset_sectors: 0,
+                reserved_sectors: 0,
+            };
+            first_cylinder += cylinders;
+            zone
+        };
+        sectors.into_iter().map(zone).collect()
+    }
+
     fn drive(&self, guess: Guess, choice: Choice) -> DriveParameters {
         let time = |i: usize| guess.0[i].clamp(0.0, 1e9) as u32;
-        let sectors = (guess.0[SECTORS].round() as u32).clamp(16, 8192);
-        let tracks = self.len_blocks.div_ceil(u64::from(sectors) * u64::from(HEADS)).clamp(2, 1 << 21);
-        let skew =
-            (f64::from(sectors) * guess.0[SINGLE] / guess.0[REVOLUTION]).ceil().clamp(0.0, 8192.0) as u32;
+        let zones = self.zones(guess);
+        let fastest = self.known.rates.iter().copied().fold(1.0, f64::max);
+        let bus_max_ns = (BLOCK_BYTES as f64 * 1e9 / fastest) as u32;
         let (single, average) = (time(SINGLE).max(1), time(AVERAGE).max(time(SINGLE)));
-        let segment_blocks = 2 * u64::from(sectors);
+        let segment_blocks = 2 * u64::from(zones[0].sectors_per_track);
         let overhead = |read_hit, read_miss, write| Overheads {
             read_hit: world_model::drives::AfterReadOrWrite::same(read_hit),
             read_miss: world_model::drives::AfterReadOrWrite::same(read_miss),
@@ -222,25 +288,15 @@ impl Search<'_> {
             ..Overheads::same(0)
         };
         DriveParameters::HardDisk(HardDiskParameters {
-            name: self.name.to_owned().into(),
+            name: self.known.name.clone().into(),
             revolution_ns: time(REVOLUTION).clamp(1_000_000, 60_000_000),
             heads: HEADS,
-            zones: vec![Zone {
-                first_cylinder: 0,
-                last_cylinder: tracks as u32 - 1,
-                sectors_per_track: sectors,
-                track_skew_sectors: skew,
-                cylinder_skew_sectors: skew,
-                spare_sectors: 0,
-                offset_sectors: 0,
-                reserved_sectors: 0,
-            }]
-            .into(),
+            zones: zones.into(),
             spares: Spares::Zone,
             slips_use_spares: true,
             defects: vec![].into(),
             head_order: HeadOrder::Ascending,
-            len_blocks: None,
+            len_blocks: self.known.len_blocks,
             head_switch_ns: time(SINGLE),
             write_settle_ns: time(SETTLE),
             write_seek_min_ns: 0,
@@ -251,7 +307,7 @@ impl Search<'_> {
             },
             seek_write: None,
             overheads: overhead(time(READ_HIT), time(READ_MISS), time(WRITE)),
-            bus_ns_per_block: time(BUS),
+            bus_ns_per_block: time(BUS).min(bus_max_ns),
             segments: SegmentParameters {
                 read_ahead: choice.read_ahead,
                 keeps_whole_track: choice.keeps_whole_track,
@@ -265,13 +321,18 @@ impl Search<'_> {
 }
 
 /// What the fitted file says without knowing it.
-fn unknown(trace: &Trace, choice: Choice) -> Vec<String> {
-    let mut out = vec![
-        format!("the capacity: at least {} blocks, the end of the last request", trace.end_block()),
-        format!("heads (chosen: {HEADS}), zones (one), skews, spare and defective sectors"),
-    ];
+fn unknown(trace: &Trace, known: &Known, choice: Choice) -> Vec<String> {
+    let zones = match known.rates.len() {
+        0 => "zones (one)".into(),
+        count => format!("where zones begin ({count} equal parts)"),
+    };
+    let mut out = vec![format!("heads (chosen: {HEADS}), {zones}, skews, spare and defective sectors")];
+    if known.len_blocks.is_none() {
+        let end = trace.end_block();
+        out.push(format!("the capacity: at least {end} blocks, the end of the last request"));
+    }
     let longest = trace.requests.iter().map(|request| request.blocks).max().unwrap_or(0);
-    if longest < 256 {
+    if longest < 256 && known.rates.is_empty() {
         out.push(format!("the rate of the medium: no request is longer than {longest} blocks"));
     }
     let writes = trace.requests.iter().filter(|request| request.kind == Kind::Write).count();

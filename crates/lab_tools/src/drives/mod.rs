@@ -9,6 +9,7 @@ mod closed_loop;
 pub mod disksim;
 mod file;
 pub mod fit;
+pub mod measure;
 mod replay;
 mod replay_report;
 mod sheets;

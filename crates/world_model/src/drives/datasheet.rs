@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::limits::ParameterError;
 use super::parameters::{
-    HardDiskParameters, HeadOrder, Overheads, ParameterError, Scheduling, Seek, SegmentParameters, Spares,
-    Zone,
+    HardDiskParameters, HeadOrder, Overheads, Scheduling, Seek, SegmentParameters, Spares, Zone,
 };
 
 /// Zones of a drive whose zones are not published: drives have 10 to 30, and the difference between

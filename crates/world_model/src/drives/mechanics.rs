@@ -2,7 +2,8 @@
 
 use super::curve::SeekCurve;
 use super::geometry::{Geometry, Place};
-use super::parameters::{HardDiskParameters, ParameterError};
+use super::limits::ParameterError;
+use super::parameters::HardDiskParameters;
 
 /// A drive's parameters, prepared; drives of one model share it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,6 +22,7 @@ mod datasheet;
 mod flash;
 mod geometry;
 mod hard_disk;
+mod limits;
 mod mechanics;
 mod model;
 mod parameters;
@@ -37,12 +38,12 @@ pub use datasheet::Datasheet;
 pub use flash::Flash;
 pub use geometry::{Geometry, Place};
 pub use hard_disk::HardDisk;
+pub use limits::ParameterError;
 pub use mechanics::Mechanics;
 pub use model::{DriveModel, Prepared};
 pub use parameters::{
     AfterReadOrWrite, BLOCK_BYTES, Defect, DriveParameters, ExtraDisconnect, FastWrite, FlashParameters,
-    HardDiskParameters, HeadOrder, Overheads, ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters,
-    Spares, Zone,
+    HardDiskParameters, HeadOrder, Overheads, ReadAhead, Scheduling, Seek, SegmentParameters, Spares, Zone,
 };
 pub use request::{Completion, Kind, Request, Usage};
 

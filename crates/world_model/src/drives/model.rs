@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::flash::Flash;
 use super::hard_disk::HardDisk;
+use super::limits::ParameterError;
 use super::mechanics::Mechanics;
-use super::parameters::{BLOCK_BYTES, DriveParameters, FlashParameters, ParameterError};
+use super::parameters::{BLOCK_BYTES, DriveParameters, FlashParameters};
 use super::request::{Completion, Request, Usage};
 
 /// A drive in operation.

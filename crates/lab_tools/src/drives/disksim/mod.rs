@@ -4,8 +4,10 @@
 //! file (layout and mechanics), and a seek curve in a third file. `docs/model.md` lists what is taken over,
 //! and what is not.
 
+mod block;
 mod convert;
 mod error;
+mod seek;
 mod text;
 
 use std::io;

@@ -2,6 +2,7 @@
 
 mod files;
 mod layout;
+mod measured;
 mod published;
 mod traces;
 

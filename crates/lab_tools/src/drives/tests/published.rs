@@ -1,6 +1,7 @@
 //! Bars: what the model may be off from measured traces, data sheets and published tables.
 
 use super::*;
+use fit::Known;
 use world_model::drives::{BLOCK_BYTES, Datasheet, Kind, Scheduling};
 
 fn demerit_percent(drive: HardDiskParameters, trace: &str) -> f64 {
@@ -169,7 +170,7 @@ fn the_same_load_twice_gives_the_same_figures() {
 fn a_drive_that_is_fitted_to_a_trace_has_a_demerit_of_ten_percent_at_most() {
     for (name, text) in traces() {
         let trace = trace::parse(text, name, None).expect("a trace");
-        let fitted = fit::fit(&trace, name).expect("a fit");
+        let fitted = fit::fit(&trace, &Known { name: name.into(), ..Known::default() }).expect("a fit");
         let (percent, held_out) = (fitted.replay.demerit_percent(), fitted.held_out_percent);
         assert!(percent <= 10.0 && held_out <= 10.0, "{name}: {percent:.2} %, held out {held_out:.2} %");
     }

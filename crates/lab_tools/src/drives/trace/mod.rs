@@ -65,6 +65,11 @@ fn read(path: &Path) -> Result<String, TraceError> {
         .map_err(|cause| TraceError::Read { path: path.display().to_string(), cause })
 }
 
+/// The text of a trace of requests one after the other, as DiskSim's validation traces.
+pub fn write(trace: &Trace) -> String {
+    validation::write(trace)
+}
+
 /// Reads the text of a trace in whichever format it is; `path` is for messages.
 pub fn parse(text: &str, path: &str, latencies: Option<(&str, &str)>) -> Result<Trace, TraceError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");

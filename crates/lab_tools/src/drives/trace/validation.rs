@@ -18,6 +18,22 @@ pub(super) fn read(text: &str) -> Result<Trace, Wrong> {
     Ok(Trace { requests, left_out: 0 })
 }
 
+/// A trace of reads and writes one after the other in this format. What came at a time of its own comes at
+/// once.
+pub(super) fn write(trace: &Trace) -> String {
+    let pauses = trace.requests.iter().skip(1).map(|next| match next.arrival {
+        Arrival::After(ns) => ns,
+        Arrival::At(_) => 0,
+    });
+    let lines = trace.requests.iter().zip(pauses.chain([0])).map(|(request, pause_ns)| {
+        let kind = if request.kind == Kind::Write { 'W' } else { 'R' };
+        let us = |ns: u64| ns as f64 / 1e3;
+        let (response, pause) = (us(request.response_ns), us(pause_ns));
+        format!("{kind} {} {} {response:.1} {pause:.1}\n", request.block, request.blocks)
+    });
+    lines.collect()
+}
+
 /// The request, and how long after its completion the next one comes.
 fn request(line: &str, number: usize, pause_ns: u64) -> Option<(TraceRequest, u64)> {
     let mut words = line.split_ascii_whitespace().peekable();

@@ -1,0 +1,83 @@
+//! Drives of the catalogue, measured as if nothing were known of them.
+
+use world::{Buf, DriveSpec};
+use world_model::drives::{DriveParameters, Kind};
+use world_model::{DiskSpec, Model};
+
+use super::measure::{self, MeasureError, Measurement, Medium, Plan};
+use super::*;
+
+fn measured(spec: DiskSpec, plan: Plan, before: Option<u64>) -> Result<Measurement, MeasureError> {
+    let model = Model::new(1);
+    model.disk("d", spec);
+    model.run(|world| async move {
+        let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).await.expect("it is there");
+        if let Some(at) = before {
+            drive.write(at, Buf::copy_of(&[1; 4096]).freeze()).await.expect("written");
+        }
+        measure::measure(&world, &drive, plan, &mut |_| {}).await
+    })
+}
+
+fn figures(drive: &DriveParameters, loads: &[closed_loop::Load]) -> Vec<closed_loop::Measured> {
+    loads.iter().map(|load| measure(drive, load).expect("a drive")).collect()
+}
+
+/// Of 100, how far the second is from the first.
+fn off(original: f64, model: f64) -> f64 {
+    100.0 * (model / original - 1.0).abs()
+}
+
+#[test]
+fn a_measured_disk_answers_as_the_original() {
+    let plan = Plan { requests: 1500, writes: false };
+    for name in ["cheetah-15k5", "savvio-10k4", "constellation-2"] {
+        let original = load(name).expect("a drive");
+        let measurement =
+            measured(DiskSpec::drive(&original).expect("a drive"), plan, None).expect("measured");
+        let model = measurement.model(name).expect("a model").parameters;
+        let loads = [0.0, 0.45, 0.9].map(|share| Load::stream(Kind::Read, share));
+        for (is, was) in figures(&model, &loads).iter().zip(figures(&original, &loads)) {
+            let off = off(was.mb_per_s, is.mb_per_s);
+            assert!(off <= 5.0, "{name}: {:.1} MB/s of {:.1}, {off:.1} % off", is.mb_per_s, was.mb_per_s);
+        }
+        let random = [Load::random_4k(Kind::Read, 1, 4000)];
+        let (is, was) = (figures(&model, &random)[0], figures(&original, &random)[0]);
+        assert!(off(was.per_s, is.per_s) <= 5.0, "{name}: {:.1} reads per s of {:.1}", is.per_s, was.per_s);
+    }
+}
+
+#[test]
+fn measured_flash_answers_as_the_original() {
+    for (name, writes) in [("sata-ssd", false), ("nvme-ssd", true)] {
+        let original = load(name).expect("a drive");
+        let plan = Plan { requests: 1500, writes };
+        let measurement =
+            measured(DiskSpec::drive(&original).expect("a drive"), plan, None).expect("measured");
+        let model = measurement.model(name).expect("a model").parameters;
+        let kinds = if writes { &[Kind::Read, Kind::Write][..] } else { &[Kind::Read] };
+        for kind in kinds {
+            for depth in [1, 4, 32] {
+                let load = [Load::random_4k(*kind, depth, 4000)];
+                let (is, was) = (figures(&model, &load)[0], figures(&original, &load)[0]);
+                let off = off(was.per_s, is.per_s);
+                assert!(off <= 10.0, "{name}: {kind:?} {depth}: {:.0} of {:.0}", is.per_s, was.per_s);
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_are_measured_only_where_nothing_is_lost() {
+    let spec = || DiskSpec::drive(&load("sata-ssd").expect("a drive")).expect("a drive");
+    let refused = measured(spec(), Plan { requests: 900, writes: true }, Some(0)).expect_err("it holds data");
+    assert!(matches!(refused, MeasureError::NotBlank), "{refused}");
+    let reads = measured(spec(), Plan { requests: 900, writes: false }, Some(0)).expect("reads lose nothing");
+    assert!(matches!(reads.medium, Medium::Flash(ref figures) if figures.writes.is_none()));
+}
+
+#[test]
+fn a_drive_that_is_too_small_is_refused() {
+    let refused = measured(DiskSpec::new(1 << 20), Plan { requests: 900, writes: false }, None);
+    assert!(matches!(refused.expect_err("too small"), MeasureError::Small(_)));
+}
