@@ -5,6 +5,7 @@
 //! A flow with q outstanding requests gets r only if requests below complete within q x cost / r: the array
 //! does not reorder.
 
+use crate::curve::{Curve, RELIEF_MIN_PERMILLE};
 use crate::knee::{Knee, Window};
 use crate::pressure::PARTS;
 use crate::queue::Phase;
@@ -27,9 +28,9 @@ const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
 /// A flow without a response for this long is idle.
 const AWAKE_NS: u64 = 1_000_000_000;
-/// A shallower queue must shorten the time below by this part of the change, of 1000, or it only costs
-/// throughput: the time is not spent in a queue.
-const RELIEF_MIN_PERMILLE: u64 = 333;
+/// Of the throughput, the minimums take no more for themselves by a shallower queue: over-committed ones are
+/// not to lose by it what they lack.
+const KEEPS_PERMILLE: u64 = 970;
 /// With more than this part of the work dispatched while no minimum was due, capacity is not what a late
 /// minimum lacks. A little is left even if minimums are over-committed, when all of them are below.
 const SPARE_PERCENT: u64 = 3;
@@ -67,6 +68,8 @@ struct Wish {
     /// Requests (in parts) that must be below for the minimums (Little's law): with fewer, flows with a
     /// minimum take slots from each other, and the total throughput falls.
     needed_parts: u64,
+    /// Bytes per second that they ask for, as far as any depth gives it.
+    asked: u128,
 }
 
 /// The depth and its adjustment.
@@ -87,11 +90,12 @@ pub(crate) struct Depth {
     seen: Window,
     waited_ns: u64,
     served_bytes: u64,
-    /// Recent throughput.
+    /// Recent throughput, and requests below on average.
     bytes_per_s: u64,
+    crowd_parts: u64,
     minimum_bytes: u64,
     /// Work that was dispatched while no minimum was due.
-    pub(crate) spare_bytes: u64,
+    spare_bytes: u64,
 }
 
 impl Depth {
@@ -112,6 +116,7 @@ impl Depth {
             waited_ns: 0,
             served_bytes: 0,
             bytes_per_s: 0,
+            crowd_parts: 0,
             minimum_bytes: 0,
             spare_bytes: 0,
         }
@@ -157,6 +162,11 @@ impl Depth {
         self.seen.below_ns = self.seen.below_ns.saturating_add(below_ns);
     }
 
+    /// Records a dispatch while no minimum was due.
+    pub(crate) fn spared(&mut self, bytes: u64) {
+        self.spare_bytes = self.spare_bytes.saturating_add(bytes + REACH_BYTES);
+    }
+
     /// Ends the window of the looks.
     fn window(&mut self, passed_ns: u64, waited_ns: u64, in_flight: u32) -> Window {
         let waited = waited_ns - std::mem::replace(&mut self.waited_ns, waited_ns);
@@ -164,13 +174,45 @@ impl Depth {
         let served = u128::from(std::mem::take(&mut self.served_bytes)) * u128::from(SECOND_NS);
         let rate = u64::try_from(served / u128::from(passed_ns.max(1))).unwrap_or(u64::MAX);
         self.bytes_per_s = self.bytes_per_s / 8 * 7 + rate / 8;
+        let crowd = self.seen.below_ns.saturating_mul(PARTS) / passed_ns.max(1);
+        self.crowd_parts = self.crowd_parts / 8 * 7 + crowd / 8;
         let minimum = std::mem::take(&mut self.minimum_bytes).saturating_mul(1000);
         let minimum_permille = minimum / self.seen.work_bytes.max(1);
         Window { passed_ns, waits_permille, minimum_permille, in_flight, ..std::mem::take(&mut self.seen) }
     }
 
-    fn follow(&mut self, now: u64, wish: Wish, blocked: bool) {
-        let (current, fits) = (u64::from(self.now()), wish.fits.clamp(1, u64::from(self.max)));
+    /// The shallowest depth at which the throughput covers the minimums: below it, what one of them gains the
+    /// others lose. If no depth does, the one that costs next to nothing.
+    fn covers(&self, wish: &Wish, floor_percent: u64) -> u64 {
+        let asked = wish.asked * 1000 / u128::from(self.bytes_per_s.max(1));
+        let permille = u64::try_from(asked).unwrap_or(u64::MAX).saturating_add(10 * floor_percent);
+        let (curve, whole) = (self.curve(), u64::from(self.knee.used()) * PARTS);
+        let whole = curve.shallowest_with(KEEPS_PERMILLE, whole);
+        curve.shallowest_with(permille, self.crowd_parts).min(whole)
+    }
+
+    /// Whether the search has found what a shallower depth costs and brings, or that none can be tried.
+    fn is_known(&self) -> bool {
+        self.knee.knows_relief() || !self.knee.searches()
+    }
+
+    fn curve(&self) -> Curve {
+        Curve::new(self.knee.compared_with(), self.knee.relief_permille())
+    }
+
+    /// Throughput that the depth costs against the deepest, of 1000.
+    pub(crate) fn cost_permille(&self) -> u32 {
+        let kept = u64::from(1000 - self.knee.cost_permille());
+        let of_found = match self.allowed < self.knee.found() {
+            true => self.curve().throughput_permille(self.allowed, self.knee.found()).min(1000),
+            false => 1000,
+        };
+        (1000 - kept * of_found / 1000) as u32
+    }
+
+    fn follow(&mut self, now: u64, wish: Wish, covers: u64, blocked: bool) {
+        let fits = wish.fits.max(covers).clamp(1, u64::from(self.max));
+        let current = u64::from(self.now());
         let real = current.min(wish.crowd.max(1));
         let next = if fits < real {
             if std::mem::take(&mut self.tried) {
@@ -193,22 +235,6 @@ impl Depth {
     }
 }
 
-/// The depth at which requests are below for `time_ns`, if they are for `below_ns` at one of `crowd_parts`,
-/// and a reduction shortens that by `relief_permille` of the change. None: at no depth.
-fn fitting_depth(time_ns: u64, below_ns: u64, crowd_parts: u64, relief_permille: u64) -> Option<u64> {
-    let (time, below, crowd) = (u128::from(time_ns), u128::from(below_ns.max(1)), u128::from(crowd_parts));
-    let parts = u128::from(PARTS);
-    if time >= below {
-        return Some(u64::try_from(time * crowd / (below * parts)).unwrap_or(u64::MAX));
-    }
-    if relief_permille < RELIEF_MIN_PERMILLE {
-        return None;
-    }
-    let less = crowd * (below - time) * 1000 / (below * u128::from(relief_permille));
-    let depth = crowd.saturating_sub(less) / parts;
-    (depth > 0).then_some(depth as u64)
-}
-
 impl Scheduler {
     /// Adjusts the depth when the interval has passed.
     pub(crate) fn adapt_depth(&mut self, now: u64) {
@@ -225,11 +251,13 @@ impl Scheduler {
         self.has_spare = spare / SPARE_PERCENT > self.depth.seen.work_bytes;
         let window = self.depth.window(passed, self.meter.waited_ns, self.below);
         let wish = self.wish(now);
+        let floor_percent = if self.free_turns.is_empty() { 0 } else { self.settings.floor_percent.into() };
         let depth = &mut self.depth;
-        match depth.knee.searches() {
-            // What a reduction costs and brings is known after the search.
-            true => depth.allowed = depth.max,
-            false => depth.follow(now, wish, self.meter.blocked),
+        if depth.is_known() {
+            let covers = depth.covers(&wish, floor_percent);
+            depth.follow(now, wish, covers, self.meter.blocked);
+        } else {
+            depth.allowed = depth.max;
         }
         depth.knee.look(now, &window, depth.allowed, wish.may_try_deeper);
     }
@@ -245,23 +273,31 @@ impl Scheduler {
 
     fn wish(&mut self, now: u64) -> Wish {
         let pace = self.scale(now);
-        let mut wish = Wish { fits: u64::MAX, roomy: true, may_try_deeper: true, crowd: 0, needed_parts: 0 };
+        let mut wish =
+            Wish { fits: u64::MAX, roomy: true, may_try_deeper: true, crowd: 0, needed_parts: 0, asked: 0 };
         let relief = self.depth.knee.relief_permille();
+        let (curve, is_known) = (self.depth.curve(), self.depth.is_known());
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
             let is_awake = flow.below > 0 || flow.is_awake(now, AWAKE_NS);
             let pressure = &mut flow.pressure;
             let asks = flow.think_ns <= pressure.below_ns;
-            if pressure.below_ns == 0 || !asks || !is_awake || pressure.is_hopeless(now) {
+            if pressure.below_ns == 0 || !asks || !is_awake {
+                continue;
+            }
+            let alone_ns = curve.alone_ns(pressure.below_ns, pressure.crowd_parts).max(1);
+            let possible_ns = pressure.time_ns(flow.minimum).min(alone_ns);
+            wish.asked += u128::from(flow.minimum) * u128::from(possible_ns) / u128::from(alone_ns);
+            if pressure.is_hopeless(now) {
                 continue;
             }
             // If minimums are over-committed, each flow is to get its share.
             let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
             let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
-            let reckoned_ns = pressure.reckoned_ns();
+            let reckoned_ns = pressure.reckoned_ns(flow.minimum);
             // One that is far beyond reach is late in any case.
             wish.may_try_deeper &= reckoned_ns * 3 / 2 <= time_ns || below_ns > time_ns * 3 / 2;
-            let fits = fitting_depth(time_ns.saturating_mul(FITS_PERCENT) / 100, reckoned_ns, crowd, relief);
-            pressure.judge(now, fits.is_none(), time_ns);
+            let fits = curve.depth_for(time_ns.saturating_mul(FITS_PERCENT) / 100, reckoned_ns, crowd);
+            pressure.judge(now, fits.is_none() && is_known, time_ns);
             let Some(fits) = fits else { continue };
             let nearly_fits = pace >= NEARLY_FITS_PACE;
             let for_the_slot = u64::from(!nearly_fits && relief >= RELIEF_MIN_PERMILLE);

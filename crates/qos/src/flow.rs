@@ -25,8 +25,16 @@ const LATE_NS: u64 = 25_000_000;
 pub(crate) const LEAD_REQUESTS: u64 = 16;
 /// Requests by which a busy flow may be behind in the weight phase, and catches up.
 const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
+/// And so many of the largest requests of all flows: the turn advances by these, and what small requests lack
+/// meanwhile would be forgotten at each.
+const BEHIND_PEAKS: u64 = 2;
 /// The largest request of a flow is remembered for this many smaller ones.
 const PEAK_MEMORY: u64 = 64;
+
+/// The largest request after another one.
+pub(crate) fn remembered_peak(peak_bytes: u64, cost: u64) -> u64 {
+    cost.max(peak_bytes - peak_bytes / PEAK_MEMORY)
+}
 
 #[derive(Default)]
 pub(crate) struct Flow {
@@ -76,7 +84,7 @@ impl Flow {
         self.reserve = Tag::at(self.reserve.at.min(clock));
         self.limit = Tag::at(self.limit.at.min(now));
         self.bytes = Tag::at(self.bytes.at.min(now));
-        self.pressure = Pressure::default();
+        self.pressure.reset();
     }
 
     /// Outstanding requests.
@@ -84,20 +92,27 @@ impl Flow {
         self.waiting + self.below
     }
 
-    /// Starts the tags at its first request. `turn` is that of the request served last in the weight phase.
-    pub(crate) fn begin(&mut self, now: u64, clock: u64, turn: u64, unit_bytes: u64) {
+    /// Starts the tags at its first request. `turn` is that of the request served last in the weight phase,
+    /// `pool_peak_bytes` the largest request of all flows.
+    pub(crate) fn begin(
+        &mut self,
+        now: u64,
+        clock: u64,
+        (turn, pool_peak_bytes): (u64, u64),
+        unit_bytes: u64,
+    ) {
         let gap = self.answered.map(|at| now.saturating_sub(at));
         if let Some(gap) = gap {
             // A longer time only shows that no slot should be reserved for it.
             self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
         let goes_on = self.below > 0 || gap.is_some_and(|gap| gap <= CONTINUES_NS);
-        let behind = match (goes_on, self.pressure.is_prompt()) {
-            // It can be behind others only for lack of outstanding requests: it goes first, whatever the
-            // weights.
-            (true, true) => share_of(BEHIND_REQUESTS * self.peak_bytes, 1),
-            (true, false) => share_of(BEHIND_REQUESTS * self.peak_bytes, self.policy.weight),
-            (false, _) => 0,
+        let behind = match goes_on {
+            true => {
+                let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * pool_peak_bytes);
+                share_of(bytes, self.policy.weight)
+            }
+            false => 0,
         };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
         self.reserve.raise_to(if goes_on { clock.saturating_sub(self.slack_ns()) } else { clock });
@@ -120,7 +135,7 @@ impl Flow {
             self.bytes.raise_to(now.saturating_sub(LATE_NS));
             self.bytes.spend(bytes, self.bandwidth);
         }
-        self.peak_bytes = cost.max(self.peak_bytes - self.peak_bytes / PEAK_MEMORY);
+        self.peak_bytes = remembered_peak(self.peak_bytes, cost);
         self.share.share(cost, self.policy.weight);
     }
 
@@ -139,6 +154,12 @@ impl Flow {
             next.spend(cost, self.minimum);
             self.reserve.raise_to(next.at);
         }
+    }
+
+    /// Forgets by how far it is ahead of the others or behind them, but for a request.
+    pub(crate) fn begin_anew(&mut self, turn: u64) {
+        self.bound_lead(turn, 1);
+        self.share.raise_to(turn.saturating_sub(share_of(self.peak_bytes, self.policy.weight)));
     }
 
     /// Limits by how many requests it is ahead of the others.

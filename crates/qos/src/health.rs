@@ -11,6 +11,17 @@ const KEPT_PERCENT: u64 = 98;
 const BUSY_PERCENT: u64 = 95;
 /// Consecutive windows until a change is reported: 10 s, so a single outlier is not reported.
 const WINDOWS: u32 = 2;
+/// Requests that wait for less than this part of their time below cannot be served faster.
+const PROMPT_PART: u64 = 8;
+
+/// What a violated minimum lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Its requests wait: the minimums do not fit the capacity beside the floor.
+    Capacity,
+    /// Its requests hardly wait: the clients have too few of them outstanding for the time that one takes.
+    Outstanding,
+}
 
 /// Health of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +35,8 @@ pub enum Health {
         minimum_iops: u64,
         /// Its service in the last window.
         served_iops: u64,
+        /// What more of would give it its minimum.
+        lacks: Lack,
     },
 }
 
@@ -32,6 +45,9 @@ pub enum Health {
 pub(crate) struct FlowWindow {
     pub(crate) begun_bytes: u64,
     pub(crate) served_bytes: u64,
+    /// Times of its requests in the scheduler and below.
+    pub(crate) waited_ns: u64,
+    pub(crate) below_ns: u64,
     busy_ns: u64,
     busy_since: Option<u64>,
     /// Consecutive windows that disagree with `health`.
@@ -70,13 +86,20 @@ impl FlowWindow {
         let (begun, served) = (per_s(self.begun_bytes), per_s(self.served_bytes));
         let always_busy = self.busy_ns >= passed_ns / 100 * BUSY_PERCENT;
         self.demand = (!always_busy).then_some(served / unit_bytes);
+        let lacks = match self.waited_ns.saturating_mul(PROMPT_PART) < self.below_ns {
+            true => Lack::Outstanding,
+            false => Lack::Capacity,
+        };
         (self.begun_bytes, self.served_bytes, self.busy_ns) = (0, 0, 0);
+        (self.waited_ns, self.below_ns) = (0, 0);
         let asks = always_busy || begun >= minimum;
         let found = match asks && served < minimum / 100 * KEPT_PERCENT {
             false => Health::Ok,
-            true => {
-                Health::BelowMinimum { minimum_iops: minimum / unit_bytes, served_iops: served / unit_bytes }
-            }
+            true => Health::BelowMinimum {
+                minimum_iops: minimum / unit_bytes,
+                served_iops: served / unit_bytes,
+                lacks,
+            },
         };
         if (found == Health::Ok) == (self.health == Health::Ok) {
             (self.against, self.health) = (0, found);

@@ -217,6 +217,11 @@ impl Knee {
         self.high
     }
 
+    /// Of the found depth, what clients with few outstanding requests use.
+    pub(crate) fn used(&self) -> u32 {
+        self.high.min(self.top)
+    }
+
     /// Throughput that the found depth costs against the deepest.
     pub(crate) fn cost_permille(&self) -> u32 {
         (1000 - self.kept_permille).clamp(0, 1000) as u32
@@ -240,6 +245,15 @@ impl Knee {
         let part = u64::from(depth) * 1000 / u64::from(of);
         let time = part * 1000 / ratio.max(1) as u64;
         1000_u64.saturating_sub(time) * 1000 / (1000 - part)
+    }
+
+    /// The depth that it is measured against.
+    pub(crate) fn compared_with(&self) -> u32 {
+        self.shallower().map_or_else(|| self.used(), |refused| refused.of)
+    }
+
+    pub(crate) fn knows_relief(&self) -> bool {
+        self.shallower().is_some()
     }
 
     /// The refused depth, if it is far enough below the one in force.
@@ -311,6 +325,10 @@ impl Knee {
             || self.base.error_ppm() <= BASE_ERROR_PPM
             || self.base.windows >= WINDOWS_MAX / 4;
         if now < self.next_at || self.base.windows < WINDOWS_MIN || !is_exact {
+            return;
+        }
+        if depth < self.high && self.knows_relief() {
+            // Minimums determine the depth: others are compared when they allow the one that was found.
             return;
         }
         let waits = self.base.waits();

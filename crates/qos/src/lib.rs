@@ -17,6 +17,7 @@
 mod admission;
 mod capacity;
 mod coordinate;
+mod curve;
 mod depth;
 mod expected;
 mod flow;
@@ -41,7 +42,7 @@ pub use capacity::Capacity;
 pub use coordinate::{Elsewhere, Tracker, shares};
 pub use depth::DepthLimit;
 pub use expected::{Claim, Expected, FLOOR_PERCENT_DEFAULT, expected, expected_with_floor, reach};
-pub use health::{Health, WINDOW_NS};
+pub use health::{Health, Lack, WINDOW_NS};
 pub use members::{ClientCounts, ClientId};
 pub use policy::{FlowId, Policy, PolicyError, RATE_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
 pub use queue::{Phase, RequestId};

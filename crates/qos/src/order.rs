@@ -44,11 +44,11 @@ impl Scheduler {
     /// over-committed. They are not if capacity is left for other work, or the flow lacks outstanding
     /// requests.
     pub(crate) fn hold_clock(&mut self, now: u64) {
-        let late = self.due.first().filter(|_| !self.has_spare);
-        if let Some((due, number)) = late
-            && !self.flows[number as usize].pressure.is_prompt()
-        {
-            self.held_ns += self.clock(now).saturating_sub(due).saturating_sub(SLACK_NS);
+        let Some((due, number)) = self.due.first().filter(|_| !self.has_spare) else { return };
+        let late_ns = self.clock(now).saturating_sub(due).saturating_sub(SLACK_NS);
+        let flow = &self.flows[number as usize];
+        if late_ns > 0 && !flow.pressure.is_short(flow.minimum, self.depth.pace) {
+            self.held_ns += late_ns;
         }
     }
 }

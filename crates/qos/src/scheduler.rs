@@ -101,6 +101,8 @@ pub struct Scheduler {
     pub(crate) has_spare: bool,
     /// The turn that was served last.
     pub(crate) turn: u64,
+    /// The largest request of late.
+    pub(crate) peak_bytes: u64,
     /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
     pub(crate) part: Option<(u64, Tag)>,
     pub(crate) depth: Depth,
@@ -130,6 +132,7 @@ impl Scheduler {
             held_ns: 0,
             has_spare: false,
             turn: 0,
+            peak_bytes: 0,
             part: None,
             depth: Depth::new(settings.depth_max),
             meter: Meter::default(),
@@ -199,9 +202,10 @@ impl Scheduler {
             // As if its last request had been charged by the new weight.
             self.flows[flow.0 as usize].share = Tag::at(u64::MAX);
         }
-        // A flow that the old policy favoured is not charged for that.
+        // A flow that the old policy favoured is not charged for that, and one that lagged for lack of
+        // outstanding requests does not catch up.
         for number in 0..self.flows.len() as u32 {
-            self.flows[number as usize].bound_lead(self.turn, 1);
+            self.flows[number as usize].begin_anew(self.turn);
             self.place(now, number);
         }
         self.depth.look_soon(now);
@@ -273,7 +277,7 @@ impl Scheduler {
         }
         old.window.changed(now, old.outstanding());
         self.place(now, from);
-        let (clock, turn) = (self.clock(now), self.turn);
+        let (clock, turn) = (self.clock(now), (self.turn, self.peak_bytes));
         let new = &mut self.flows[flow.0 as usize];
         if waiting > 0 && new.waiting == 0 {
             new.begin(now, clock, turn, self.settings.unit_bytes);
@@ -329,9 +333,9 @@ impl Scheduler {
         self.depth.limit()
     }
 
-    /// Throughput that the found depth costs against the deepest, of 1000.
+    /// Throughput that the depth costs against the deepest, of 1000.
     pub fn depth_cost_permille(&self) -> u32 {
-        self.depth.knee.cost_permille()
+        self.depth.cost_permille()
     }
 
     /// Requests below.
@@ -347,7 +351,8 @@ impl Scheduler {
     /// Submits a request of a client: it waits until it is dispatched.
     pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
         self.meter.elapse(now);
-        let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
+        let (clock, unit_bytes) = (self.clock(now), self.settings.unit_bytes);
+        let turn = (self.turn, self.peak_bytes);
         let known = &mut self.clients[client.0 as usize];
         assert!(known.in_use, "a request of a client that does not exist");
         let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);

@@ -1,7 +1,7 @@
 //! Selects the next request, and processes completions.
 
 use crate::coordinate::Elsewhere;
-use crate::flow::{Flow, LEAD_REQUESTS, LENIENT_NS};
+use crate::flow::{Flow, LEAD_REQUESTS, LENIENT_NS, remembered_peak};
 use crate::heap::Heap;
 use crate::members::ClientId;
 use crate::queue::Phase;
@@ -55,7 +55,7 @@ impl Scheduler {
                 Some(until) => Next::WaitUntil(until.min(limited)),
                 None => {
                     let dispatch = self.dispatch(now, by_turn, Phase::Weight);
-                    self.depth.spare_bytes += dispatch.bytes;
+                    self.depth.spared(dispatch.bytes.max(self.settings.unit_bytes));
                     Next::Dispatch(dispatch)
                 }
             };
@@ -110,6 +110,7 @@ impl Scheduler {
         let request = self.requests.get(id);
         (request.place, request.since, request.phase) = (Place::Below, now, phase);
         self.below += 1;
+        self.peak_bytes = remembered_peak(self.peak_bytes, cost);
         self.count_floor(number, cost);
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
@@ -133,6 +134,7 @@ impl Scheduler {
             }
         }
         flow.pressure.dispatched(self.below, flow.waiting + flow.below, waited_ns);
+        flow.window.waited_ns = flow.window.waited_ns.saturating_add(waited_ns);
         if let Some((rate, allowed)) = &mut self.part {
             allowed.raise_to(now.saturating_sub(PART_LATE_NS));
             allowed.spend(cost, *rate);
@@ -184,6 +186,7 @@ impl Scheduler {
         flow.window.served_bytes += cost;
         flow.window.changed(now, flow.outstanding());
         let below_ns = now.saturating_sub(ended.since);
+        flow.window.below_ns = flow.window.below_ns.saturating_add(below_ns);
         flow.pressure.answered(below_ns, cost);
         self.depth.answered(cost, below_ns, ended.phase);
         let may_be_awaited = self.settings.anticipates && flow.waiting == 0 && flow.think_ns <= AWAIT_NS_MAX;

@@ -67,6 +67,10 @@ pub struct VolumeQos {
     pub state: String,
     /// Normalised IOPS of the last 5 s, while it is below its minimum.
     pub served_iops: Option<u64>,
+    /// What it lacks for its minimum, while it is below it: `capacity`, which the minimums exceed, or
+    /// `outstanding` requests, of which hosts have too few for the time that one takes.
+    #[serde(default)]
+    pub lacks: Option<String>,
     /// Bytes that its requests were charged.
     pub charged_bytes: u64,
     /// Requests served because the minimum was due.

@@ -9,6 +9,7 @@ use qos::{FlowId, Health};
 use stack::Service;
 use world::World;
 
+use super::standing::reason;
 use crate::controller::{Events, Watch};
 
 /// How often masu checks whether the scheduler's window of 5 s has ended.
@@ -47,8 +48,8 @@ fn tell(service: &Service, place: &str, flow: FlowId, health: Health) -> Option<
     let who = who(service, place, flow)?;
     Some(match health {
         Health::Ok => format!("{who}: minimum met again"),
-        Health::BelowMinimum { minimum_iops, served_iops } => {
-            format!("{who}: minimum violated: {served_iops} of {minimum_iops} IOPS")
+        Health::BelowMinimum { minimum_iops, served_iops, lacks } => {
+            format!("{who}: minimum violated: {served_iops} of {minimum_iops} IOPS: {}", reason(lacks))
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use qos::{DepthLimit, Health};
+use qos::{DepthLimit, Health, Lack};
 use stack::{Gate, Service};
 
 use crate::controller::State;
@@ -43,19 +43,37 @@ fn limit_name(limit: DepthLimit) -> &'static str {
     }
 }
 
+fn lack_name(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Capacity => "capacity",
+        Lack::Outstanding => "outstanding",
+    }
+}
+
+/// Why a minimum is violated, in words.
+pub(crate) fn reason(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Capacity => "the minimums exceed the capacity",
+        Lack::Outstanding => "too few outstanding requests for their response time",
+    }
+}
+
 /// The state of the policy `policy` on a volume or an image.
 pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> VolumeQos {
     let known = policy.map(|name| state.config.policy(name).is_some());
-    let (kept, served_iops) = match (known, gate.health()) {
-        (Some(false), _) => ("unknown_policy", None),
-        (Some(true), Health::BelowMinimum { served_iops, .. }) => ("below_minimum", Some(served_iops)),
-        _ => ("ok", None),
+    let (kept, served_iops, lacks) = match (known, gate.health()) {
+        (Some(false), _) => ("unknown_policy", None, None),
+        (Some(true), Health::BelowMinimum { served_iops, lacks, .. }) => {
+            ("below_minimum", Some(served_iops), Some(lack_name(lacks).to_owned()))
+        }
+        _ => ("ok", None, None),
     };
     let counts = gate.counts();
     VolumeQos {
         policy: policy.cloned(),
         state: kept.into(),
         served_iops,
+        lacks,
         charged_bytes: counts.charged_bytes,
         minimum_requests: counts.minimum_requests,
         weight_requests: counts.weight_requests,
@@ -68,8 +86,8 @@ pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> Vol
 pub(crate) fn below_minimum(state: &State, policy: Option<&String>, gate: &Gate) -> Option<String> {
     state.config.policy(policy?)?;
     match gate.health() {
-        Health::BelowMinimum { minimum_iops, served_iops } => {
-            Some(format!("{served_iops} of {minimum_iops} IOPS"))
+        Health::BelowMinimum { minimum_iops, served_iops, lacks } => {
+            Some(format!("{served_iops} of {minimum_iops} IOPS: {}", reason(lacks)))
         }
         _ => None,
     }

@@ -194,7 +194,10 @@ pub(super) fn of(q: &VolumeQos) -> String {
 /// The state of a policy as text.
 fn state(q: &VolumeQos) -> String {
     match (q.state.as_str(), q.served_iops) {
-        ("below_minimum", Some(served)) => format!("below minimum: {served} IOPS"),
+        ("below_minimum", Some(served)) => {
+            let lacks = q.lacks.as_ref().map(|what| format!(", lacks {what}"));
+            format!("below minimum: {served} IOPS{}", lacks.unwrap_or_default())
+        }
         ("unknown_policy", _) => "unknown policy".into(),
         _ => "ok".into(),
     }

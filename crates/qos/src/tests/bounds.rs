@@ -1,7 +1,7 @@
 //! Neighbours, capacities and policies that change, aggregated policies, offloads, cancelled requests.
 
 use super::*;
-use crate::{FlowId, Health, Next};
+use crate::{FlowId, Health, Lack, Next};
 
 const KIB: u64 = 1 << 10;
 
@@ -105,8 +105,11 @@ fn a_minimum_that_is_not_reached_is_told_once_and_its_recovery_once() {
     assert_eq!(news.len(), 10, "{news:?}");
     for (at, _, health) in news.drain(..) {
         assert!(at - begin <= 20 * SECOND_NS);
-        let Health::BelowMinimum { minimum_iops: 3000, served_iops } = health else { panic!("{health:?}") };
+        let Health::BelowMinimum { minimum_iops: 3000, served_iops, lacks } = health else {
+            panic!("{health:?}")
+        };
         check_near("served", served_iops, 1709, 30);
+        assert_eq!(lacks, Lack::Capacity);
     }
     (0..10).for_each(|load| array.set_policy(load, minimum(1000)));
     watch(&mut array, 60, &mut news);
