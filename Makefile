@@ -195,7 +195,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "layers, build" cargo build --release --locked --quiet -p pool --example open_ten_tb
 	@$(STEP) "layers, build" cargo bench --locked --quiet --no-run -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab_tools -p verify_sanboot \
 	  --bench speed --bench sequential --bench placement --bench frames --bench journal --bench decisions --bench images \
-	  --bench promises --bench streams --bench drives --bench san --bench forecast
+	  --bench promises --bench sets --bench streams --bench drives --bench san --bench forecast
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" $(BENCH) parity --bench speed
 	@$(STEP) "sequential writes, file drives" $(BENCH) raid --bench sequential -- --dir $(CURDIR)/target/bench
@@ -206,6 +206,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "a VHDX beside a raw file, and beside qemu-storage-daemon" $(BENCH) vdisk --bench images -- $(CURDIR)/target/bench
 	@$(STEP) "scheduling decisions" $(BENCH) qos --bench decisions
 	@$(STEP) "a cached read, without and with policies" $(BENCH) array --bench promises
+	@$(STEP) "200 sets of policies on ten modelled drives, in virtual time" $(BENCH) array --bench sets
 	@$(STEP) "64 sequential readers, in virtual time" $(BENCH) array --bench streams
 	@$(STEP) "placement, in virtual time" $(BENCH) pool --bench placement
 	@$(STEP) "modelled drives beside measured ones" $(BENCH) lab_tools --bench drives

@@ -1,0 +1,101 @@
+//! Sets of policies, random ones and some by name, on an array of ten modelled drives with platters: every VM
+//! is served as the closed formula says, or the array reports which minimum cannot be and why.
+//!
+//! `cargo bench -p array --bench sets` prints two hundred.
+
+#[path = "sets/bed.rs"]
+mod bed;
+#[path = "sets/draw.rs"]
+mod draw;
+#[path = "sets/judge.rs"]
+#[expect(dead_code, reason = "the bench prints more than is judged here")]
+mod judge;
+
+use bed::SECOND_NS;
+use draw::{KIB, Load, Set, Vm};
+use judge::{OFF, Outcome, Times, check, play};
+
+const TIMES: Times = Times { free_ns: 10 * SECOND_NS, learns_ns: 30 * SECOND_NS, judged_ns: 30 * SECOND_NS };
+
+/// Random sets that take little time, because their requests are large or few.
+const SEEDS: [u64; 5] = [4, 14, 15, 23, 24];
+/// Those that are not held, and why. 15: a VM without a minimum whose weight entitles it to all that one
+/// outstanding request allows has 6 % less, because three minimums beyond reach are always due when a slot is
+/// free.
+const NOT_HELD: [u64; 1] = [15];
+
+#[test]
+fn random_sets_are_served_as_the_formula_says() {
+    let is_off = |seed: &u64| {
+        let result = check(&play(&Set::draw(*seed), TIMES));
+        result.inspect_err(|text| println!("{text}")).is_err()
+    };
+    let off: Vec<u64> = SEEDS.into_iter().filter(is_off).collect();
+    assert_eq!(off, NOT_HELD);
+}
+
+/// VMs that write 512 KiB at random, as in the published experiment.
+fn writers(count: usize, outstanding: u64) -> Vec<Vm> {
+    let load = Load { bytes: 512 * KIB, reads: false, outstanding };
+    vec![Vm { load, minimum: 0.0, maximum: None, weight: qos::WEIGHT_DEFAULT }; count]
+}
+
+#[track_caller]
+fn held(vms: Vec<Vm>) -> Outcome {
+    let outcome = play(&Set { seed: 1, vms }, TIMES);
+    let scheduler = &outcome.scheduler;
+    println!(
+        "depth {:.1} by {}, cost {}, sum {:.1} %",
+        outcome.depth,
+        scheduler.depth_limit,
+        scheduler.depth_cost_permille,
+        outcome.sum * 100.0
+    );
+    for served in &outcome.served {
+        println!("{:.0} of {:.0}, reach {:.0}", served.rate, served.expected, served.reach);
+    }
+    check(&outcome).expect("held");
+    outcome
+}
+
+/// Sixteen requests were fewer than the depth of 64, so nothing waited, and a weight of 8 got what 1 got. The
+/// sum is not held: the depth that is found has 94 % of the throughput of all sixteen.
+#[test]
+fn weights_are_in_force_with_few_outstanding_requests() {
+    let mut vms = writers(4, 4);
+    vms.iter_mut().zip([1, 2, 4, 8]).for_each(|(vm, weight)| vm.weight = weight);
+    let outcome = play(&Set { seed: 1, vms }, TIMES);
+    assert!(outcome.farthest().off() <= OFF, "{:?}", outcome.farthest());
+    let rate = |vm: usize| outcome.served[vm].rate;
+    assert!(rate(1) > 1.9 * rate(0) && rate(2) > 2.5 * rate(0), "{:?}", outcome.served);
+}
+
+/// One outstanding request each: before, the sum was 87 % of the capacity and the worst windows 89 % of a
+/// minimum.
+#[test]
+fn minimums_of_nine_tenths_of_the_capacity_are_kept_or_reported() {
+    let mut vms = writers(10, 1);
+    vms[..7].iter_mut().for_each(|vm| vm.minimum = 0.13);
+    held(vms);
+}
+
+/// Before, they had nothing for whole phases.
+#[test]
+fn volumes_without_a_minimum_do_not_stand_still_when_minimums_do_not_fit() {
+    for outstanding in [1, 4] {
+        let mut vms = writers(10, outstanding);
+        vms[..5].iter_mut().for_each(|vm| vm.minimum = 0.3);
+        let outcome = held(vms);
+        for served in &outcome.served[5..] {
+            assert!(served.worst > 0.0, "{served:?}");
+        }
+    }
+}
+
+#[test]
+fn uneven_minimums_that_do_not_fit_are_scaled_alike() {
+    let mut vms = writers(8, 32);
+    vms.iter_mut().zip([1, 2, 3, 4]).for_each(|(vm, parts)| vm.minimum = 0.15 * f64::from(parts));
+    let outcome = held(vms);
+    assert!(!outcome.feasible);
+}
