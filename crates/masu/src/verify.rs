@@ -39,12 +39,13 @@ pub(crate) struct Verify {
     /// 0.01 is 80 MB of 8 GB, for a real fileserver 0.01 is 1.3 GB of a server's 128)
     #[arg(long)]
     scale: Option<f64>,
-    /// Repeats of each real vaai measurement (10 decide every claim in most runs, the contended power-on last);
-    /// rounds of a real fileserver (8)
+    /// Repeats of each real vaai measurement (10 decide every claim in most runs, the contended power-on
+    /// last); rounds of a real fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// Quick form: vaai in the model with a share of the sizes, or for real for a minute; sanboot with fewer numbers of servers, once each; qos
-    /// with shorter phases; fileserver for two minutes; diskstress with fewer repeats
+    /// Quick form: vaai in the model with a share of the sizes, for real for a minute; sanboot with fewer
+    /// numbers of servers, once each; qos with shorter phases; fileserver for two minutes; diskstress with
+    /// fewer repeats
     #[arg(long)]
     quick: bool,
     /// Sensitivity analysis: repeat the model run, in its quick form, over the ranges that the scenario

@@ -6,7 +6,8 @@ use std::time::Duration;
 use world::{Buf, DriveError};
 use world_model::drives::{BLOCK_BYTES, DriveParameters, FlashParameters, ParameterError};
 
-use super::{MeasureError, Plan, Probe, stream};
+use super::probe::{MeasureError, Plan, Probe};
+use super::stream;
 
 /// Random reads at each depth.
 const READS: usize = 1000;

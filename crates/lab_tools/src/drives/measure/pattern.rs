@@ -5,7 +5,7 @@ use std::time::Duration;
 use world::Rng;
 use world_model::drives::Kind;
 
-use super::{MeasureError, Plan, Probe};
+use super::probe::{MeasureError, Plan, Probe};
 use crate::drives::trace::{Arrival, Trace, TraceRequest};
 
 /// The longest request: a quarter of a track of a large disk.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use world::{Buf, DriveError};
 use world_model::drives::BLOCK_BYTES;
 
-use super::{MeasureError, Probe};
+use super::probe::{MeasureError, Probe};
 
 /// One request of a stream.
 const REQUEST_BLOCKS: u64 = (256 << 10) / BLOCK_BYTES;

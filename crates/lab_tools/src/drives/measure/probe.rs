@@ -1,0 +1,130 @@
+//! Single requests to a drive that is measured, and what can go wrong with them.
+
+use world::{Buf, Data, Drive, DriveError, Io, World};
+use world_model::drives::{BLOCK_BYTES, ParameterError};
+
+use crate::drives::fit::FitError;
+
+/// Random reads that tell a disk from flash.
+const SAMPLE: usize = 100;
+/// A drive with more unreadable places is not measured.
+const FAILED_MAX: u64 = 20;
+/// The longest write.
+const WRITE_BYTES_MAX: usize = 256 << 10;
+
+/// How a drive is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Single requests of a disk's trace; at least 500.
+    pub requests: usize,
+    /// Whether it is written, too: what is on it is lost.
+    pub writes: bool,
+}
+
+/// Why a drive was not measured.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum MeasureError {
+    #[error("{0}")]
+    Drive(#[from] DriveError),
+    #[error("too small: {0} bytes; at least 64 MiB are needed")]
+    Small(u64),
+    #[error(
+        "it holds data, and measuring writes would overwrite it; erase it first (blkdiscard), or measure reads only"
+    )]
+    NotBlank,
+    #[error("more than {FAILED_MAX} of its places are unreadable")]
+    Unreadable,
+    #[error("{0}")]
+    Fit(#[from] FitError),
+    #[error("{0}")]
+    Parameters(#[from] ParameterError),
+}
+
+/// Asks the drive, and counts what it does not give.
+pub(super) struct Probe<'a> {
+    pub(super) world: &'a World,
+    pub(super) drive: &'a Drive,
+    /// What is written: random, so that nothing below makes it smaller.
+    content: Data,
+    failed: u64,
+}
+
+impl<'a> Probe<'a> {
+    /// One that has asked nothing.
+    pub(super) fn new(world: &'a World, drive: &'a Drive) -> Probe<'a> {
+        let mut content = Buf::new(WRITE_BYTES_MAX);
+        world.random("drive measure, content").fill(&mut content);
+        Probe { world, drive, content: content.freeze(), failed: 0 }
+    }
+
+    /// Blocks of 512 bytes that every request is a multiple of.
+    pub(super) fn unit(&self) -> u64 {
+        u64::from(self.drive.info().block_bytes) / BLOCK_BYTES
+    }
+
+    /// The capacity in blocks of 512 bytes.
+    pub(super) fn len_blocks(&self) -> u64 {
+        self.drive.len_bytes() / BLOCK_BYTES
+    }
+
+    /// One place of the drive that begins a request of so many blocks.
+    pub(super) fn anywhere(&self, rng: &mut world::Rng, blocks: u64) -> u64 {
+        let unit = self.unit().max(8);
+        rng.u64(..=(self.len_blocks() - blocks) / unit) * unit
+    }
+
+    /// Reads, and how long it took; `None`: this place is unreadable.
+    pub(super) async fn read(&mut self, block: u64, blocks: u64) -> Result<Option<(Buf, u64)>, MeasureError> {
+        let begun = self.world.now();
+        let buf = Buf::new((blocks * BLOCK_BYTES) as usize);
+        let filled = self.drive.read(block * BLOCK_BYTES, buf).await;
+        match filled.result {
+            Ok(()) => {
+                let took = self.world.now().since(begun).as_nanos() as u64;
+                Ok(Some((filled.buf, took)))
+            }
+            Err(DriveError::Medium { .. }) => self.failed().map(|()| None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes this much of something.
+    pub(super) fn write(&self, block: u64, blocks: u64) -> Io<Result<(), DriveError>> {
+        self.drive.write(block * BLOCK_BYTES, self.content.slice(..(blocks * BLOCK_BYTES) as usize))
+    }
+
+    /// Counts an unreadable place.
+    pub(super) fn failed(&mut self) -> Result<(), MeasureError> {
+        self.failed += 1;
+        if self.failed > FAILED_MAX { Err(MeasureError::Unreadable) } else { Ok(()) }
+    }
+
+    /// The median time of a random read.
+    pub(super) async fn median_read_ns(&mut self) -> Result<u64, MeasureError> {
+        let mut rng = self.world.random("drive measure, sample");
+        let mut times = Vec::with_capacity(SAMPLE);
+        while times.len() < SAMPLE {
+            let block = self.anywhere(&mut rng, 8);
+            times.extend(self.read(block, 8).await?.map(|(_, ns)| ns));
+        }
+        times.sort_unstable();
+        Ok(times[SAMPLE / 2])
+    }
+
+    /// Whether its begin, its end and places between them read as zeros.
+    pub(super) async fn looks_blank(&mut self) -> Result<bool, MeasureError> {
+        const ENDS: u64 = (1 << 20) / BLOCK_BYTES;
+        let mut rng = self.world.random("drive measure, blank");
+        let last = (self.len_blocks() - ENDS) / 8 * 8;
+        let mut places = vec![(0, ENDS), (last, self.len_blocks() - last)];
+        places.extend((0..64).map(|_| (self.anywhere(&mut rng, 8), 8)));
+        for (block, blocks) in places {
+            match self.read(block, blocks).await? {
+                Some((buf, _)) if buf.iter().all(|byte| *byte == 0) => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
