@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use admin::{Progress, Store};
 use anyhow::{Context, Result, bail};
@@ -73,7 +74,7 @@ fn stopped(dir: &Path) -> Result<Config> {
     let kept =
         kept.with_context(|| format!("{shown}: no array.state.toml: not the data directory of an array"))?;
     let config = kept.config;
-    wait_until_free(&config)?;
+    wait_until_free(&config, &AtomicBool::new(false))?;
     Ok(config)
 }
 

@@ -8,6 +8,8 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use admin::{ArrayOwner, EventLog, EventWriter, NewFiles, ServerOptions, Store};
@@ -99,7 +101,10 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
-    wait_until_free(&start.config)?;
+    if !drives_are_free(&start.config, &mut signals).await? {
+        tracing::info!("array: stopped before its drives were opened");
+        return Ok(());
+    }
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
     }
@@ -129,6 +134,20 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     supervision::stopping();
     let stopped = array.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)
+}
+
+/// Waits for drives that another process holds; false: a signal to stop came first.
+async fn drives_are_free(config: &Config, signals: &mut Signals) -> Result<bool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (config, seen) = (config.clone(), stop.clone());
+    let mut waiting = tokio::task::spawn_blocking(move || wait_until_free(&config, &seen));
+    tokio::select! {
+        free = &mut waiting => free?.map(|()| true),
+        () = signals.stop() => {
+            stop.store(true, Relaxed);
+            Ok(false)
+        }
+    }
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created

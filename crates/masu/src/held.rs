@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "before the array has a world, time is the system's")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,22 +19,28 @@ const WAIT_TIME: Duration = Duration::from_secs(5);
 const WAIT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until no other process holds a declared drive. Missing or failed drives do not matter here: the
-/// array may continue without them; a drive that another array has open must not be taken for lost.
-pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
+/// array may continue without them; a drive that another array has open must not be taken for lost. It ends
+/// early once `stop` is set.
+///
+/// # Errors
+///
+/// A drive that is still held after [`WAIT_TIME`].
+pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> {
     let end = Instant::now() + WAIT_TIME;
     for drive in &config.drives {
-        if !becomes_free(&drive.spec, end) {
+        if !becomes_free(&drive.spec, end, stop) {
             bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
         }
     }
     // The array starts without an image that somebody else has open: that is said in its status.
-    config.images.iter().filter(|i| !i.read_only).for_each(|image| _ = becomes_free(&image.spec, end));
+    config.images.iter().filter(|i| !i.read_only).for_each(|image| _ = becomes_free(&image.spec, end, stop));
     Ok(())
 }
 
-/// Waits until the file is free, or until the deadline; returns whether it is free.
-fn becomes_free(spec: &DriveSpec, until: Instant) -> bool {
-    while is_held(spec) {
+/// Waits until the file is free, until the deadline, or until nobody waits any more; returns whether the
+/// deadline did not pass.
+fn becomes_free(spec: &DriveSpec, until: Instant, stop: &AtomicBool) -> bool {
+    while !stop.load(Relaxed) && is_held(spec) {
         if Instant::now() > until {
             return false;
         }
