@@ -60,7 +60,7 @@ mod tests {
         assert_eq!((one.serve(0, 10), one.serve(5, 10), one.serve(100, 1)), (10, 20, 101));
         let mut two = Station::new(2);
         assert_eq!((two.serve(0, 10), two.serve(1, 10), two.serve(2, 10)), (10, 11, 20));
-        assert_eq!((two.servers(), two.served(), two.busy_until_ns()), (2, 3, 12));
+        assert_eq!((two.servers(), two.served(), two.busy_until_ns()), (2, 3, 20));
     }
 
     #[test]
