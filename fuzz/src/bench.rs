@@ -53,6 +53,7 @@ impl Bench {
                 port: Rc::new(port),
                 ports,
                 tokens: tokens.clone(),
+                others: Rc::from([]),
                 port_traffic: Rc::default(),
             })
         };

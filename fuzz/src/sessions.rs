@@ -83,6 +83,7 @@ impl Target for Units {
             ports: [port.clone()].into(),
             port: Rc::new(port),
             tokens: self.tokens.clone(),
+            others: Rc::from([]),
             port_traffic: Rc::default(),
         });
         let mine = if initiator.name == QUIET { 3..4 } else { 0..3 };
