@@ -272,6 +272,9 @@ pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
 pub(crate) fn open_read_only(path: &Path) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     refuse_special(&opening)?;
+    if path.is_dir() {
+        return Err(opening.refuse("a directory, not a file; name a file in it"));
+    }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
     let file = file.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => opening.refuse("no such file or device"),
