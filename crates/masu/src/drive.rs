@@ -1,6 +1,5 @@
 //! `masu drive replay`, `fit` and `measure`: modelled drives against measured ones.
 
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use clap::Subcommand;
 use lab_tools::drives::fit::{self, Known};
 use lab_tools::drives::measure::{self, Medium, Plan};
 use lab_tools::drives::{self, Replayed, curve, disksim, trace};
+use lab_tools::load::target::existing_drive;
 use world::DriveSpec;
 
 use crate::table;
@@ -157,12 +157,9 @@ fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode>
 }
 
 fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Result<ExitCode> {
-    let path = device.to_owned();
-    let is_device = std::fs::metadata(device).is_ok_and(|found| found.file_type().is_block_device());
-    let spec = match (plan.writes, is_device) {
-        (false, _) => DriveSpec::ReadOnly { path },
-        (true, true) => DriveSpec::Device { path },
-        (true, false) => DriveSpec::File { path, create_len_bytes: None },
+    let spec = match plan.writes {
+        true => existing_drive(device)?,
+        false => DriveSpec::ReadOnly { path: device.to_owned() },
     };
     let measurement = world_real::run(world_real::Options::default(), |world| async move {
         let drive = world.open_drive(&spec).await?;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
@@ -35,12 +35,8 @@ impl Place {
             let login = Box::new(crate::hosts::login_of(&url)?);
             return Ok(Place::Lu { lun: Lun(url.lun), login });
         }
-        let path = PathBuf::from(text);
-        Ok(Place::Drive(if is_device(&path)? {
-            DriveSpec::Device { path }
-        } else {
-            DriveSpec::File { path, create_len_bytes: None }
-        }))
+        let drive = existing_drive(Path::new(text)).context("not an iscsi:// URL")?;
+        Ok(Place::Drive(drive))
     }
 
     /// How the worker of this number logs in: an initiator port of its own for each.
@@ -52,12 +48,20 @@ impl Place {
     }
 }
 
-fn is_device(path: &Path) -> Result<bool> {
-    let facts = std::fs::metadata(path)
-        .with_context(|| format!("{}: not an iscsi:// URL, file or device", path.display()))?;
-    let kind = facts.file_type();
+/// An existing file or block device, to be read and written.
+///
+/// # Errors
+///
+/// If it is neither.
+pub fn existing_drive(path: &Path) -> Result<DriveSpec> {
+    let facts =
+        std::fs::metadata(path).with_context(|| format!("{}: no such file or device", path.display()))?;
+    let (kind, path) = (facts.file_type(), path.to_owned());
     ensure!(kind.is_file() || kind.is_block_device(), "{}: not a file or device", path.display());
-    Ok(kind.is_block_device())
+    Ok(match kind.is_block_device() {
+        true => DriveSpec::Device { path },
+        false => DriveSpec::File { path, create_len_bytes: None },
+    })
 }
 
 /// It, opened by one worker.

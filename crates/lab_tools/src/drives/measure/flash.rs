@@ -1,9 +1,7 @@
 //! A drive without an arm: service time, units and link.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use world::{Buf, DriveError};
 use world_model::drives::{BLOCK_BYTES, DriveParameters, FlashParameters, ParameterError};
 
 use super::probe::{MeasureError, Plan, Probe};
@@ -17,6 +15,7 @@ const DEPTHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const GAIN: f64 = 1.05;
 /// The size of a random read.
 const READ_BYTES: u64 = 4096;
+const READ_BLOCKS: u64 = READ_BYTES / BLOCK_BYTES;
 /// Streams whose fastest is the link's.
 const STREAMS: u64 = 4;
 /// The writes that show where the buffer is full: so many chunks of this size, less on a small drive.
@@ -80,23 +79,9 @@ pub(super) async fn figures(
 
 async fn random_reads(probe: &mut Probe<'_>, depth: usize) -> Result<f64, MeasureError> {
     let mut rng = probe.world.random("drive measure, depth");
-    let mut under_way = VecDeque::with_capacity(depth);
-    let begun = probe.world.now();
-    for i in 0..READS + depth {
-        if i < READS {
-            let at = probe.anywhere(&mut rng, READ_BYTES / BLOCK_BYTES) * BLOCK_BYTES;
-            under_way.push_back(probe.drive.read(at, Buf::new(READ_BYTES as usize)));
-        }
-        if under_way.len() == depth || i >= READS {
-            let Some(filled) = under_way.pop_front() else { break };
-            match filled.await.result {
-                Err(DriveError::Medium { .. }) => probe.failed()?,
-                result => result?,
-            }
-        }
-    }
-    let seconds = probe.world.now().since(begun).max(Duration::from_nanos(1)).as_secs_f64();
-    Ok(READS as f64 / seconds)
+    let places: Vec<(u64, u64)> =
+        (0..READS).map(|_| (probe.anywhere(&mut rng, READ_BLOCKS), READ_BLOCKS)).collect();
+    Ok(READS as f64 / probe.read_many(places, depth, 0).await?.as_secs_f64())
 }
 
 async fn writes(probe: &mut Probe<'_>, progress: &mut dyn FnMut(&str)) -> Result<Writes, MeasureError> {
@@ -104,8 +89,8 @@ async fn writes(probe: &mut Probe<'_>, progress: &mut dyn FnMut(&str)) -> Result
     let mut rng = probe.world.random("drive measure, writes");
     let begun = probe.world.now();
     for _ in 0..READS {
-        let block = probe.anywhere(&mut rng, READ_BYTES / BLOCK_BYTES);
-        probe.write(block, READ_BYTES / BLOCK_BYTES).await?;
+        let block = probe.anywhere(&mut rng, READ_BLOCKS);
+        probe.write(block, READ_BLOCKS).await?;
     }
     let seconds = probe.world.now().since(begun).max(Duration::from_nanos(1)).as_secs_f64();
     progress("sequential writes");

@@ -77,11 +77,10 @@ pub async fn measure(
     }
     let mut probe = Probe::new(world, drive);
     let len_blocks = drive.len_bytes() / BLOCK_BYTES;
-    progress("random reads, to tell a disk from flash");
-    let is_blank = probe.looks_blank().await?;
-    if plan.writes && !is_blank {
+    if plan.writes && !probe.looks_blank().await? {
         return Err(MeasureError::NotBlank);
     }
+    progress("random reads, to tell a disk from flash");
     let medium = match probe.median_read_ns().await? >= ARM_MIN_NS {
         true => Medium::HardDisk {
             trace: pattern::trace(&mut probe, plan, progress).await?,

@@ -1,5 +1,8 @@
 //! Single requests to a drive that is measured, and what can go wrong with them.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use world::{Buf, Data, Drive, DriveError, Io, World};
 use world_model::drives::{BLOCK_BYTES, ParameterError};
 
@@ -33,7 +36,7 @@ pub enum MeasureError {
         "it holds data, and measuring writes would overwrite it; erase it first (blkdiscard), or measure reads only"
     )]
     NotBlank,
-    #[error("more than {FAILED_MAX} of its places are unreadable")]
+    #[error("more than {FAILED_MAX} unreadable places")]
     Unreadable,
     #[error("{0}")]
     Fit(#[from] FitError),
@@ -87,6 +90,35 @@ impl<'a> Probe<'a> {
             Err(DriveError::Medium { .. }) => self.failed().map(|()| None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Reads these places with so many under way, and returns the time from the end of the first `uncounted` to
+    /// that of the last.
+    pub(super) async fn read_many(
+        &mut self,
+        places: impl IntoIterator<Item = (u64, u64)>,
+        depth: usize,
+        uncounted: usize,
+    ) -> Result<Duration, MeasureError> {
+        let (world, drive) = (self.world, self.drive);
+        let begin = |(block, blocks): (u64, u64)| {
+            drive.read(block * BLOCK_BYTES, Buf::new((blocks * BLOCK_BYTES) as usize))
+        };
+        let mut coming = places.into_iter();
+        let mut under_way: VecDeque<_> = coming.by_ref().take(depth).map(begin).collect();
+        let (mut begun, mut ended) = (world.now(), 0);
+        while let Some(filled) = under_way.pop_front() {
+            match filled.await.result {
+                Err(DriveError::Medium { .. }) => self.failed()?,
+                result => result?,
+            }
+            ended += 1;
+            if ended == uncounted {
+                begun = world.now();
+            }
+            under_way.extend(coming.next().map(begin));
+        }
+        Ok(world.now().since(begun).max(Duration::from_nanos(1)))
     }
 
     /// Writes this much of something.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use world::{Buf, DriveError};
 use world_model::drives::BLOCK_BYTES;
 
 use super::probe::{MeasureError, Probe};
@@ -36,33 +35,9 @@ pub(super) async fn rates(
 pub(super) async fn reads(probe: &mut Probe<'_>, from: u64, within: u64) -> Result<f64, MeasureError> {
     let count = (within / REQUEST_BLOCKS).clamp(2, UNCOUNTED + COUNTED);
     let uncounted = UNCOUNTED.min(count / 2);
-    let read = |i: u64| {
-        let buf = Buf::new((REQUEST_BLOCKS * BLOCK_BYTES) as usize);
-        probe.drive.read((from + i * REQUEST_BLOCKS) * BLOCK_BYTES, buf)
-    };
-    let mut under_way = VecDeque::with_capacity(DEPTH);
-    let (mut begun, mut failed) = (probe.world.now(), 0);
-    for i in 0..count + DEPTH as u64 {
-        if i < count {
-            under_way.push_back(read(i));
-        }
-        if under_way.len() < DEPTH && i < count {
-            continue;
-        }
-        let Some(filled) = under_way.pop_front() else { break };
-        match filled.await.result {
-            Err(DriveError::Medium { .. }) => failed += 1,
-            result => result?,
-        }
-        if i + 1 == uncounted + DEPTH as u64 {
-            begun = probe.world.now();
-        }
-    }
-    for _ in 0..failed {
-        probe.failed()?;
-    }
-    let seconds = probe.world.now().since(begun).max(Duration::from_nanos(1)).as_secs_f64();
-    Ok(((count - uncounted) * REQUEST_BLOCKS * BLOCK_BYTES) as f64 / seconds)
+    let places = (0..count).map(|i| (from + i * REQUEST_BLOCKS, REQUEST_BLOCKS));
+    let time = probe.read_many(places, DEPTH, uncounted as usize).await?;
+    Ok(((count - uncounted) * REQUEST_BLOCKS * BLOCK_BYTES) as f64 / time.as_secs_f64())
 }
 
 /// The rates of sequential writes from the drive's beginning on, chunk by chunk, in bytes per second.
