@@ -4,6 +4,8 @@
 //!
 //! `cargo bench -p array --bench sets [-- COUNT | -- set NUMBER | -- kinds]`
 
+#[path = "../../qos/tests/sets/bars.rs"]
+mod bars;
 #[path = "../tests/sets/bed.rs"]
 mod bed;
 #[path = "../tests/sets/draw.rs"]
@@ -11,7 +13,7 @@ mod draw;
 #[path = "../tests/sets/judge.rs"]
 mod judge;
 
-use bed::SECOND_NS;
+use bars::SECOND_NS;
 use draw::{KIB, Set};
 use judge::{Outcome, Times, check, measure_kind, play};
 

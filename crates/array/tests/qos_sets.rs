@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p array --bench sets` prints two hundred.
 
+#[path = "../../qos/tests/sets/bars.rs"]
+mod bars;
 #[path = "sets/bed.rs"]
 mod bed;
 #[path = "sets/draw.rs"]
@@ -11,7 +13,7 @@ mod draw;
 #[expect(dead_code, reason = "the bench prints more than is judged here")]
 mod judge;
 
-use bed::SECOND_NS;
+use bars::SECOND_NS;
 use draw::{KIB, Load, Set, Vm};
 use judge::{OFF, Outcome, Times, check, play};
 

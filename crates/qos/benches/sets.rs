@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p qos --bench sets [-- COUNT | -- set NUMBER]`
 
+#[path = "../tests/sets/bars.rs"]
+mod bars;
 #[path = "../tests/sets/draw.rs"]
 mod draw;
 #[path = "../tests/sets/judge.rs"]
@@ -14,7 +16,7 @@ use draw::Set;
 use judge::{Outcome, play};
 
 const SETS: u64 = 200;
-const JUDGED_NS: u64 = 120 * pool::SECOND_NS;
+const JUDGED_NS: u64 = 120 * bars::SECOND_NS;
 
 fn print(outcome: &Outcome) {
     let Set { seed, pool, loads, promised } = &outcome.set;

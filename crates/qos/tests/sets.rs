@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p qos --bench sets` prints them.
 
+#[path = "sets/bars.rs"]
+mod bars;
 #[path = "sets/draw.rs"]
 mod draw;
 #[path = "sets/judge.rs"]
@@ -50,7 +52,7 @@ const NOT_HELD: [u64; 1] = [121];
 
 fn not_held(seeds: impl Iterator<Item = u64>, judged_s: u64) -> Vec<u64> {
     let is_off = |seed: &u64| {
-        let result = check(&play(&Set::draw(*seed), judged_s * pool::SECOND_NS));
+        let result = check(&play(&Set::draw(*seed), judged_s * bars::SECOND_NS));
         result.inspect_err(|text| println!("{text}")).is_err()
     };
     seeds.filter(is_off).collect()

@@ -16,9 +16,9 @@ use world::World;
 use world_model::drives::catalogue::CHEETAH_15K5;
 use world_model::{DiskSpec, Model};
 
+use super::bars::SECOND_NS;
 use super::draw::Load;
 
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 const DRIVES: usize = 10;
 const VOLUME_BYTES: u64 = 2 << 30;
 /// Forty volumes on five pairs, and labels.

@@ -2,6 +2,8 @@
 
 use qos::Policy;
 
+use super::bars::{WEIGHTS, promises};
+
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const UNIT_BYTES: u64 = 8 * KIB;
 
@@ -52,27 +54,18 @@ impl Set {
         let count = rng.usize(3..=40);
         let is_mixed = rng.u8(..3) == 0;
         let of_all = request(&mut rng);
-        // Four in ten sets promise more than there is.
-        let promised = if rng.u8(..10) < 4 { 1.05 + 2.0 * rng.f64() } else { 0.2 + 0.76 * rng.f64() };
-        // Of each: its part of the minimums, from equal to a hundred to one.
-        let mut parts: Vec<f64> =
-            (0..count).map(|_| if rng.u8(..10) < 5 { 100_f64.powf(rng.f64()) } else { 0.0 }).collect();
-        if parts.iter().all(|part| *part == 0.0) {
-            parts[0] = 1.0;
-        }
-        let all: f64 = parts.iter().sum();
-        let vm = |part: &f64| {
+        let (_, minimums) = promises(&mut rng, count);
+        let vm = |minimum: &f64| {
             let (bytes, reads) = if is_mixed { request(&mut rng) } else { of_all };
-            let minimum = part / all * promised;
             let most = minimum + 3.0 * rng.f64() / count as f64;
             Vm {
                 load: Load { bytes, reads, outstanding: 1 << rng.u32(..=5) },
-                minimum,
+                minimum: *minimum,
                 maximum: (rng.u8(..10) < 3).then_some(most),
-                weight: [1, 10, 50, 100, 100, 200, 400, 1000][rng.usize(..8)],
+                weight: WEIGHTS[rng.usize(..WEIGHTS.len())],
             }
         };
-        let vms = parts.iter().map(vm).collect();
+        let vms = minimums.iter().map(vm).collect();
         Set { seed, vms }
     }
 

@@ -4,14 +4,10 @@ use array::config::Policy;
 use array::status::PoolScheduler;
 use qos::{Claim, DEPTH_MAX_DEFAULT, FLOOR_PERCENT_DEFAULT, RATE_MAX, expected_with_floor};
 
-use super::bed::{self, Bed, Done, Guest, SECOND_NS};
+use super::bars::{self, LOOK_NS, SECOND_NS, SETTLES_NS, WINDOW_NS};
+use super::bed::{self, Bed, Done, Guest};
 use super::draw::{KIB, Load, Set, Vm};
 
-/// A change is judged from 5 s later on (seed 2), over windows of as long.
-pub(crate) const SETTLES_NS: u64 = 5 * SECOND_NS;
-const WINDOW_NS: u64 = 5 * SECOND_NS;
-const STEP_NS: u64 = 50_000_000;
-const LOOK_NS: u64 = 100_000_000;
 /// The formula counts in these parts of a unit: some VMs are due less than a unit per second.
 const PARTS: f64 = 1000.0;
 
@@ -63,8 +59,7 @@ pub(crate) struct Served {
 impl Served {
     /// How far it is from the formula, as a share of it; what one request makes is left out.
     pub(crate) fn off(&self) -> f64 {
-        let one = self.vm.load.cost_units() * SECOND_NS as f64 / self.judged_ns as f64;
-        ((self.rate - self.expected).abs() - one).max(0.0) / self.expected.max(one)
+        bars::off(self.rate, self.expected, self.vm.load.cost_units(), self.judged_ns)
     }
 
     /// Whether its outstanding requests do not allow its minimum in 99 % of the windows at this depth.
@@ -79,9 +74,7 @@ impl Served {
 
     /// The worst windows as a share of the minimum, less one request; none without a minimum.
     pub(crate) fn kept(&self) -> Option<f64> {
-        let minimum = self.policy.minimum_iops as f64;
-        let one = self.vm.load.cost_units() * SECOND_NS as f64 / WINDOW_NS as f64;
-        (minimum > 0.0).then(|| (self.worst + one) / minimum)
+        bars::kept(self.worst, self.policy.minimum_iops, self.vm.load.cost_units())
     }
 }
 
@@ -259,11 +252,7 @@ fn count(done: &[Done], from: u64, to: u64) -> usize {
 /// Units per second in the worst of a hundred windows.
 fn worst(guest: &Guest, from: u64, to: u64) -> f64 {
     let done = guest.done.borrow();
-    let begins = (from..to - WINDOW_NS).step_by(STEP_NS as usize);
-    let mut windows: Vec<usize> = begins.map(|at| count(&done, at, at + WINDOW_NS)).collect();
-    windows.sort_unstable();
-    let window_s = (WINDOW_NS / SECOND_NS) as f64;
-    windows[windows.len() / 100] as f64 * guest.load.cost_units() / window_s
+    bars::worst(|from, to| count(&done, from, to), (from, to), guest.load.cost_units())
 }
 
 /// Bars of the project's issue: a VM is this far from the formula at most, the sum reaches this share of the

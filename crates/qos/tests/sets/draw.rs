@@ -2,7 +2,8 @@
 
 use qos::Policy;
 
-use super::pool::{Load, Pool, SECOND_NS, UNIT_BYTES};
+use super::bars::{SECOND_NS, WEIGHTS, promises};
+use super::pool::{Load, Pool, UNIT_BYTES};
 
 /// A set.
 #[derive(Clone, Debug)]
@@ -30,22 +31,14 @@ impl Set {
         let bytes = [4 * KIB, 8 * KIB, 64 * KIB, 512 * KIB][rng.usize(..4)];
         let capacity = capacity_units(&pool, bytes);
         let fair = capacity / count as f64;
-        // Four in ten sets promise more than there is.
-        let promised = if rng.u8(..10) < 4 { 1.05 + 2.0 * rng.f64() } else { 0.2 + 0.76 * rng.f64() };
-        // Of each: its part of the minimums, from equal to a hundred to one.
-        let mut parts: Vec<f64> =
-            (0..count).map(|_| if rng.u8(..10) < 5 { 100_f64.powf(rng.f64()) } else { 0.0 }).collect();
-        if parts.iter().all(|part| *part == 0.0) {
-            parts[0] = 1.0;
-        }
-        let all: f64 = parts.iter().sum();
-        let loads = parts.iter().map(|part| {
-            let minimum = (part / all * promised * capacity) as u64;
+        let (promised, minimums) = promises(&mut rng, count);
+        let loads = minimums.iter().map(|minimum| {
+            let minimum = (minimum * capacity) as u64;
             let most = minimum.max(1) + (fair * 3.0 * rng.f64()) as u64;
             let policy = Policy {
                 minimum_iops: minimum,
                 maximum_iops: (rng.u8(..10) < 3).then_some(most),
-                weight: [1, 10, 50, 100, 100, 200, 400, 1000][rng.usize(..8)],
+                weight: WEIGHTS[rng.usize(..WEIGHTS.len())],
                 ..Policy::none()
             };
             Load { policy, bytes, outstanding: 1 << rng.u32(..=5) }

@@ -2,16 +2,12 @@
 
 use qos::{Claim, DepthLimit, Settings, expected_with_floor, reach};
 
+use super::bars::{self, LOOK_NS, SECOND_NS, SETTLES_NS, WINDOW_NS};
 use super::draw::{Set, capacity_units};
-use super::pool::{Load, Run, SECOND_NS, UNIT_BYTES};
+use super::pool::{Load, Run, UNIT_BYTES};
 
 /// Without policies, the scheduler learns the depth of the pool; then they are put in force.
 const WITHOUT_NS: u64 = 30 * SECOND_NS;
-/// A change is judged from 5 s later on (seed 2).
-const SETTLES_NS: u64 = 5 * SECOND_NS;
-const WINDOW_NS: u64 = 5 * SECOND_NS;
-const LOOK_NS: u64 = 100_000_000;
-const STEP_NS: u64 = 50_000_000;
 
 /// The formula counts in these parts of a unit: some clients are due less than a unit per second.
 const PARTS: u64 = 1000;
@@ -34,8 +30,7 @@ pub(crate) struct Served {
 impl Served {
     /// How far it is from the formula, as a share of it; what one request makes is left out.
     pub(crate) fn off(&self) -> f64 {
-        let one = self.load.cost_units() * SECOND_NS as f64 / self.judged_ns as f64;
-        ((self.rate - self.expected).abs() - one).max(0.0) / self.expected.max(one)
+        bars::off(self.rate, self.expected, self.load.cost_units(), self.judged_ns)
     }
 
     /// Whether no scheduler can keep its minimum in 99 % of the windows.
@@ -45,9 +40,7 @@ impl Served {
 
     /// The worst windows as a share of the minimum, less one request; none without a minimum.
     pub(crate) fn kept(&self) -> Option<f64> {
-        let minimum = self.load.policy.minimum_iops as f64;
-        let one = self.load.cost_units() * SECOND_NS as f64 / WINDOW_NS as f64;
-        (minimum > 0.0).then(|| (self.worst + one) / minimum)
+        bars::kept(self.worst, self.load.policy.minimum_iops, self.load.cost_units())
     }
 }
 
@@ -131,7 +124,11 @@ fn judge(set: &Set, run: &Run, (from, to): (u64, u64), depth: f64) -> Outcome {
         rate: rates[load],
         judged_ns: to - from,
         expected: expected.rates[load] as f64 / PARTS as f64,
-        worst: worst(&run.done[load], from, to) as f64 * set.loads[load].cost_units() / 5.0,
+        worst: bars::worst(
+            |from, to| count(&run.done[load], from, to),
+            (from, to),
+            set.loads[load].cost_units(),
+        ),
         reach: reach_of(load),
         steady_reach: steady(set, &set.loads[load], reach_of(load)),
     };
@@ -154,12 +151,4 @@ fn steady(set: &Set, load: &Load, reach: f64) -> f64 {
 
 fn count(done: &[u64], from: u64, to: u64) -> usize {
     done.partition_point(|at| *at < to) - done.partition_point(|at| *at < from)
-}
-
-/// Responses in the worst of a hundred windows.
-fn worst(done: &[u64], from: u64, to: u64) -> usize {
-    let begins = (from..to - WINDOW_NS).step_by(STEP_NS as usize);
-    let mut windows: Vec<usize> = begins.map(|at| count(done, at, at + WINDOW_NS)).collect();
-    windows.sort_unstable();
-    windows[windows.len() / 100]
 }

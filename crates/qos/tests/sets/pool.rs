@@ -5,7 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use qos::{ClientId, FlowId, Next, Policy, RequestId, Scheduler, Settings};
 
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+use super::bars::SECOND_NS;
+
 pub(crate) const UNIT_BYTES: u64 = 8192;
 
 /// What serves requests: as many at once as it has slots; others wait in their order.
