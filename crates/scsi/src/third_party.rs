@@ -8,7 +8,7 @@ use block::Pieces;
 use lu::LogicalDisk;
 
 use crate::error::CommandError;
-use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, durability};
+use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, read_piece, write_piece};
 use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest};
 use crate::opcode::Access;
 use crate::request::Lun;
@@ -36,21 +36,14 @@ impl<D: LogicalDisk> View<D> {
     async fn copy_out(&self, lun: Lun, at: u64, len: u64) -> Result<Pieces, CommandError> {
         let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
-        let _locked = seat.lu.locks.shared(at..at + len).await;
-        check_access(&seat, Access::Read)?;
-        let mut data = Pieces::new();
-        seat.lu.disk.read(task.context(), at, len as usize, &mut data).await?;
-        Ok(data)
+        read_piece(&seat.lu, task.context(), (at, len), || check_access(&seat, Access::Read)).await
     }
 
     async fn copy_in(&self, lun: Lun, at: u64, data: Pieces) -> Result<Pieces, CommandError> {
         let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
-        let len = data.len() as u64;
-        let _locked = seat.lu.locks.shared(at..at + len).await;
-        check_access(&seat, Access::Write)?;
-        seat.lu.disk.write(task.context(), at, &data, durability(&seat.lu.capabilities)).await?;
-        seat.lu.counting.moved_bytes.add(len);
+        let admit = || check_access(&seat, Access::Write);
+        write_piece(&seat.lu, task.context(), (at, &data), admit).await?;
         Ok(Pieces::new())
     }
 }

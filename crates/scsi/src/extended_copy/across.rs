@@ -8,7 +8,7 @@ use block::Pieces;
 use futures::future::join_all;
 use lu::{CommandContext, LogicalDisk};
 
-use super::copy::durability;
+use super::copy::{read_piece, write_piece};
 use crate::error::CommandError;
 use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest, Owner};
 use crate::sense::Asc;
@@ -44,28 +44,16 @@ impl<D: LogicalDisk> End<D> {
         }
     }
 
-    /// Waits for running commands on these blocks, as a read does.
     async fn read(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<Pieces, CommandError> {
         match self {
-            End::Here(seat) => {
-                let _locked = seat.lu.locks.shared(at..at + len).await;
-                let mut data = Pieces::new();
-                seat.lu.disk.read(command, at, len as usize, &mut data).await?;
-                Ok(data)
-            }
+            End::Here(seat) => read_piece(&seat.lu, command, (at, len), || Ok(())).await,
             End::There(owner, end) => ask(owner, CopyRequest::Read { lun: end.lun, at, len }).await,
         }
     }
 
     async fn write(&self, command: CommandContext<'_>, at: u64, data: Pieces) -> Result<(), CommandError> {
         match self {
-            End::Here(seat) => {
-                let len = data.len() as u64;
-                let _locked = seat.lu.locks.shared(at..at + len).await;
-                seat.lu.disk.write(command, at, &data, durability(&seat.lu.capabilities)).await?;
-                seat.lu.counting.moved_bytes.add(len);
-                Ok(())
-            }
+            End::Here(seat) => write_piece(&seat.lu, command, (at, &data), || Ok(())).await,
             End::There(owner, end) => {
                 ask(owner, CopyRequest::Write { lun: end.lun, at, data }).await.map(drop)
             }

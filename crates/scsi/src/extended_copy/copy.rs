@@ -90,8 +90,38 @@ impl<D: LogicalDisk> Copy<'_, D> {
     }
 }
 
+/// Reads a piece that a copy carries elsewhere. It waits for running commands on these blocks, as a read does;
+/// `admit` is asked when they have ended.
+pub(crate) async fn read_piece<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
+    command: CommandContext<'_>,
+    (at, len): (u64, u64),
+    admit: impl FnOnce() -> Result<(), CommandError>,
+) -> Result<Pieces, CommandError> {
+    let _locked = lu.locks.shared(at..at + len).await;
+    admit()?;
+    let mut data = Pieces::new();
+    lu.disk.read(command, at, len as usize, &mut data).await?;
+    Ok(data)
+}
+
+/// Writes and counts a piece that a copy brings from elsewhere, likewise.
+pub(crate) async fn write_piece<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
+    command: CommandContext<'_>,
+    (at, data): (u64, &Pieces),
+    admit: impl FnOnce() -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let len = data.len() as u64;
+    let _locked = lu.locks.shared(at..at + len).await;
+    admit()?;
+    lu.disk.write(command, at, data, durability(&lu.capabilities)).await?;
+    lu.counting.moved_bytes.add(len);
+    Ok(())
+}
+
 /// A logical unit without a volatile cache has made durable what a copy wrote when the copy ends.
-pub(crate) fn durability(capabilities: &lu::Capabilities) -> Durability {
+fn durability(capabilities: &lu::Capabilities) -> Durability {
     match capabilities.volatile_cache {
         true => Durability::Volatile,
         false => Durability::Durable,

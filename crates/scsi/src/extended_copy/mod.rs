@@ -27,7 +27,7 @@ mod target;
 mod tests;
 mod vpd;
 
-pub(crate) use copy::durability;
+pub(crate) use copy::{read_piece, write_piece};
 pub(crate) use execute::{
     COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results, sense_of,
 };
