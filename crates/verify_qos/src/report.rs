@@ -157,8 +157,14 @@ impl Finished<'_> {
 
 /// The answer of the seed's question in figures.
 fn answer(run: &Finished<'_>) -> String {
-    let worst = run.promised(Form::Array).filter_map(|(_, phase)| phase.worst_of_minimum());
-    let Some(worst) = worst.min_by(f64::total_cmp) else { return "No minimum was set that fits.".into() };
+    let worst = |form: Form| {
+        let phases = run.promised(form).filter_map(|(_, phase)| phase.worst_of_minimum());
+        phases.min_by(f64::total_cmp)
+    };
+    let nodes = worst(Form::Coordinated).map_or(String::new(), |share| {
+        format!("; when hosts share a policy store, {} %", plain(100.0 * share))
+    });
+    let Some(worst) = worst(Form::Array) else { return "No minimum was set that fits.".into() };
     let first = if run.qos.is_kept(worst, run.setup.own.world) {
         format!(
             "Yes, when the array schedules: in the worst 5 s a disk has {} % of its minimum",
@@ -170,24 +176,18 @@ fn answer(run: &Finished<'_>) -> String {
             plain(100.0 * worst)
         )
     };
-    let least = |form: Form| {
-        let shares = run.promised(form).flat_map(|(_, phase)| {
-            let with = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
-            with.map(|vm| vm.mean / vm.rates.minimum)
-        });
-        shares.min_by(f64::total_cmp)
-    };
-    let alone = least(Form::Uncoordinated).map_or(String::new(), |share| {
+    let shares = run.promised(Form::Uncoordinated).flat_map(|(_, phase)| {
+        let with = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
+        with.map(|vm| vm.mean / vm.rates.minimum)
+    });
+    let alone = shares.min_by(f64::total_cmp).map_or(String::new(), |share| {
         format!(
-            "; when each host schedules by itself, one gets {} % of it, as was published",
+            "; when each host schedules by itself, one has {} % of it on average, as was published",
             plain(100.0 * share)
         )
     });
-    let nodes = least(Form::Coordinated).map_or(String::new(), |share| {
-        format!("; hosts with a shared policy store give {} % on average at least", plain(100.0 * share))
-    });
     let capacity = plain(run.capacity.all() / 1e6);
-    format!("{first}{alone}{nodes}. The array does {capacity} MB/s with all {}.", run.qos.published.vms)
+    format!("{first}{nodes}{alone}. The array does {capacity} MB/s with all {}.", run.qos.published.vms)
 }
 
 fn method(run: &Finished<'_>) -> HowItWasDone {
