@@ -25,7 +25,8 @@ pub(crate) fn promises(rng: &mut fastrand::Rng, count: usize) -> (f64, Vec<f64>)
     (promised, parts.iter().map(|part| part / all * promised).collect())
 }
 
-/// How far a rate is from the formula, as a share of it; what one request makes is left out. Units per second.
+/// How far a rate is from the formula, as a share of it; what one request makes is left out. Rates are in
+/// units per second.
 pub(crate) fn off(rate: f64, expected: f64, cost_units: f64, judged_ns: u64) -> f64 {
     let one = cost_units * SECOND_NS as f64 / judged_ns as f64;
     ((rate - expected).abs() - one).max(0.0) / expected.max(one)

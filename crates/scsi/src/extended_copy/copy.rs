@@ -90,8 +90,8 @@ impl<D: LogicalDisk> Copy<'_, D> {
     }
 }
 
-/// Reads a piece that a copy carries elsewhere. It waits for running commands on these blocks, as a read does;
-/// `admit` is asked when they have ended.
+/// Reads a piece that a copy carries elsewhere. It waits for running commands on these blocks, as a read
+/// does; `admit` is asked when they have ended.
 pub(crate) async fn read_piece<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     command: CommandContext<'_>,

@@ -92,8 +92,8 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Reads these places with so many under way, and returns the time from the end of the first `uncounted` to
-    /// that of the last.
+    /// Reads these places with so many under way, and returns the time from the end of the first `uncounted`
+    /// to that of the last.
     pub(super) async fn read_many(
         &mut self,
         places: impl IntoIterator<Item = (u64, u64)>,
