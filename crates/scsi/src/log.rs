@@ -68,7 +68,7 @@ fn parameters<D: LogicalDisk>(lu: &LogicalUnit<D>, code: u8) -> Option<Parameter
         0x02 => errors(counting.written_bytes.get(), counting.write_errors.get()),
         0x03 => errors(counting.read_bytes.get(), counting.read_errors.get()),
         0x0c => provisioning(lu)?,
-        0x19 => vec![(0x0001, performance(lu))],
+        0x19 => performance(lu),
         // Informational exceptions (SPC-5 7.3.8): none; the temperature is not known (FFh).
         0x2f => vec![(0x0000, vec![0, 0, 0xff, 0])],
         _ => return None,
@@ -99,21 +99,28 @@ fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Option<Parameters> {
     Some(vec![(0x0001, resource(space.pool_free_bytes, 0x02)), (0x0002, resource(space.used_bytes, 0x01))])
 }
 
-/// 19h (SPC-5 7.3.12): general access statistics: commands and blocks each way; intervals are not kept.
-fn performance<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
+/// 19h (SPC-5 7.3.12): general access statistics (0001h): commands and blocks each way. Idle time (0002h) and
+/// the time interval that it counts in (0003h) are not kept and zero; they are there because hosts expect all
+/// three (`sg_logs` decodes no page without them).
+fn performance<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Parameters {
     let (counting, block) = (&lu.counting, u64::from(lu.block_bytes()));
     let commands = |class: OpClass| counting.commands[class as usize].get();
-    let fields = [
+    let access = [
         commands(OpClass::Read),
         commands(OpClass::Write) + commands(OpClass::Zero) + commands(OpClass::Compare),
-        counting.read_bytes.get() / block,
+        // Received with writes, transmitted with reads.
         counting.written_bytes.get() / block,
+        counting.read_bytes.get() / block,
         0,
         0,
         0,
         0,
     ];
-    fields.iter().flat_map(|f| f.to_be_bytes()).collect()
+    vec![
+        (0x0001, access.iter().flat_map(|field| field.to_be_bytes()).collect()),
+        (0x0002, vec![0; 8]),
+        (0x0003, vec![0; 8]),
+    ]
 }
 
 /// LOG SELECT: supports only the reset of all parameters to their defaults (PCR = 1), which clears the error

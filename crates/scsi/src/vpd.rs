@@ -22,7 +22,7 @@ pub(crate) fn page<D: LogicalDisk>(ctx: &Context<'_, D>, code: u8) -> Result<Vec
     }
     let body = match code {
         0x00 => PAGES.into_iter().filter(|page| has(lu, *page)).collect(),
-        0x80 => serial(lu).to_vec(),
+        0x80 => serial(lu),
         0x83 => identification(ctx),
         0x86 => extended_inquiry(),
         0x8f => extended_copy::third_party_copy_descriptors(lu.block_bytes()),
@@ -42,9 +42,10 @@ fn has<D: LogicalDisk>(lu: &LogicalUnit<D>, page: u8) -> bool {
     page != 0x8f || lu.capabilities.keeps_records
 }
 
-/// 80h: unit serial number.
-fn serial<D: LogicalDisk>(lu: &LogicalUnit<D>) -> [u8; 32] {
-    let mut out = [0; 32];
+/// 80h: unit serial number. It would be right-justified in a longer field (SPC-5 7.7), so the field is as
+/// long as the number.
+fn serial<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
+    let mut out = vec![0; lu.identity.serial.len()];
     text(&mut out, &lu.identity.serial);
     out
 }

@@ -42,6 +42,8 @@ fn vpd_pages_are_listed_and_well_formed() {
             let bytes = check(&host, &format!("12 01 {page:02x} 0400 00"), &[], "good").await;
             assert_eq!((bytes[1], number(&bytes[2..4]) as usize), (page, bytes.len() - 4));
         }
+        let serial = check(&host, "12 01 80 00ff 00", &[], "good").await;
+        assert_eq!(serial[4..], b"0000123456789abc00000007"[..]);
         let limits = check(&host, "12 01 b0 0040 00", &[], "good").await;
         let field = |at: usize, len: usize| number(&limits[at..at + len]);
         assert_eq!((limits.len(), limits[4], limits[5]), (64, 0, 128));
@@ -188,6 +190,11 @@ fn log_pages() {
         check(&host, "4d 00 4c 00 00 0003 0100 00", &[], "5/2400 cdb 5").await;
         check(&host, "4d 00 0c 00 00 0000 0100 00", &[], "5/2400 cdb 2.7").await;
         check(&host, "4d 00 7e 00 00 0000 0100 00", &[], "5/2400 cdb 2.5").await;
+        let performance = check(&host, "4d 00 59 00 00 0000 0100 00", &[], "good").await;
+        assert_eq!(performance[..8], hex("1900 005c 0001 0340"));
+        // One write of 256 blocks, and no read.
+        assert_eq!([8, 16, 24, 32].map(|at| number(&performance[at..at + 8])), [0, 1, 256, 0]);
+        assert_eq!(performance[72..], hex("0002 0308 0000000000000000 0003 0308 0000000000000000"));
         let written = check(&host, "4d 00 42 00 00 0005 0100 00", &[], "good").await;
         assert_eq!(number(&written[8..16]), 256 * BLOCK as u64);
         check(&host, "4c 02 00 00 00 00 00 0000 00", &[], "good").await;
