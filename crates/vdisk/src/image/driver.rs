@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::{Rc, Weak};
 
 use block::Pieces;
@@ -12,7 +11,9 @@ use world::{BUF_LEN_MAX, Drive, DriveError, Filled, Io};
 
 use super::chain::ParentLink;
 use super::file::{self, push_zeros, read_file, take_due};
+use super::format::Format;
 use super::reuse::Turns;
+use super::trouble::Trouble;
 use crate::{Extent, Extents, Grant, Map, Source, Step, VdiskError, Wait};
 
 /// How an image is opened.
@@ -22,87 +23,6 @@ pub enum Access {
     Read,
     /// For reading and writing.
     Write,
-}
-
-/// The format and type of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "self-explanatory names")]
-pub enum Format {
-    /// Payload only.
-    Raw,
-    VhdFixed,
-    VhdDynamic,
-    VhdDifferencing,
-    VhdxFixed,
-    VhdxDynamic,
-    VhdxDifferencing,
-}
-
-impl Format {
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Raw => "raw",
-            Format::VhdFixed => "vhd, fixed",
-            Format::VhdDynamic => "vhd, dynamic",
-            Format::VhdDifferencing => "vhd, differencing",
-            Format::VhdxFixed => "vhdx, fixed",
-            Format::VhdxDynamic => "vhdx, dynamic",
-            Format::VhdxDifferencing => "vhdx, differencing",
-        }
-    }
-}
-
-/// The declared format of a file: once it is declared, no data that a guest writes to its disk changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "self-explanatory names")]
-pub enum FileFormat {
-    /// Payload only.
-    Raw,
-    /// VHD, fixed: the footer is behind the disk.
-    VhdFixed,
-    VhdDynamic,
-    VhdDifferencing,
-    /// VHDX: its type is in its metadata, which no guest writes.
-    Vhdx,
-}
-
-impl FileFormat {
-    /// All formats.
-    pub const ALL: [FileFormat; 5] = [
-        FileFormat::Raw,
-        FileFormat::VhdFixed,
-        FileFormat::VhdDynamic,
-        FileFormat::VhdDifferencing,
-        FileFormat::Vhdx,
-    ];
-
-    /// Its name in declarations.
-    pub fn key(self) -> &'static str {
-        match self {
-            FileFormat::Raw => "raw",
-            FileFormat::VhdFixed => "vhd-fixed",
-            FileFormat::VhdDynamic => "vhd-dynamic",
-            FileFormat::VhdDifferencing => "vhd-differencing",
-            FileFormat::Vhdx => "vhdx",
-        }
-    }
-}
-
-impl std::str::FromStr for FileFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<FileFormat, String> {
-        let known = FileFormat::ALL.into_iter().find(|format| format.key() == text);
-        let keys = FileFormat::ALL.map(FileFormat::key).join(", ");
-        known.ok_or_else(|| format!("unknown format {text:?}: one of {keys}"))
-    }
-}
-
-impl std::fmt::Display for FileFormat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.key())
-    }
 }
 
 /// Findings about the metadata of an image.
@@ -159,24 +79,8 @@ pub(super) struct Inner {
     turns: Turns,
     /// Metadata writes that must precede all others: the file system had no space for them.
     due: RefCell<VecDeque<Step>>,
-    /// Why the image is read-only.
-    poisoned: RefCell<Option<String>>,
-    /// The last write that found no space, until one succeeds.
-    no_room: RefCell<Option<NoRoom>>,
+    trouble: Trouble,
 }
-
-/// A write that found no space in the file system.
-struct NoRoom {
-    cause: String,
-    /// The range of the disk; none: a new block, or metadata.
-    payload: Option<Range<u64>>,
-    /// Number of successful payload writes since.
-    writes: u32,
-}
-
-/// After this many successful writes space is assumed to be available, even if the failed write was not
-/// repeated.
-const WRITES_WITH_ROOM: u32 = 1000;
 
 /// Limit of blocks zeroed at once: their metadata must fit in memory.
 const ZERO_BLOCKS: u64 = 256;
@@ -230,8 +134,7 @@ impl Image {
             changing: Permits::new(1),
             turns: Turns::default(),
             due: RefCell::default(),
-            poisoned: RefCell::default(),
-            no_room: RefCell::default(),
+            trouble: Trouble::default(),
         }))
     }
 
@@ -381,7 +284,7 @@ impl Image {
         let extents = self.resolve(|map, out| map.write(at, len, out)).await?;
         let mut writes: SmallVec<[Io<Result<(), DriveError>>; 4]> = SmallVec::new();
         let submitted = extents.iter().try_for_each(|e| self.begin_write(at, data, e, &mut writes));
-        self.note_payload(at, len, file::all(writes).await)?;
+        self.0.trouble.note_payload(at, len, file::all(writes).await)?;
         submitted?;
         self.0.map.borrow_mut().written(at, len);
         self.commit_if_much().await
@@ -437,7 +340,7 @@ impl Image {
             let there = self.0.drive.len_bytes().saturating_sub(from).min(extent.len);
             if there > 0 {
                 let zeroed = file::zero(&self.0.drive, from, there)?.await;
-                self.note_payload(extent.at, extent.len, zeroed)?;
+                self.0.trouble.note_payload(extent.at, extent.len, zeroed)?;
             }
         }
         self.0.map.borrow_mut().written(at, len);
@@ -450,14 +353,14 @@ impl Image {
     ///
     /// The file failed. All later writes fail then.
     pub async fn flush(&self) -> Result<(), VdiskError> {
-        self.check_poison()?;
+        self.0.trouble.check()?;
         if self.0.access == Access::Read {
             return Ok(());
         }
         let changing = self.0.changing.take(1).await;
         if self.0.map.borrow().uncommitted() == 0 && self.0.due.borrow().is_empty() {
             drop(changing);
-            return self.poison_if(self.0.drive.flush().await.map_err(VdiskError::from));
+            return self.0.trouble.poison_if(self.0.drive.flush().await.map_err(VdiskError::from));
         }
         self.commit(changing).await
     }
@@ -512,10 +415,10 @@ impl Image {
     /// failure makes the image read-only, because the content of the file is unknown.
     pub(super) async fn take(&self, steps: Vec<Step>) -> Result<(), VdiskError> {
         self.0.due.borrow_mut().extend(steps);
-        let taken = self.note_room(take_due(&self.0.drive, &self.0.due).await);
+        let taken = self.0.trouble.note_room(take_due(&self.0.drive, &self.0.due).await);
         match taken {
             Err(error @ VdiskError::Drive(DriveError::NoRoom { .. })) => Err(error),
-            taken => self.poison_if(taken),
+            taken => self.0.trouble.poison_if(taken),
         }
     }
 
@@ -531,7 +434,7 @@ impl Image {
         if self.0.begun.get() {
             return Ok(());
         }
-        self.check_poison()?;
+        self.0.trouble.check()?;
         if let Some(len) = self.0.cut_to.take()
             && self.0.drive.set_len(len).await?
         {
@@ -539,7 +442,7 @@ impl Image {
         }
         let needed = self.0.map.borrow().begin_len();
         if self.0.drive.len_bytes() < needed {
-            self.note_room(self.lengthen(needed).await)?;
+            self.0.trouble.note_room(self.lengthen(needed).await)?;
             self.0.virgin_from.set(needed);
         }
         let steps = match self.0.announced.replace(true) {
@@ -584,7 +487,7 @@ impl Image {
                 // Another operation may have placed it meanwhile: checked again with the permit.
                 Err(Wait::Block(_)) if changing.is_none() => {
                     changing = Some(self.0.changing.take(1).await);
-                    self.check_poison()?;
+                    self.0.trouble.check()?;
                 }
                 Err(Wait::Block(block)) => self.place(block).await?,
             }
@@ -602,7 +505,7 @@ impl Image {
         let grant = self.0.map.borrow_mut().reserve(block)?;
         let before = self.0.drive.len_bytes();
         let made = self.make_room(&grant).await;
-        match self.note_room(made) {
+        match self.0.trouble.note_room(made) {
             Ok(()) => self.0.map.borrow_mut().place(grant),
             Err(error) => {
                 self.0.map.borrow_mut().give_back(grant);
@@ -629,70 +532,13 @@ impl Image {
     }
 
     fn enter(&self) -> Result<Turn<'_>, VdiskError> {
-        self.check_poison()?;
+        self.0.trouble.check()?;
         Ok(Turn(&self.0, self.0.turns.enter()))
-    }
-
-    fn check_poison(&self) -> Result<(), VdiskError> {
-        match self.0.poisoned.borrow().as_ref() {
-            Some(cause) => Err(VdiskError::Poisoned { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Parts of the file with unknown content are not written. An operation of an unresponsive drive may be
-    /// done or not, and is repeated.
-    fn poison_if<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
-        if let Err(error) = &outcome
-            && !matches!(error, VdiskError::Drive(DriveError::Silent { .. }))
-        {
-            self.0.poisoned.borrow_mut().get_or_insert_with(|| error.to_string());
-        }
-        outcome
-    }
-
-    /// Records that metadata or a new block found no space, until one does.
-    fn note_room<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
-        match &outcome {
-            // In a sparse file metadata may find space where payload does not.
-            Ok(_) => drop(self.0.no_room.borrow_mut().take_if(|old| old.payload.is_none())),
-            Err(error @ (VdiskError::NoRoom { .. } | VdiskError::Drive(DriveError::NoRoom { .. }))) => {
-                *self.0.no_room.borrow_mut() =
-                    Some(NoRoom { cause: error.to_string(), payload: None, writes: 0 });
-            }
-            Err(_) => {}
-        }
-        outcome
-    }
-
-    /// Records that payload found no space, until it does, or many writes in succession did.
-    fn note_payload(&self, at: u64, len: u64, outcome: Result<(), DriveError>) -> Result<(), VdiskError> {
-        let mut noted = self.0.no_room.borrow_mut();
-        match (&outcome, noted.as_mut()) {
-            (Ok(()), None) => {}
-            (Ok(()), Some(old)) => {
-                old.writes += 1;
-                let again =
-                    old.payload.as_ref().is_some_and(|range| range.start < at + len && at < range.end);
-                if again || old.writes >= WRITES_WITH_ROOM {
-                    *noted = None;
-                }
-            }
-            (Err(error @ DriveError::NoRoom { .. }), _) => {
-                *noted = Some(NoRoom { cause: error.to_string(), payload: Some(at..at + len), writes: 0 });
-            }
-            (Err(_), _) => {}
-        }
-        Ok(outcome?)
     }
 
     /// A problem of the open image: why it is read-only, or that its file system has no space.
     pub fn trouble(&self) -> Option<String> {
-        if let Some(cause) = self.0.poisoned.borrow().as_ref() {
-            return Some(format!("read-only since a metadata write failed: {cause}"));
-        }
-        let no_room = self.0.no_room.borrow();
-        no_room.as_ref().map(|no_room| format!("writes that need space fail: {}", no_room.cause))
+        self.0.trouble.text()
     }
 
     fn check(&self, at: u64, len: u64) -> Result<(), VdiskError> {

@@ -7,13 +7,16 @@ mod copy;
 mod device;
 mod driver;
 mod file;
+mod format;
 mod open;
 mod repair;
 mod reuse;
+mod trouble;
 
 pub use chain::{Chain, ParentLink, open_chain, open_file};
 pub use compact::Compacted;
 pub use copy::copy;
-pub use driver::{Access, FileFormat, Findings, Format, Image, WeakImage};
+pub use driver::{Access, Findings, Image, WeakImage};
 pub(crate) use file::{read_vec, take_steps};
+pub use format::{FileFormat, Format};
 pub use open::{Probed, probe};

@@ -1,0 +1,100 @@
+//! Failed writes of an open image: what makes it read-only, and what waits for space.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use world::DriveError;
+
+use crate::VdiskError;
+
+/// A write that found no space in the file system.
+struct NoRoom {
+    cause: String,
+    /// The range of the disk; none: a new block, or metadata.
+    payload: Option<Range<u64>>,
+    /// Number of successful payload writes since.
+    writes: u32,
+}
+
+/// After this many successful writes space is assumed to be available, even if the failed write was not
+/// repeated.
+const WRITES_WITH_ROOM: u32 = 1000;
+
+/// The troubles of an open image.
+#[derive(Default)]
+pub(super) struct Trouble {
+    /// Why the image is read-only.
+    poisoned: RefCell<Option<String>>,
+    /// The last write that found no space, until one succeeds.
+    no_room: RefCell<Option<NoRoom>>,
+}
+
+impl Trouble {
+    /// Refuses a change of an image that is read-only.
+    pub(super) fn check(&self) -> Result<(), VdiskError> {
+        match self.poisoned.borrow().as_ref() {
+            Some(cause) => Err(VdiskError::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Parts of the file with unknown content are not written. An operation of an unresponsive drive may be
+    /// done or not, and is repeated.
+    pub(super) fn poison_if<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
+        if let Err(error) = &outcome
+            && !matches!(error, VdiskError::Drive(DriveError::Silent { .. }))
+        {
+            self.poisoned.borrow_mut().get_or_insert_with(|| error.to_string());
+        }
+        outcome
+    }
+
+    /// Records that metadata or a new block found no space, until one does.
+    pub(super) fn note_room<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
+        match &outcome {
+            // In a sparse file metadata may find space where payload does not.
+            Ok(_) => drop(self.no_room.borrow_mut().take_if(|old| old.payload.is_none())),
+            Err(error @ (VdiskError::NoRoom { .. } | VdiskError::Drive(DriveError::NoRoom { .. }))) => {
+                *self.no_room.borrow_mut() =
+                    Some(NoRoom { cause: error.to_string(), payload: None, writes: 0 });
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Records that payload found no space, until it does, or many writes in succession did.
+    pub(super) fn note_payload(
+        &self,
+        at: u64,
+        len: u64,
+        outcome: Result<(), DriveError>,
+    ) -> Result<(), VdiskError> {
+        let mut noted = self.no_room.borrow_mut();
+        match (&outcome, noted.as_mut()) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(old)) => {
+                old.writes += 1;
+                let again =
+                    old.payload.as_ref().is_some_and(|range| range.start < at + len && at < range.end);
+                if again || old.writes >= WRITES_WITH_ROOM {
+                    *noted = None;
+                }
+            }
+            (Err(error @ DriveError::NoRoom { .. }), _) => {
+                *noted = Some(NoRoom { cause: error.to_string(), payload: Some(at..at + len), writes: 0 });
+            }
+            (Err(_), _) => {}
+        }
+        Ok(outcome?)
+    }
+
+    /// Why the image is read-only, or that its file system has no space.
+    pub(super) fn text(&self) -> Option<String> {
+        if let Some(cause) = self.poisoned.borrow().as_ref() {
+            return Some(format!("read-only since a metadata write failed: {cause}"));
+        }
+        let no_room = self.no_room.borrow();
+        no_room.as_ref().map(|no_room| format!("writes that need space fail: {}", no_room.cause))
+    }
+}
