@@ -100,8 +100,8 @@ fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Option<Parameters> {
 }
 
 /// 19h (SPC-5 7.3.12): general access statistics (0001h): commands and blocks each way. Idle time (0002h) and
-/// the time interval that it counts in (0003h) are not kept and zero; they are there because hosts expect all
-/// three (`sg_logs` decodes no page without them).
+/// the time interval that it counts in (0003h) are not kept and read as zero. They are present because
+/// `sg_logs` does not decode a page without them.
 fn performance<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Parameters {
     let (counting, block) = (&lu.counting, u64::from(lu.block_bytes()));
     let commands = |class: OpClass| counting.commands[class as usize].get();

@@ -42,8 +42,8 @@ fn has<D: LogicalDisk>(lu: &LogicalUnit<D>, page: u8) -> bool {
     page != 0x8f || lu.capabilities.keeps_records
 }
 
-/// 80h: unit serial number. It would be right-justified in a longer field (SPC-5 7.7), so the field is as
-/// long as the number.
+/// 80h: unit serial number. The field is as long as the number: a longer one would have to be right-justified
+/// (SPC-5 7.7).
 fn serial<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
     let mut out = vec![0; lu.identity.serial.len()];
     text(&mut out, &lu.identity.serial);
