@@ -244,6 +244,34 @@ fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
     });
 }
 
+/// After a metadata write that failed the content of the file is unknown: nothing more is written, also when
+/// the file has recovered, and reads go on.
+#[test]
+fn an_image_whose_metadata_write_failed_is_read_only_until_it_is_opened_again() {
+    Model::new(1).run(async |world| {
+        for is_vhdx in [false, true] {
+            let (file, image) = dynamic_with_a_block(&world, is_vhdx).await;
+            write(&image, 2 * MIB, &[2; 4096]).await.expect("written");
+            file.set_failing(true);
+            assert!(matches!(image.flush().await, Err(VdiskError::Drive(_))));
+            file.set_failing(false);
+            let before = file.whole();
+            for refused in
+                [write(&image, 0, &[3; 4096]).await, image.zero(0, 4096).await, image.flush().await]
+            {
+                assert!(matches!(refused, Err(VdiskError::Poisoned { .. })), "{refused:?}");
+            }
+            assert!(file.whole() == before, "nothing is written, VHDX: {is_vhdx}");
+            assert!(image.trouble().is_some_and(|trouble| trouble.starts_with("read-only")));
+            assert_eq!(byte_at(&image, 0).await, 1);
+            drop(image);
+            let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+            assert_eq!(byte_at(&again, 0).await, 1);
+            write(&again, 0, &[3; 4096]).await.expect("its metadata was read again");
+        }
+    });
+}
+
 /// What is asked of a file that does not answer fails, done or not done; when it answers again the image goes
 /// on.
 #[test]

@@ -22,6 +22,8 @@ struct Content {
     /// Nothing is answered: writes are carried out or are not, in turn.
     silent: Cell<bool>,
     given_up: Cell<u32>,
+    /// Writes and flushes fail.
+    failing: Cell<bool>,
 }
 
 impl File {
@@ -35,6 +37,7 @@ impl File {
             room,
             silent: Cell::default(),
             given_up: Cell::default(),
+            failing: Cell::default(),
         }))
     }
 
@@ -50,6 +53,18 @@ impl File {
     /// From here on it does not answer, or does again.
     pub(crate) fn set_silent(&self, silent: bool) {
         self.0.silent.set(silent);
+    }
+
+    /// From here on its writes and flushes fail, or succeed again.
+    pub(crate) fn set_failing(&self, failing: bool) {
+        self.0.failing.set(failing);
+    }
+
+    fn check_failing(&self, at: u64) -> Result<(), DriveError> {
+        match self.0.failing.get() {
+            true => Err(DriveError::Medium { drive: "image".into(), at }),
+            false => Ok(()),
+        }
     }
 
     fn answer(&self) -> Result<(), DriveError> {
@@ -131,7 +146,7 @@ impl DriveBackend for File {
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
-        let written = self.check_room(at + data.len() as u64);
+        let written = self.check_failing(at).and(self.check_room(at + data.len() as u64));
         let lost =
             self.0.silent.get() && self.0.given_up.replace(self.0.given_up.get() + 1).is_multiple_of(2);
         if written.is_ok() && !lost {
@@ -165,7 +180,7 @@ impl DriveBackend for File {
     }
 
     fn flush(&self) -> Io<Result<(), DriveError>> {
-        Io::ready(self.answer())
+        Io::ready(self.check_failing(0).and(self.answer()))
     }
 
     fn probe(&self) -> Io<Result<(), DriveError>> {
