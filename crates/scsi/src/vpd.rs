@@ -78,6 +78,13 @@ fn name_string(name: &str) -> Vec<u8> {
     value
 }
 
+/// The designation descriptor of the array itself.
+pub(crate) fn target_device(name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    designator(&mut out, Association::Device, 8, 3, &name_string(name));
+    out
+}
+
 /// 83h: device identification. The logical unit first, so that a host with a short buffer gets it.
 fn identification<D: LogicalDisk>(ctx: &Context<'_, D>) -> Vec<u8> {
     let (identity, port) = (&ctx.lu().identity, &ctx.seat.nexus.port);
@@ -94,7 +101,7 @@ fn identification<D: LogicalDisk>(ctx: &Context<'_, D>) -> Vec<u8> {
     let naa: String = identity.naa.iter().map(|b| format!("{b:02x}")).collect();
     designator(&mut out, Association::Unit, 8, 3, &name_string(&format!("naa.{naa}")));
     designator(&mut out, Association::Port, 8, 3, &name_string(&port.name()));
-    designator(&mut out, Association::Device, 8, 3, &name_string(&port.target));
+    out.extend(target_device(&port.target));
     out
 }
 

@@ -80,6 +80,7 @@ async fn freeze<D: LogicalDisk>(ctx: &Context<'_, D>, spans: &[Span]) -> Result<
 fn make<D: LogicalDisk>(ctx: &Context<'_, D>, idle_max: Duration, rods: Rods<D>) -> Token {
     let lu = ctx.lu();
     let facts = Facts {
+        target: &ctx.view.port.target,
         naa: lu.identity.naa,
         bytes: rods.bytes,
         block_bytes: lu.block_bytes(),

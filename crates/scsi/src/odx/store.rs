@@ -78,7 +78,7 @@ impl<D: LogicalDisk> Tokens<D> {
 
     /// Creates a token. If necessary, it replaces the least recently used one: one of the same host, if that
     /// has its share.
-    pub(super) fn make(&self, facts: &Facts, host: &str, idle_max: Duration, rods: Rods<D>) -> Token {
+    pub(super) fn make(&self, facts: &Facts<'_>, host: &str, idle_max: Duration, rods: Rods<D>) -> Token {
         let store = &self.0;
         store.made.set(store.made.get() + 1);
         let token = store.key.mint(store.made.get(), facts);

@@ -8,6 +8,7 @@
 //! | 16..48 | creator: an identification descriptor with the NAA of the logical unit |
 //! | 48..64 | number of bytes represented |
 //! | 96..128 | block length, provisioning, as READ CAPACITY(16) has them |
+//! | 128..448 | target device: a designation descriptor with its name, then zeros |
 //! | 448..456 | which store made it |
 //! | 456..472 | 128 bits that nobody can guess |
 //! | 480..512 | SHA-256 over the store's key and everything before |
@@ -18,11 +19,13 @@
 use sha2::{Digest, Sha256};
 
 use crate::error::TokenFault;
+use crate::vpd::target_device;
 
 /// Length of a token.
 pub(crate) const TOKEN_LEN: usize = 512;
 /// Bytes 6..8 of every token: the length of the rest.
 const LENGTH_FIELD: u16 = (TOKEN_LEN - 8) as u16;
+const TARGET_AT: usize = 128;
 const TAG_AT: usize = 448;
 const TAG_LEN: usize = 8;
 const SECRET_AT: usize = TAG_AT + TAG_LEN;
@@ -55,7 +58,9 @@ impl RodType {
 
 /// The public properties of a token's data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
+    /// The iSCSI name of the array.
+    pub(super) target: &'a str,
     pub(super) naa: [u8; 16],
     pub(super) bytes: u64,
     pub(super) block_bytes: u32,
@@ -73,7 +78,7 @@ impl Key {
     }
 
     /// The token number `count` of this store.
-    pub(super) fn mint(&self, count: u64, facts: &Facts) -> Token {
+    pub(super) fn mint(&self, count: u64, facts: &Facts<'_>) -> Token {
         let mut token = [0; TOKEN_LEN];
         token[..4].copy_from_slice(&RodType::POINT_IN_TIME.0.to_be_bytes());
         token[6..8].copy_from_slice(&LENGTH_FIELD.to_be_bytes());
@@ -87,6 +92,8 @@ impl Key {
         token[101] = facts.physical_block_exponent & 0x0F;
         // LBPME and LBPRZ.
         token[102] = if facts.thin { 0xC0 } else { 0 };
+        let target = target_device(facts.target);
+        token[TARGET_AT..][..target.len()].copy_from_slice(&target);
         token[TAG_AT..SECRET_AT].copy_from_slice(&self.tag());
         let secret = self.hash(b"secret", &count.to_be_bytes());
         token[SECRET_AT..SECRET_AT + SECRET_LEN].copy_from_slice(&secret[..SECRET_LEN]);
@@ -128,8 +135,15 @@ impl Key {
 mod tests {
     use super::*;
 
-    fn facts() -> Facts {
-        Facts { naa: [0x61; 16], bytes: 1 << 20, block_bytes: 512, physical_block_exponent: 3, thin: true }
+    fn facts() -> Facts<'static> {
+        Facts {
+            target: "iqn.2026-11.test:array",
+            naa: [0x61; 16],
+            bytes: 1 << 20,
+            block_bytes: 512,
+            physical_block_exponent: 3,
+            thin: true,
+        }
     }
 
     #[test]
@@ -150,6 +164,22 @@ mod tests {
             };
             assert_eq!(fault, expected, "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_token_names_the_array_that_made_it() {
+        let descriptor = |target: &str| {
+            let token = Key::new([7; 32]).mint(1, &Facts { target, ..facts() });
+            let len = 4 + usize::from(token[TARGET_AT + 3]);
+            assert!(token[TARGET_AT + len..TAG_AT].iter().all(|byte| *byte == 0));
+            token[TARGET_AT..TARGET_AT + len].to_vec()
+        };
+        // Protocol identifier iSCSI, UTF-8; PIV, association target device, SCSI name string.
+        let short = descriptor("iqn.2026-11.test:array");
+        assert_eq!(short[..4], [0x53, 0xa8, 0, 24]);
+        assert_eq!(&short[4..], b"iqn.2026-11.test:array\0\0");
+        // The longest iSCSI name.
+        assert_eq!(descriptor(&"n".repeat(223)).len(), 4 + 224);
     }
 
     #[test]
