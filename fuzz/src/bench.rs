@@ -6,8 +6,8 @@ use block::Pieces;
 use scsi::cdb::Cdb;
 use scsi::opcode::{self, Needs};
 use scsi::{
-    HostView, Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, Status, TargetPort,
-    TaskAttribute, Tokens, View, ViewSpec,
+    HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Request, Response, Status,
+    TargetPort, TaskAttribute, Tokens, View, ViewSpec,
 };
 use world::World;
 use world_model::Model;
@@ -46,7 +46,7 @@ impl Bench {
             };
             let initiator =
                 InitiatorPort { name: format!("iqn.2026-11.example:host{host}"), isid: [0, 0, 0, 0, 0, 1] };
-            let ports = [port.clone()].into();
+            let ports = [ListedPort { port: port.clone(), at_owner: true }].into();
             View::new(ViewSpec {
                 nexus: NexusId(host),
                 initiator,
@@ -55,6 +55,7 @@ impl Bench {
                 tokens: tokens.clone(),
                 others: Rc::from([]),
                 port_traffic: Rc::default(),
+                at_port: true,
             })
         };
         let views = [view(0), view(1)];

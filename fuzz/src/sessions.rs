@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use iscsi::target::{Chap, Limits, LoginRefusal, Portal, Target, serve};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
-use scsi::{Identity, InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, Tokens, View, ViewSpec};
+use scsi::{
+    Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, TargetPort, Tokens, View, ViewSpec,
+};
 use world::{World, yield_now};
 use world_model::Model;
 
@@ -80,11 +82,12 @@ impl Target for Units {
         let view = View::new(ViewSpec {
             nexus: NexusId(number),
             initiator: InitiatorPort { name: initiator.name.clone(), isid: initiator.isid },
-            ports: [port.clone()].into(),
+            ports: [ListedPort { port: port.clone(), at_owner: true }].into(),
             port: Rc::new(port),
             tokens: self.tokens.clone(),
             others: Rc::from([]),
             port_traffic: Rc::default(),
+            at_port: true,
         });
         let mine = if initiator.name == QUIET { 3..4 } else { 0..3 };
         mine.clone().for_each(|i| view.map(Lun((i - mine.start) as u16), self.list[i].clone()));

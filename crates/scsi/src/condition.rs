@@ -12,8 +12,8 @@ use crate::sense::{Format, Key, Sense, failure_of};
 /// else no sense.
 pub(crate) fn request_sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let lu = ctx.lu();
-    let pending =
-        ctx.seat.nexus.attentions.take().map(CommandError::Attention).or_else(|| lu.check_ready().err());
+    let attention = ctx.seat.nexus.attentions.take().or_else(|| ctx.view.reported_luns.take());
+    let pending = attention.map(CommandError::Attention).or_else(|| lu.check_ready().err());
     let sense =
         pending.and_then(|e| failure_of(&e, lu.block_bytes()).sense).unwrap_or(Sense::new(Key::NoSense, 0));
     let format = if ctx.cdb.bit(1, 0x01) { Format::Descriptor } else { Format::Fixed };

@@ -26,7 +26,7 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
     let Some(task) = lu.tasks.enter(seat.nexus.id, request.tag) else {
         return respond_failed(&CommandError::TaskSetFull, lu.block_bytes(), lu.sense_format(), wanted);
     };
-    let (result, aborted, told) = match admit(seat, found, &cdb) {
+    let (result, aborted, told) = match admit(view, seat, found, &cdb) {
         Err(error) => (Err(error), false, false),
         Ok(command) => {
             let ctx = Context { view, seat, command, cdb, request, task };
@@ -57,13 +57,16 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
 /// The checks before every command: unit attention, opcode table, reservations, reserved bits, readiness,
 /// write protection.
 fn admit<D: LogicalDisk>(
+    view: &View<D>,
     seat: &Seat<D>,
     found: Option<&'static Command>,
     cdb: &Cdb,
 ) -> Result<&'static Command, CommandError> {
     let lu = &*seat.lu;
     let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
-    if !asks_about_state && let Some(attention) = seat.nexus.attentions.take() {
+    if !asks_about_state
+        && let Some(attention) = seat.nexus.attentions.take().or_else(|| view.reported_luns.take())
+    {
         return Err(CommandError::Attention(attention));
     }
     let Some(command) = found.filter(|c| report::is_supported(lu, c)) else {
@@ -182,6 +185,23 @@ pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<
         Handler::RequestSense => Ok(condition::request_sense_without_unit(cdb)),
         _ => Err(CommandError::LunNotSupported),
     }
+}
+
+/// A command for a logical unit of another controller, at the port: the response, if the host first has to
+/// hear that its LUNs have changed.
+pub(crate) fn before_crossing<D: LogicalDisk>(
+    view: &View<D>,
+    request: &Request,
+    block_bytes: u32,
+) -> Option<Response> {
+    let cdb = Cdb(request.cdb);
+    let found = opcode::find(&cdb);
+    if found.is_some_and(|c| c.access == Access::Free) {
+        return None;
+    }
+    let error = CommandError::Attention(view.reported_luns.take()?);
+    let wanted = found.map_or(0, |c| c.data_out_len(&cdb, block_bytes));
+    Some(respond_failed(&error, block_bytes, Format::Fixed, wanted))
 }
 
 /// The response to a command that failed.

@@ -8,6 +8,7 @@ use lu::LogicalDisk;
 use crate::cdb::Cdb;
 use crate::context::{Context, cut};
 use crate::error::CommandError;
+use crate::nexus::ListedPort;
 use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -31,7 +32,7 @@ pub(crate) fn report_luns<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<P
     out.extend((luns.len() as u32 * 8).to_be_bytes());
     out.extend([0; 4]);
     luns.into_iter().for_each(|l| out.extend(lun_bytes(l)));
-    view.luns_reported();
+    view.reported_luns.reported();
     Ok(cut(&out, cdb.uint(6, 4)))
 }
 
@@ -111,7 +112,15 @@ pub(crate) fn report_task_functions<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pie
     cut(&out[..usize::from(len)], ctx.cdb.uint(6, 4))
 }
 
-/// REPORT TARGET PORT GROUPS, SPC-5 6.39: every port of a pool's controller is active/optimized.
+/// PREF, and asymmetric access state 0h, active/optimized: at the controller where the pool is declared to be.
+const PREFERRED_OPTIMIZED: u8 = 0x80;
+/// Asymmetric access state 1h, active/non-optimized.
+const NON_OPTIMIZED: u8 = 0x01;
+/// AO_SUP, AN_SUP: the states that a group can be in.
+const STATES_SUPPORTED: u8 = 0x01 | 0x02;
+
+/// REPORT TARGET PORT GROUPS, SPC-5 6.39. The ports of the controller that owns the logical unit are
+/// active/optimized and preferred. Commands at all others cross to it: they are active/non-optimized.
 pub(crate) fn report_target_port_groups<D: LogicalDisk>(
     ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {
@@ -120,17 +129,18 @@ pub(crate) fn report_target_port_groups<D: LogicalDisk>(
         1 => true,
         _ => return Err(CommandError::field_bit(1, 7)),
     };
-    let mut groups: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
-    ctx.view.ports.iter().for_each(|p| groups.entry(p.group).or_default().push(p.relative_id));
+    let mut groups: BTreeMap<(u16, bool), Vec<u16>> = BTreeMap::new();
+    for ListedPort { port, at_owner } in &*ctx.view.ports {
+        groups.entry((port.group, *at_owner)).or_default().push(port.relative_id);
+    }
     let mut out = vec![0; 4];
     if extended {
         // Format 001b, no implicit transition time.
         out.extend([0x10, 0, 0, 0]);
     }
-    for (group, ports) in groups {
+    for ((group, at_owner), ports) in groups {
         let ports = &ports[..ports.len().min(255)];
-        // Active/optimized; AO_SUP.
-        out.extend([0x00, 0x01]);
+        out.extend([if at_owner { PREFERRED_OPTIMIZED } else { NON_OPTIMIZED }, STATES_SUPPORTED]);
         out.extend(group.to_be_bytes());
         out.extend([0, 0, 0, ports.len() as u8]);
         for port in ports {

@@ -7,9 +7,9 @@ use lu::LogicalDisk;
 use crate::attention::Attention;
 use crate::cdb::Cdb;
 use crate::dispatch::{self, respond_failed};
-use crate::host_view::{HostView, Owner};
+use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
-use crate::opcode;
+use crate::opcode::{self, Handler};
 use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use crate::sense::Format;
 use crate::view::View;
@@ -36,6 +36,19 @@ impl<D: LogicalDisk> View<D> {
             },
             Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
         }
+    }
+
+    /// A command on a logical unit of another controller.
+    async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, request: Request) -> Response {
+        if let Some(response) = dispatch::before_crossing(self, &request, unit.block_bytes) {
+            return response;
+        }
+        let lists_luns = opcode::find(&Cdb(request.cdb)).is_some_and(|c| c.handler == Handler::ReportLuns);
+        let response = owner.execute(unit.lun, request).await;
+        if lists_luns && response.status == Status::Good {
+            self.reported_luns.reported();
+        }
+        response
     }
 
     /// A task management function on the logical units of this controller. It returns after the commands that
@@ -100,10 +113,13 @@ impl<D: LogicalDisk> HostView for View<D> {
     /// operations continue, and only its future knows when to unlock the blocks.
     async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
+        if self.at_port {
+            self.reported_luns.asked();
+        }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
             dispatch::execute(self, &seat, &request).await
-        } else if let (Some(lun), Some(owner)) = (lun, self.owner(lun)) {
-            owner.execute(lun, request).await
+        } else if let Some((unit, owner)) = self.owner(lun) {
+            self.cross(&unit, &*owner, request).await
         } else {
             self.execute_without_unit(&request)
         };
@@ -124,7 +140,7 @@ impl<D: LogicalDisk> HostView for View<D> {
         };
         match self.owner(Some(lun)) {
             None => self.manage_here(function).await,
-            Some(owner) => owner.manage(function).await,
+            Some((_, owner)) => owner.manage(function).await,
         }
     }
 

@@ -9,8 +9,9 @@ use lu::{LogicalDisk, NexusId};
 use crate::attention::{Attention, Attentions};
 use crate::extended_copy::CopyLists;
 use crate::host_view::{Elsewhere, Owner, Traffic};
-use crate::nexus::{InitiatorPort, Nexus, TargetPort};
+use crate::nexus::{InitiatorPort, ListedPort, Nexus, TargetPort};
 use crate::odx::{TokenLists, Tokens};
+use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
 
@@ -23,13 +24,16 @@ pub struct ViewSpec<D: LogicalDisk> {
     /// The array's end.
     pub port: Rc<TargetPort>,
     /// All target ports to the same LUs (REPORT TARGET PORT GROUPS).
-    pub ports: Rc<[TargetPort]>,
+    pub ports: Rc<[ListedPort]>,
     /// The other controllers of the array: copies reach the logical units there, too.
     pub others: Rc<[Rc<dyn Owner>]>,
     /// The ROD tokens of the controller.
     pub tokens: Rc<Tokens<D>>,
     /// Counts the commands and bytes of the port, over all its sessions.
     pub port_traffic: Rc<Traffic>,
+    /// Whether the session is at a port of this controller. Only there the host hears that its LUNs have
+    /// changed: what crosses to the owner has passed it.
+    pub at_port: bool,
 }
 
 /// A logical unit at its LUN in a view.
@@ -46,7 +50,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) nexus: NexusId,
     pub(crate) initiator: Rc<InitiatorPort>,
     pub(crate) port: Rc<TargetPort>,
-    pub(crate) ports: Rc<[TargetPort]>,
+    pub(crate) ports: Rc<[ListedPort]>,
     pub(crate) others: Rc<[Rc<dyn Owner>]>,
     pub(crate) tokens: Rc<Tokens<D>>,
     pub(crate) copy_lists: CopyLists,
@@ -54,6 +58,8 @@ pub struct View<D: LogicalDisk> {
     pub(crate) seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
     /// Logical units of other controllers, ordered by number.
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
+    pub(crate) reported_luns: ReportedLuns,
+    pub(crate) at_port: bool,
     traffic: Traffic,
     port_traffic: Rc<Traffic>,
 }
@@ -72,17 +78,19 @@ impl<D: LogicalDisk> View<D> {
             token_lists: TokenLists::default(),
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
+            reported_luns: ReportedLuns::default(),
+            at_port: spec.at_port,
             traffic: Traffic::default(),
             port_traffic: spec.port_traffic,
         }
     }
 
-    /// Maps a logical unit. The host gets a unit attention on every LUN that it already has (3Fh/0Eh).
+    /// Maps a logical unit. The host gets one unit attention (3Fh/0Eh).
     pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<D>>) {
         self.change(&[lun], BTreeMap::from([(lun, lu)]));
     }
 
-    /// Unmaps logical units, and maps others. The host gets one unit attention on each LUN that remains.
+    /// Unmaps logical units, and maps others. The host gets one unit attention.
     pub fn change(&self, gone: &[Lun], fresh: BTreeMap<Lun, Rc<LogicalUnit<D>>>) {
         if gone.is_empty() && fresh.is_empty() {
             return;
@@ -93,7 +101,7 @@ impl<D: LogicalDisk> View<D> {
                 seat.lu.leave(&seat.nexus);
             }
         }
-        self.luns_changed();
+        self.reported_luns.changed();
         fresh.into_iter().for_each(|(lun, lu)| self.seat_unit(lun, lu));
     }
 
@@ -115,7 +123,7 @@ impl<D: LogicalDisk> View<D> {
         let seat = self.seats.borrow_mut().remove(&lun);
         if let Some(seat) = seat {
             seat.lu.leave(&seat.nexus);
-            self.luns_changed();
+            self.reported_luns.changed();
         }
     }
 
@@ -125,7 +133,7 @@ impl<D: LogicalDisk> View<D> {
         units.sort_unstable_by_key(|unit| unit.lun);
         let before = self.elsewhere.replace(units);
         if !before.iter().map(|unit| unit.lun).eq(self.elsewhere.borrow().iter().map(|unit| unit.lun)) {
-            self.luns_changed();
+            self.reported_luns.changed();
         }
     }
 
@@ -146,9 +154,11 @@ impl<D: LogicalDisk> View<D> {
         Some(units[found].clone())
     }
 
-    /// The owner of a LUN, if it is another controller.
-    pub(crate) fn owner(&self, lun: Option<Lun>) -> Option<Rc<dyn Owner>> {
-        self.elsewhere(lun)?.owner
+    /// A logical unit of another controller, with its owner, if commands may cross.
+    pub(crate) fn owner(&self, lun: Option<Lun>) -> Option<(Elsewhere, Rc<dyn Owner>)> {
+        let mut unit = self.elsewhere(lun)?;
+        let owner = unit.owner.take()?;
+        Some((unit, owner))
     }
 
     /// The logical units of this controller, by LUN.
@@ -163,19 +173,6 @@ impl<D: LogicalDisk> View<D> {
         luns.sort_unstable();
         luns.dedup();
         luns
-    }
-
-    /// Raises a unit attention on every LU of this nexus, unless the host still has to learn that the nexus
-    /// is new: then it scans anyway.
-    fn luns_changed(&self) {
-        let seats = self.seats.borrow();
-        let asked_before = seats.values().filter(|s| !s.nexus.attentions.has(Attention::PowerOn));
-        asked_before.for_each(|s| s.nexus.attentions.raise(Attention::ReportedLunsChanged));
-    }
-
-    /// After REPORT LUNS: clears its unit attention on every LU of the nexus (SPC-5 6.36).
-    pub(crate) fn luns_reported(&self) {
-        self.seats.borrow().values().for_each(|s| s.nexus.attentions.clear(Attention::ReportedLunsChanged));
     }
 
     /// The seat of a LUN.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use scsi::{Owner, TargetPort, Traffic, View, ViewSpec};
+use scsi::{ListedPort, Owner, Traffic, View, ViewSpec};
 use stack::Disk;
 
 use super::crossing::{crossings, others};
@@ -49,7 +49,7 @@ pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<S
     let known = controller.state().nexuses.get(nexus.id);
     known.unwrap_or_else(|| {
         // A host that was removed a moment ago gets an empty view.
-        let view = || view_of(controller, nexus.clone(), Rc::default());
+        let view = || view_of(controller, nexus.clone(), Rc::default(), false);
         let empty = || Rc::new(Seen::new(nexus.clone(), None, view(), None));
         admit(controller, nexus.clone(), None).unwrap_or_else(empty)
     })
@@ -61,13 +61,14 @@ type Local = (Vec<Rc<dyn Owner>>, Rc<Traffic>);
 
 /// Creates the nexus with the view of its host. `local` is set for a port of this controller.
 fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> Option<Rc<Seen>> {
+    let at_port = local.is_some();
     let (owners, port_traffic) = local.unzip();
     let config = controller.config();
     let host = config.host_of(&nexus.initiator.name)?;
     let seen = Rc::new(Seen::new(
         nexus.clone(),
         Some(host),
-        view_of(controller, nexus, port_traffic.unwrap_or_default()),
+        view_of(controller, nexus, port_traffic.unwrap_or_default(), at_port),
         owners,
     ));
     let mut state = controller.state.borrow_mut();
@@ -77,17 +78,30 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> O
     Some(seen)
 }
 
-fn view_of(controller: &Controller, nexus: RemoteNexus, port_traffic: Rc<Traffic>) -> View<Disk> {
+/// An empty view: of a session at a port of this controller, or of one whose commands cross to it.
+fn view_of(
+    controller: &Controller,
+    nexus: RemoteNexus,
+    port_traffic: Rc<Traffic>,
+    at_port: bool,
+) -> View<Disk> {
     let config = controller.config();
-    let ports = (1..=config.portals.len().max(1) as u16).map(|g| target_port(&config.target, g));
+    // An array without a portal has one port, which a process or a test opens in it.
+    let at =
+        |group: u16| config.portals.get(usize::from(group) - 1).map_or(controller.index, |p| p.controller);
+    let ports = (1..=config.portals.len().max(1) as u16).map(|group| ListedPort {
+        port: target_port(&config.target, group),
+        at_owner: at(group) == controller.index,
+    });
     View::new(ViewSpec {
         others: others(controller, &nexus),
         nexus: nexus.id,
         initiator: nexus.initiator,
         port: Rc::new(nexus.port),
-        ports: ports.collect::<Vec<TargetPort>>().into(),
+        ports: ports.collect(),
         tokens: controller.tokens.clone(),
         port_traffic,
+        at_port,
     })
 }
 

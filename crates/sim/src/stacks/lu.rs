@@ -9,8 +9,8 @@ use block::{BlockError, Buf, Device, Geometry, Pieces};
 use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
 use scsi::{
-    HostView, Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens,
-    View, ViewSpec,
+    HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Request, TargetPort,
+    TaskAttribute, Tokens, View, ViewSpec,
 };
 use stack::PlainVolume;
 use world::World;
@@ -59,10 +59,11 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         nexus: NexusId(1),
         initiator: InitiatorPort { name: "iqn.2026-11.sim:host".to_owned(), isid: [0; 6] },
         port: Rc::new(port.clone()),
-        ports: Rc::new([port]),
+        ports: Rc::new([ListedPort { port, at_owner: true }]),
         others: Rc::from([]),
         tokens: Rc::new(Tokens::new(world.clone())),
         port_traffic: Rc::default(),
+        at_port: true,
     }));
     let copies = Rc::new(Cell::new(0));
     let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
