@@ -34,7 +34,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(world: World) -> Bench {
-        let tokens = Rc::new(Tokens::new(world.clone()));
+        let tokens = Rc::new(Tokens::new(world.clone(), 0));
         let media = [(512, true), (4096, false), (512, true), (512, true)]
             .map(|(b, thin)| Memory::new(LU_LEN, b, thin));
         let view = |host: u64| {

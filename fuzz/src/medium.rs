@@ -182,6 +182,18 @@ impl LogicalDisk for Memory {
         Ok(self.bytes(at, len))
     }
 
+    async fn read_rod(
+        &self,
+        _: CommandContext<'_>,
+        rod: &Vec<u8>,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        out.append(Pieces::copy_of(&rod[from as usize..from as usize + len]));
+        Ok(())
+    }
+
     async fn copy_from_rod(
         &self,
         _: CommandContext<'_>,

@@ -45,7 +45,7 @@ impl Units {
             let medium = Memory::new(LU_LEN, if i == 1 { 4096 } else { 512 }, i != 1);
             LogicalUnit::new(world.clone(), Identity { read_only: i == 2, ..Identity::of(7, i) }, medium)
         };
-        let tokens = Rc::new(Tokens::new(world.clone()));
+        let tokens = Rc::new(Tokens::new(world.clone(), 0));
         Units { tokens, list: (0..4).map(unit).collect(), sessions: Cell::new(0) }
     }
 }

@@ -43,9 +43,9 @@ pub struct Capabilities {
     /// Whether a write without a `flush` may be volatile by default: WCE of the caching mode page after power
     /// on. `false` if flushes are cheap.
     pub volatile_cache: bool,
-    /// Whether records and ROD are supported. If not, [`LogicalDisk::save_record`], [`LogicalDisk::take_rod`]
-    /// and [`LogicalDisk::copy_from_rod`] return errors, nothing is loaded, and commands that need them are
-    /// not offered.
+    /// Whether records and ROD are supported. If not, [`LogicalDisk::save_record`], [`LogicalDisk::take_rod`],
+    /// [`LogicalDisk::read_rod`] and [`LogicalDisk::copy_from_rod`] return errors, nothing is loaded, and
+    /// commands that need them are not offered.
     pub keeps_records: bool,
     /// Whether releasing, zeroing and copying whole pages are metadata operations; otherwise they read and
     /// write.
@@ -139,6 +139,15 @@ pub trait LogicalDisk: Clone + 'static {
         at: u64,
         len: u64,
     ) -> impl Future<Output = Result<Self::Rod, BlockError>>;
+    /// Reads `len` bytes from offset `from` of a ROD, appended to `out`.
+    fn read_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &Self::Rod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> impl Future<Output = Result<(), BlockError>>;
     /// Copies `len` bytes from offset `from` of a ROD to `at`.
     fn copy_from_rod(
         &self,

@@ -49,6 +49,15 @@ pub struct MemoryRod {
     pages: BTreeMap<u64, Page>,
 }
 
+impl MemoryRod {
+    /// `len` bytes from offset `from`.
+    fn bytes(&self, from: u64, len: usize, page_bytes: u64) -> Vec<u8> {
+        let byte =
+            |at: u64| self.pages.get(&(at / page_bytes)).map_or(0, |page| page[(at % page_bytes) as usize]);
+        (self.from + from..self.from + from + len as u64).map(byte).collect()
+    }
+}
+
 impl ThinMemory {
     /// A disk of `len_bytes` without a page in use.
     pub fn new(len_bytes: u64, block_bytes: u32, page_bytes: u64) -> ThinMemory {
@@ -338,6 +347,20 @@ impl LogicalDisk for ThinMemory {
         Ok(MemoryRod { from: at, pages: here.collect() })
     }
 
+    async fn read_rod(
+        &self,
+        _: CommandContext<'_>,
+        rod: &MemoryRod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        world::yield_now().await;
+        let bytes = rod.bytes(from, len, self.0.page_bytes);
+        out.append(Pieces::copy_of(&bytes));
+        Ok(())
+    }
+
     async fn copy_from_rod(
         &self,
         _: CommandContext<'_>,
@@ -357,9 +380,7 @@ impl LogicalDisk for ThinMemory {
                 self.adopt(to, rod.pages.get(&(source / page)).cloned());
                 copied.shared_bytes += page;
             } else {
-                let bytes: Vec<u8> = (source..source + n as u64)
-                    .map(|b| rod.pages.get(&(b / page)).map_or(0, |p| p[(b % page) as usize]))
-                    .collect();
+                let bytes = rod.bytes(from + done, n, page);
                 self.change(to, |p| p[offset..offset + n].copy_from_slice(&bytes))?;
                 copied.moved_bytes += n as u64;
             }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use block::Pieces;
 
+use crate::error::TokenFault;
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
 use crate::sense::Asc;
 
@@ -49,6 +50,19 @@ pub enum CopyRequest {
         /// In bytes, whole blocks.
         len: u64,
     },
+    /// Whether the controller made this ROD token, and the host may use it.
+    FindToken(Box<[u8; 512]>),
+    /// So many bytes at a byte of the data of a token.
+    ReadToken {
+        /// A token that [`CopyRequest::FindToken`] has found.
+        token: Box<[u8; 512]>,
+        /// In bytes.
+        at: u64,
+        /// In bytes.
+        len: u64,
+    },
+    /// The host needs the token no more.
+    DeleteToken(Box<[u8; 512]>),
     /// Bytes for a logical unit.
     Write {
         /// For this host.
@@ -76,6 +90,8 @@ pub struct CopyEnd {
 pub enum CopyAnswer {
     /// The logical unit, if the host sees one there.
     End(Option<CopyEnd>),
+    /// The length of the data of the token in bytes, or why it cannot be used here.
+    Token(Result<u64, TokenFault>),
     /// The bytes that were read; none after a write.
     Done(Pieces),
     /// It cannot be done; the additional sense code of the reason.

@@ -1,6 +1,7 @@
-//! Copies whose other end belongs to another controller of the array: what its owner does for them.
+//! Copies whose other end belongs to another controller of the array, or from a token that another controller
+//! made: what the owner does for them.
 //!
-//! The controller that executes EXTENDED COPY asks the owner for the bytes, or hands them over; the bytes
+//! The controller that executes EXTENDED COPY or WRITE USING TOKEN asks the owner for the bytes, or hands them over; the bytes
 //! never leave the array. The owner does it in its own view of the same nexus, so a copy reaches there, too,
 //! only what is mapped to the host, and has no more rights than the host. Unit attentions stay for the host.
 
@@ -10,6 +11,7 @@ use lu::LogicalDisk;
 use crate::error::CommandError;
 use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, read_piece, write_piece};
 use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest};
+use crate::odx::Token;
 use crate::opcode::Access;
 use crate::request::Lun;
 use crate::sense::{Asc, failure_of};
@@ -27,6 +29,15 @@ impl<D: LogicalDisk> View<D> {
                 });
                 return CopyAnswer::End(end);
             }
+            CopyRequest::FindToken(token) => {
+                return CopyAnswer::Token(self.take_token(&token).map(|in_use| in_use.rods.bytes));
+            }
+            CopyRequest::ReadToken { token, at, len } => self.read_token(&token, at, len).await,
+            CopyRequest::DeleteToken(token) => {
+                // A token that is gone meanwhile is what the host wants.
+                let _ = self.take_token(&token).map(|in_use| in_use.delete());
+                Ok(Pieces::new())
+            }
             CopyRequest::Read { lun, at, len } => self.copy_out(lun, at, len).await,
             CopyRequest::Write { lun, at, data } => self.copy_in(lun, at, data).await,
         };
@@ -37,6 +48,13 @@ impl<D: LogicalDisk> View<D> {
         let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
         read_piece(&seat.lu, task.context(), (at, len), || check_access(&seat, Access::Read)).await
+    }
+
+    async fn read_token(&self, token: &Token, at: u64, len: u64) -> Result<Pieces, CommandError> {
+        let in_use = self.take_token(token).map_err(CommandError::Token)?;
+        let seat = self.find(|lu| lu.identity.naa == in_use.naa).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+        let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
+        in_use.rods.read(&seat.lu.disk, task.context(), at, len).await
     }
 
     async fn copy_in(&self, lun: Lun, at: u64, data: Pieces) -> Result<Pieces, CommandError> {

@@ -37,14 +37,6 @@ impl Cached {
         // Boxed, because the unit's future contains it several times.
         self.unit.change(at..at + len, Box::pin(operation)).await
     }
-
-    /// If every command is durable at its end, so is a copy.
-    async fn durable(&self, copied: Copied) -> Result<Copied, BlockError> {
-        if self.unit.has_journal() {
-            self.unit.flush().await?;
-        }
-        Ok(copied)
-    }
 }
 
 impl LogicalDisk for Cached {
@@ -117,12 +109,23 @@ impl LogicalDisk for Cached {
     ) -> Result<Copied, BlockError> {
         let copy = Box::pin(self.below.volume().share_or_copy(source.below.volume(), from, at, len));
         let copied = self.unit.change_from(at..at + len, &source.unit, from..from + len, copy).await?;
-        self.durable(counted(copied)).await
+        Ok(counted(copied))
     }
 
     async fn take_rod(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<Rod, BlockError> {
         let _settled = self.unit.settle(at..at + len).await?;
         self.below.take_rod(command, at, len).await
+    }
+
+    async fn read_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &Rod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        self.below.read_rod(command, rod, from, len, out).await
     }
 
     async fn copy_from_rod(
@@ -133,8 +136,7 @@ impl LogicalDisk for Cached {
         at: u64,
         len: u64,
     ) -> Result<Copied, BlockError> {
-        let copied = self.change(at, len, self.below.copy_from_rod(command, rod, from, at, len)).await?;
-        self.durable(copied).await
+        self.change(at, len, self.below.copy_from_rod(command, rod, from, at, len)).await
     }
 
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {

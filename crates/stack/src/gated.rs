@@ -171,6 +171,21 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         self.below.take_rod(command, at, len).await
     }
 
+    async fn read_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &D::Rod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        let _permit = match self.gate.is_open() {
+            true => None,
+            false => Some(self.gate.enter(command, len as u64).await?),
+        };
+        self.below.read_rod(command, rod, from, len, out).await
+    }
+
     async fn copy_from_rod(
         &self,
         command: CommandContext<'_>,

@@ -113,6 +113,17 @@ impl LogicalDisk for ImageDisk {
         refuse_tokens()
     }
 
+    async fn read_rod(
+        &self,
+        _: CommandContext<'_>,
+        _: &Rod,
+        _: u64,
+        _: usize,
+        _: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        refuse_tokens()
+    }
+
     async fn copy_from_rod(
         &self,
         _: CommandContext<'_>,

@@ -130,6 +130,17 @@ impl LogicalDisk for Storage {
         each!(self, disk => disk.take_rod(command, at, len).await)
     }
 
+    async fn read_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &Rod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        each!(self, disk => disk.read_rod(command, rod, from, len, out).await)
+    }
+
     async fn copy_from_rod(
         &self,
         command: CommandContext<'_>,

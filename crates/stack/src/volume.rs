@@ -115,6 +115,17 @@ impl LogicalDisk for PlainVolume {
         self.volume.hold(at, len).await
     }
 
+    async fn read_rod(
+        &self,
+        _: CommandContext<'_>,
+        rod: &Rod,
+        from: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        Box::pin(rod.read(from, len, out)).await
+    }
+
     async fn copy_from_rod(
         &self,
         _: CommandContext<'_>,

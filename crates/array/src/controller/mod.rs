@@ -63,7 +63,7 @@ impl Controller {
         events: Events,
     ) -> Controller {
         let started = (world.now(), world.cpu_time());
-        let (tokens, events) = (Rc::new(Tokens::new(world.clone())), Rc::new(events));
+        let (tokens, events) = (Rc::new(Tokens::new(world.clone(), index)), Rc::new(events));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
         let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
         Controller { world, index, handles, tokens, events, jobs, state, started, stopping }

@@ -19,5 +19,6 @@ mod spares;
 mod starting;
 mod tenant;
 mod thresholds;
+mod tokens_across;
 mod travelling;
 mod two_controllers;

@@ -50,7 +50,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
             so_far += len;
             done(len);
         }
-        Ok(())
+        flush_if_write_through(self.destination).await
     }
 
     fn is_within_one(&self) -> bool {
@@ -115,15 +115,19 @@ pub(crate) async fn write_piece<D: LogicalDisk>(
     let len = data.len() as u64;
     let _locked = lu.locks.shared(at..at + len).await;
     admit()?;
-    lu.disk.write(command, at, data, durability(&lu.capabilities)).await?;
+    let durability = match lu.modes.write_through() {
+        true => Durability::Durable,
+        false => Durability::Volatile,
+    };
+    lu.disk.write(command, at, data, durability).await?;
     lu.counting.moved_bytes.add(len);
     Ok(())
 }
 
-/// A logical unit without a volatile cache has made durable what a copy wrote when the copy ends.
-fn durability(capabilities: &lu::Capabilities) -> Durability {
-    match capabilities.volatile_cache {
-        true => Durability::Volatile,
-        false => Durability::Durable,
+/// Without a write cache (WCE = 0), what a copy wrote is durable when it ends.
+pub(crate) async fn flush_if_write_through<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Result<(), CommandError> {
+    if lu.modes.write_through() {
+        lu.disk.flush().await?;
     }
+    Ok(())
 }

@@ -3,8 +3,9 @@
 use block::Pieces;
 use lu::LogicalDisk;
 
-use super::across::{Across, End};
+use super::across::move_across;
 use super::copy::Copy;
+use super::end::End;
 use super::list::{List, Results};
 use super::operations::{Operations, Running, Stage};
 use super::results::{copy_status, failed_segment_details, operating_parameters};
@@ -123,8 +124,9 @@ async fn copy_segment<D: LogicalDisk>(
         let (source, destination) = (&source.lu, &destination.lu);
         return Copy { command, source, from, destination, at, len }.run(go_on, done).await;
     }
-    let (source, destination) = (&source, &destination);
-    Across { command, source, from, destination, at, len }.run(go_on, done).await
+    let read = async |offset, len| source.read(command, from + offset, len).await;
+    let write = async |offset, data| destination.write(command, at + offset, data).await;
+    move_across(len, read, write, go_on, done).await
 }
 
 /// The byte where a range of this length begins.

@@ -14,6 +14,7 @@
 
 mod across;
 mod copy;
+mod end;
 mod execute;
 mod limits;
 mod list;
@@ -27,7 +28,8 @@ mod target;
 mod tests;
 mod vpd;
 
-pub(crate) use copy::{read_piece, write_piece};
+pub(crate) use across::{ask, move_across};
+pub(crate) use copy::{flush_if_write_through, read_piece, write_piece};
 pub(crate) use execute::{
     COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results, sense_of,
 };

@@ -46,7 +46,7 @@ impl Rig {
                 LogicalUnit::new(world.clone(), Identity::of(0xA, n), disk)
             };
             let units = (0..count).map(unit).collect();
-            test(Rig { world: world.clone(), units, tokens: Rc::new(Tokens::new(world)) })
+            test(Rig { world: world.clone(), units, tokens: Rc::new(Tokens::new(world, 0)) })
         });
     }
 
@@ -71,6 +71,13 @@ impl Rig {
             while send(&view, lun as u16, &[0; 6], &[]).await.status != Status::Good {}
         }
         view
+    }
+
+    /// MODE SELECT: turns the volatile write cache of a LUN off.
+    pub(crate) async fn write_through(host: &View<ThinMemory>, lun: u16) {
+        let mut list = [0; 24];
+        (list[4], list[5]) = (0x08, 0x12);
+        send(host, lun, &[0x15, 0x10, 0, 0, 24, 0], &list).await.good();
     }
 
     /// Fills blocks with a byte.

@@ -326,3 +326,19 @@ fn a_reservation_made_meanwhile_stops_the_rest_of_a_copy() {
         assert!(rig.holds(1, 0, 8, 4).await && rig.holds(1, u64::from(half), 8, 0).await);
     });
 }
+
+/// Before, only a disk with a journal made it durable, whatever the host had set.
+#[test]
+fn a_copy_to_a_unit_without_a_write_cache_is_durable_when_it_ends() {
+    Rig::run(2, async |rig| {
+        let host = rig.host(1, &[0, 1]).await;
+        let draft = Draft::of(1).target(&rig, 0).target(&rig, 1).segment(0, 1, 100, 0, 0);
+        draft.send(&host).await.good();
+        let flushes = || [0, 1].map(|unit: usize| rig.units[unit].disk().flushes());
+        assert_eq!(flushes(), [0, 0], "a volatile write cache");
+        Rig::write_through(&host, 1).await;
+        let before = flushes();
+        draft.send(&host).await.good();
+        assert_eq!(flushes(), [before[0], before[1] + 1]);
+    });
+}

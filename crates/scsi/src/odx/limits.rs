@@ -1,5 +1,10 @@
 //! The limits of tokens, as reported by VPD page 8Fh.
 
+use crate::sense::Asc;
+
+/// 0Dh/04h COPY TARGET DEVICE DATA UNDERRUN: the ranges are longer than the data of the token.
+pub(super) const DATA_UNDERRUN: Asc = Asc(0x0D04);
+
 /// Range descriptors in one list.
 pub(crate) const RANGES_MAX: usize = 64;
 /// Bytes represented by one token: more than hosts request at once.

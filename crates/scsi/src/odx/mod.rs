@@ -4,7 +4,8 @@
 //! ```text
 //!   POPULATE TOKEN on the source ──> disk: take_rod  ──> Tokens: 512 bytes that stand for the data as it was then
 //!   RECEIVE ROD TOKEN INFORMATION <── the token               │
-//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod
+//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod; or, at another controller,
+//!                                                                  read_rod there, and write here
 //! ```
 //!
 //! **Who may use a token.** The standard lets any application client present a token (SPC-4 5.17.6): the
@@ -30,5 +31,5 @@ pub(crate) use limits::{
 };
 pub(crate) use populate::populate_token;
 pub use store::Tokens;
-pub(crate) use token::RodType;
+pub(crate) use token::{RodType, Token};
 pub(crate) use write::write_using_token;

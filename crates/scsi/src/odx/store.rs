@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lu::LogicalDisk;
+use block::Pieces;
+use lu::{CommandContext, LogicalDisk};
 use world::{Instant, World};
 
-use super::limits::{TOKENS_MAX, TOKENS_PER_HOST_MAX};
+use super::limits::{DATA_UNDERRUN, TOKENS_MAX, TOKENS_PER_HOST_MAX};
 use super::token::{CHECK_LEN, Facts, Key, Token};
-use crate::error::TokenFault;
+use crate::error::{CommandError, TokenFault};
+use crate::view::View;
 
 /// The tokens of all logical units of a controller: a token of one LU can be used on another.
 pub struct Tokens<D: LogicalDisk>(Rc<Shared<D>>);
@@ -25,11 +27,49 @@ struct Shared<D: LogicalDisk> {
 }
 
 /// The data of a token.
-pub(super) struct Rods<D: LogicalDisk> {
+pub(crate) struct Rods<D: LogicalDisk> {
     /// The ranges in order: data and length in bytes.
     pub(super) list: Vec<(D::Rod, u64)>,
     /// Bytes in all ranges.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl<D: LogicalDisk> Rods<D> {
+    /// The ROD with byte `from`, the offset in it, and the bytes from there to its end; none past the last.
+    pub(super) fn at(&self, from: u64) -> Option<(&D::Rod, u64, u64)> {
+        let mut begin = 0;
+        for (rod, len) in &self.list {
+            let inside = from - begin;
+            if inside < *len {
+                return Some((rod, inside, len - inside));
+            }
+            begin += len;
+        }
+        None
+    }
+
+    /// Reads `len` bytes from `from` on. `disk` is the source.
+    ///
+    /// # Errors
+    ///
+    /// The data end before, or a drive failed.
+    pub(crate) async fn read(
+        &self,
+        disk: &D,
+        command: CommandContext<'_>,
+        mut from: u64,
+        len: u64,
+    ) -> Result<Pieces, CommandError> {
+        let (mut out, end) = (Pieces::new(), from + len);
+        while from < end {
+            let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
+            let (rod, inside, rest) = self.at(from).ok_or(underrun)?;
+            let n = rest.min(end - from);
+            disk.read_rod(command, rod, inside, n as usize, &mut out).await?;
+            from += n;
+        }
+        Ok(out)
+    }
 }
 
 struct Entry<D: LogicalDisk> {
@@ -51,17 +91,20 @@ impl<D: LogicalDisk> Entry<D> {
 }
 
 /// A token in use: it does not expire, and its data are held.
-pub(super) struct InUse<D: LogicalDisk> {
+pub(crate) struct InUse<D: LogicalDisk> {
     store: Rc<Shared<D>>,
     check: [u8; CHECK_LEN],
-    pub(super) rods: Rc<Rods<D>>,
+    /// The source logical unit.
+    pub(crate) naa: [u8; 16],
+    pub(crate) rods: Rc<Rods<D>>,
 }
 
 impl<D: LogicalDisk> Tokens<D> {
-    /// An empty store. The key comes from the world's randomness; tokens of an earlier run are unknown.
-    pub fn new(world: World) -> Tokens<D> {
+    /// The empty store of a controller, by its number. Its key comes from a random stream of its own:
+    /// controllers may share a seed, and a token must tell who made it. Tokens of an earlier run are unknown.
+    pub fn new(world: World, controller: usize) -> Tokens<D> {
         let mut key = [0; 32];
-        world.random("rod tokens").fill(&mut key);
+        world.random(&format!("rod tokens {controller}")).fill(&mut key);
         Tokens(Rc::new(Shared {
             world,
             key: Key::new(key),
@@ -96,11 +139,7 @@ impl<D: LogicalDisk> Tokens<D> {
     }
 
     /// The data of a token, for a host with the mappings of `is_mapped`.
-    pub(super) fn take(
-        &self,
-        token: &Token,
-        is_mapped: impl Fn(&[u8; 16]) -> bool,
-    ) -> Result<InUse<D>, TokenFault> {
+    fn take(&self, token: &Token, is_mapped: impl Fn(&[u8; 16]) -> bool) -> Result<InUse<D>, TokenFault> {
         let store = &self.0;
         let check = store.key.verify(token)?;
         let now = store.world.now();
@@ -114,7 +153,7 @@ impl<D: LogicalDisk> Tokens<D> {
             return Err(TokenFault::Unknown);
         }
         entry.users += 1;
-        Ok(InUse { store: store.clone(), check, rods: entry.rods.clone() })
+        Ok(InUse { store: store.clone(), check, naa: entry.naa, rods: entry.rods.clone() })
     }
 
     /// Ensures that expired tokens release their pages even if nobody uses tokens any more.
@@ -129,6 +168,13 @@ impl<D: LogicalDisk> Tokens<D> {
                 world.sleep_until(next).await;
             }
         });
+    }
+}
+
+impl<D: LogicalDisk> View<D> {
+    /// A token that this controller made, if its source is mapped to the host.
+    pub(crate) fn take_token(&self, token: &Token) -> Result<InUse<D>, TokenFault> {
+        self.tokens.take(token, |naa| self.find(|lu| lu.identity.naa == *naa).is_some())
     }
 }
 
@@ -149,7 +195,7 @@ impl<D: LogicalDisk> Shared<D> {
 
 impl<D: LogicalDisk> InUse<D> {
     /// DEL_TKN: the host needs the token no more. Concurrent uses continue.
-    pub(super) fn delete(&self) {
+    pub(crate) fn delete(&self) {
         let entry = self.store.alive.borrow_mut().remove(&self.check);
         drop(entry);
     }

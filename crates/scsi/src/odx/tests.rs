@@ -300,3 +300,17 @@ fn hostile_lists_are_answered() {
         assert!(rig.tokens.alive() <= TOKENS_PER_HOST_MAX);
     });
 }
+
+#[test]
+fn what_a_token_wrote_is_durable_at_the_end_without_a_write_cache() {
+    Rig::run(2, async |rig| {
+        let host = rig.host(1, &[0, 1]).await;
+        let token = token_of(&host, 0, 0, &[(0, 64)]).await;
+        Rig::write_through(&host, 1).await;
+        for token in [token, zero_token()] {
+            let before = rig.units[1].disk().flushes();
+            write_list(&host, 1, 9, &write_draft(&token, 0, 0, &[(0, 64)])).await.good();
+            assert_eq!(rig.units[1].disk().flushes(), before + 1);
+        }
+    });
+}

@@ -5,15 +5,15 @@ use std::rc::Rc;
 use block::Pieces;
 use lu::{CommandContext, LogicalDisk};
 
-use super::limits::{PIECE_BYTES_MAX, ZERO_PIECE_BYTES_MAX};
+use super::limits::{DATA_UNDERRUN, PIECE_BYTES_MAX, ZERO_PIECE_BYTES_MAX};
 use super::ranges::{self, Range};
 use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
 use crate::context::{Context, Span};
-use crate::error::CommandError;
-use crate::extended_copy::{Running, Stage, sense_of};
+use crate::error::{CommandError, TokenFault};
+use crate::extended_copy::{Running, Stage, ask, flush_if_write_through, move_across, sense_of, write_piece};
+use crate::host_view::{CopyAnswer, CopyRequest, Owner};
 use crate::opcode::Access;
-use crate::sense::Asc;
 use crate::unit::LogicalUnit;
 use crate::view::Seat;
 
@@ -23,8 +23,6 @@ pub(super) const FIXED_LEN: usize = 536;
 pub(super) const ACTION: u8 = 0x11;
 /// The offset of the token in the list.
 const TOKEN_AT: usize = 16;
-/// 0Dh/04h COPY TARGET DEVICE DATA UNDERRUN: the ranges are longer than the data of the token.
-const DATA_UNDERRUN: Asc = Asc(0x0D04);
 
 /// A parsed list.
 pub(super) struct List {
@@ -54,18 +52,20 @@ impl List {
 /// The source of the data.
 enum Source<D: LogicalDisk> {
     Zeros,
-    /// The data of a token, from this byte on.
-    Rods {
-        token: InUse<D>,
-        from: u64,
-        delete: bool,
-    },
+    /// A token of this controller.
+    Here(InUse<D>),
+    /// A token that another controller made, and the length of its data in bytes.
+    There(Rc<dyn Owner>, Box<Token>, u64),
 }
 
 /// A checked copy, ready to start.
 struct Job<D: LogicalDisk> {
     seat: Rc<Seat<D>>,
     source: Source<D>,
+    /// The first byte of the source's data.
+    from: u64,
+    /// DEL_TKN.
+    delete: bool,
     spans: Vec<Span>,
     running: Running,
 }
@@ -76,17 +76,18 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     }
     let list = List::parse(&ctx.list()?)?;
     let spans = ranges::spans(ctx.lu(), &list.ranges, u64::MAX, FIXED_LEN)?;
-    let source = source_of(ctx, &list, spans.iter().map(|s| s.len).sum())?;
+    let source = source_of(ctx, &list.token).await?;
+    let from = source.start(&list, ctx.lu().block_bytes(), spans.iter().map(|s| s.len).sum())?;
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
     let running = ctx.view.token_lists.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
-    let job = Job { seat, source, spans, running };
+    let job = Job { seat, source, from, delete: list.delete, spans, running };
     if list.immediate {
         job.running.update(|op| op.stage = Stage::Background);
         ctx.lu().world.spawn(in_background(job));
         return Ok(Pieces::new());
     }
     let result = job.write(ctx.task.context(), || ctx.go_on()).await;
-    job.end(&result);
+    job.end(&result).await;
     result.map(|()| Pieces::new())
 }
 
@@ -94,7 +95,7 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
 async fn in_background<D: LogicalDisk>(job: Job<D>) {
     let seat = job.seat.clone();
     let Some(task) = seat.lu.tasks.enter(seat.nexus.id, u64::MAX) else {
-        return job.end(&Err(CommandError::TaskSetFull));
+        return job.end(&Err(CommandError::TaskSetFull)).await;
     };
     let go_on = || {
         if task.is_aborted() || seat.nexus.ended.get() {
@@ -106,25 +107,49 @@ async fn in_background<D: LogicalDisk>(job: Job<D>) {
         seat.lu.check_writable()
     };
     let result = job.write(task.context(), go_on).await;
-    job.end(&result);
+    job.end(&result).await;
 }
 
-fn source_of<D: LogicalDisk>(
-    ctx: &Context<'_, D>,
-    list: &List,
-    wanted: u64,
-) -> Result<Source<D>, CommandError> {
-    if RodType::of(&list.token) == RodType::BLOCK_ZERO {
+/// The source that a token stands for: here, or at the controller that made it.
+async fn source_of<D: LogicalDisk>(ctx: &Context<'_, D>, token: &Token) -> Result<Source<D>, CommandError> {
+    if RodType::of(token) == RodType::BLOCK_ZERO {
         return Ok(Source::Zeros);
     }
-    let is_mapped = |naa: &[u8; 16]| ctx.view.find(|lu| lu.identity.naa == *naa).is_some();
-    let token = ctx.view.tokens.take(&list.token, is_mapped).map_err(CommandError::Token)?;
-    let from = list.offset.checked_mul(u64::from(ctx.lu().block_bytes()));
-    let from = from.filter(|from| *from < token.rods.bytes).ok_or(CommandError::parameter(8))?;
-    if wanted > token.rods.bytes - from {
-        return Err(CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 });
+    let mut fault = match ctx.view.take_token(token) {
+        Ok(in_use) => return Ok(Source::Here(in_use)),
+        Err(fault) => fault,
+    };
+    for owner in ctx.view.others.iter() {
+        // Another fault than this one is known only to the controller that made the token.
+        if fault != TokenFault::Unknown {
+            break;
+        }
+        match owner.copy(CopyRequest::FindToken(Box::new(*token))).await {
+            Some(CopyAnswer::Token(Ok(bytes))) => {
+                return Ok(Source::There(owner.clone(), Box::new(*token), bytes));
+            }
+            Some(CopyAnswer::Token(Err(other))) => fault = other,
+            _ => {}
+        }
     }
-    Ok(Source::Rods { token, from, delete: list.delete })
+    Err(CommandError::Token(fault))
+}
+
+impl<D: LogicalDisk> Source<D> {
+    /// The first byte of its data for a copy of `wanted` bytes.
+    fn start(&self, list: &List, block_bytes: u32, wanted: u64) -> Result<u64, CommandError> {
+        let available = match self {
+            Source::Zeros => return Ok(0),
+            Source::Here(token) => token.rods.bytes,
+            Source::There(_, _, bytes) => *bytes,
+        };
+        let from = list.offset.checked_mul(u64::from(block_bytes));
+        let from = from.filter(|from| *from < available).ok_or(CommandError::parameter(8))?;
+        if wanted > available - from {
+            return Err(CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 });
+        }
+        Ok(from)
+    }
 }
 
 impl<D: LogicalDisk> Job<D> {
@@ -133,33 +158,73 @@ impl<D: LogicalDisk> Job<D> {
         command: CommandContext<'_>,
         go_on: impl Fn() -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        let mut from = match &self.source {
-            Source::Zeros => 0,
-            Source::Rods { from, .. } => *from,
-        };
+        let mut from = self.from;
         for span in &self.spans {
-            let mut done = 0;
-            while done < span.len {
-                let (at, left) = (span.at + done, span.len - done);
-                let len = match &self.source {
-                    Source::Zeros => zero(command, &self.seat.lu, at, left, &go_on).await?,
-                    Source::Rods { token, .. } => {
-                        copy(command, &self.seat.lu, &token.rods, from, at, left, &go_on).await?
-                    }
-                };
-                from += len;
-                done += len;
-                self.running.update(|op| op.bytes += len);
+            match &self.source {
+                Source::There(owner, token, _) => {
+                    self.bring(command, (&**owner, token), from, *span, &go_on).await?;
+                }
+                Source::Zeros => {
+                    let piece = async |at, left| zero(command, &self.seat.lu, at, left, &go_on).await;
+                    self.in_pieces(*span, piece).await?;
+                }
+                Source::Here(token) => {
+                    let piece = async |at: u64, left| {
+                        let from = from + at - span.at;
+                        copy(command, &self.seat.lu, &token.rods, from, at, left, &go_on).await
+                    };
+                    self.in_pieces(*span, piece).await?;
+                }
             }
+            from += span.len;
             self.running.update(|op| op.segments += 1);
+        }
+        flush_if_write_through(&self.seat.lu).await
+    }
+
+    /// Writes a span in pieces. `piece` gets where it begins and what is left, and returns its length.
+    async fn in_pieces(
+        &self,
+        span: Span,
+        piece: impl AsyncFn(u64, u64) -> Result<u64, CommandError>,
+    ) -> Result<(), CommandError> {
+        let mut done = 0;
+        while done < span.len {
+            let len = piece(span.at + done, span.len - done).await?;
+            done += len;
+            self.running.update(|op| op.bytes += len);
         }
         Ok(())
     }
 
-    fn end(&self, result: &Result<(), CommandError>) {
+    /// Brings the bytes of a span from the controller that made the token.
+    async fn bring(
+        &self,
+        command: CommandContext<'_>,
+        (owner, token): (&dyn Owner, &Token),
+        from: u64,
+        span: Span,
+        go_on: impl Fn() -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let read = async |offset, len| {
+            let token = Box::new(*token);
+            ask(owner, CopyRequest::ReadToken { token, at: from + offset, len }).await
+        };
+        let lu = &self.seat.lu;
+        let write = async |offset, data| write_piece(lu, command, (span.at + offset, &data), &go_on).await;
+        let done = |len| self.running.update(|op| op.bytes += len);
+        move_across(span.len, read, write, &go_on, done).await
+    }
+
+    async fn end(&self, result: &Result<(), CommandError>) {
         self.running.end(result, |error| sense_of(&self.seat.lu, error));
-        if let Source::Rods { token, delete: true, .. } = &self.source {
-            token.delete();
+        match &self.source {
+            Source::Here(token) if self.delete => token.delete(),
+            Source::There(owner, token, _) if self.delete => {
+                // An owner that has stopped has no token any more.
+                let _ = ask(&**owner, CopyRequest::DeleteToken(token.clone())).await;
+            }
+            _ => {}
         }
     }
 }
@@ -191,21 +256,14 @@ async fn copy<D: LogicalDisk>(
     left: u64,
     go_on: &impl Fn() -> Result<(), CommandError>,
 ) -> Result<u64, CommandError> {
-    let mut begin = 0;
-    for (rod, rod_len) in &rods.list {
-        let inside = from - begin;
-        if inside >= *rod_len {
-            begin += rod_len;
-            continue;
-        }
-        let len = left.min(rod_len - inside).min(PIECE_BYTES_MAX);
-        let _locked = lu.locks.shared(at..at + len).await;
-        go_on()?;
-        let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
-        lu.counting.moved_bytes.add(copied.moved_bytes);
-        lu.counting.shared_bytes.add(copied.shared_bytes);
-        return Ok(len);
-    }
     // The lengths were checked before the copy began.
-    Err(CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 })
+    let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
+    let (rod, inside, rest) = rods.at(from).ok_or(underrun)?;
+    let len = left.min(rest).min(PIECE_BYTES_MAX);
+    let _locked = lu.locks.shared(at..at + len).await;
+    go_on()?;
+    let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
+    lu.counting.moved_bytes.add(copied.moved_bytes);
+    lu.counting.shared_bytes.add(copied.shared_bytes);
+    Ok(len)
 }

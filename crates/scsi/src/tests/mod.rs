@@ -37,7 +37,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn on(world: World, disk: ThinMemory) -> Bench {
-        let tokens = Rc::new(Tokens::new(world.clone()));
+        let tokens = Rc::new(Tokens::new(world.clone(), 0));
         let lu = LogicalUnit::new(world.clone(), Identity::of(0x1234_5678_9abc, 7), disk.clone());
         Bench { world, disk, lu, tokens }
     }

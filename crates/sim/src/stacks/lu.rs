@@ -61,7 +61,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         port: Rc::new(port.clone()),
         ports: Rc::new([ListedPort { port, at_owner: true }]),
         others: Rc::from([]),
-        tokens: Rc::new(Tokens::new(world.clone())),
+        tokens: Rc::new(Tokens::new(world.clone(), 0)),
         port_traffic: Rc::default(),
         at_port: true,
     }));
