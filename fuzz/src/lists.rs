@@ -196,8 +196,16 @@ fn transport_id(u: &mut Unstructured) -> Result<Vec<u8>> {
 
 fn extended_copy(u: &mut Unstructured, cdb: &mut [u8; 16]) -> Result<Vec<u8>> {
     let (targets, segments) = (u.int_in_range(0..=4u8)?, u.int_in_range(0..=5u8)?);
-    let mut list = vec![0; 16];
-    (list[0], list[1], list[3]) = (u.int_in_range(0..=2)?, *u.choose(&[0x00, 0x10, 0x18])?, targets * 32);
+    let (id, usage) = (u.int_in_range(0..=2)?, *u.choose(&[0x00, 0x10, 0x18])?);
+    let is_lid4 = u.arbitrary()?;
+    let mut list = vec![0; if is_lid4 { 48 } else { 16 }];
+    list[1] = usage;
+    if is_lid4 {
+        (list[0], list[3], list[15], list[16]) = (1, 0x20, u.arbitrary::<u8>()? & 0x03, 0xff);
+        (list[23], list[43]) = (id, targets * 32);
+    } else {
+        (list[0], list[3]) = (id, targets * 32);
+    }
     for _ in 0..targets {
         let lun = u.int_in_range(0..=4)?;
         let mut target = [0; 32];
@@ -218,8 +226,9 @@ fn extended_copy(u: &mut Unstructured, cdb: &mut [u8; 16]) -> Result<Vec<u8>> {
         list.extend(number(u)?.to_be_bytes());
         list.extend(number(u)?.to_be_bytes());
     }
-    put_len(&mut list, 8, 4, -(segments_at as isize));
-    cdb[0] = 0x83;
+    let (len_at, len_width) = if is_lid4 { (44, 2) } else { (8, 4) };
+    put_len(&mut list, len_at, len_width, -(segments_at as isize));
+    (cdb[0], cdb[1]) = (0x83, u8::from(is_lid4));
     set_len(cdb, 10, 4, list.len());
     Ok(list)
 }
@@ -285,7 +294,7 @@ fn sanitize(u: &mut Unstructured, cdb: &mut [u8; 16]) -> Result<Vec<u8>> {
 fn ask(u: &mut Unstructured, cdb: &mut [u8; 16]) -> Result<Vec<u8>> {
     let id: u8 = u.int_in_range(0..=2)?;
     *cdb = match u.int_in_range(0..=6)? {
-        0 => [0x84, 0x07, 0, 0, 0, id, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0],
+        0 => [0x84, *u.choose(&[5, 7])?, 0, 0, 0, id, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0],
         1 => [0x84, *u.choose(&[0, 3, 4])?, id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0],
         2 => [0x5e, u.int_in_range(0..=4)?, 0, 0, 0, 0, 0, 4, u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0],
         3 => [0x1a, 0, 0x3f, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

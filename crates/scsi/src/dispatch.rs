@@ -166,6 +166,7 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
         Handler::Release => reservation::release(ctx).await,
         Handler::ExtendedCopy => extended_copy::extended_copy(ctx).await,
         Handler::ReceiveCopyResults => extended_copy::receive_copy_results(ctx).await,
+        Handler::ReceiveCopyStatus => extended_copy::receive_copy_status(ctx).await,
         Handler::PopulateToken => odx::populate_token(ctx).await,
         Handler::WriteUsingToken => odx::write_using_token(ctx).await,
         Handler::ReceiveRodTokenInformation => odx::receive_rod_token_information(ctx).await,

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use lu::{LogicalDisk, NexusId};
 
 use crate::attention::{Attention, Attentions};
-use crate::extended_copy::CopyLists;
+use crate::extended_copy::Operations;
 use crate::host_view::{Elsewhere, Owner, Traffic};
 use crate::nexus::{InitiatorPort, ListedPort, Nexus, TargetPort};
-use crate::odx::{TokenLists, Tokens};
+use crate::odx::Tokens;
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -53,8 +53,10 @@ pub struct View<D: LogicalDisk> {
     pub(crate) ports: Rc<[ListedPort]>,
     pub(crate) others: Rc<[Rc<dyn Owner>]>,
     pub(crate) tokens: Rc<Tokens<D>>,
-    pub(crate) copy_lists: CopyLists,
-    pub(crate) token_lists: TokenLists,
+    /// Copies with a one-byte list identifier.
+    pub(crate) copies_lid1: Operations,
+    /// Copies with a four-byte list identifier, and those of tokens.
+    pub(crate) copies_lid4: Operations,
     pub(crate) seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
     /// Logical units of other controllers, ordered by number.
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
@@ -74,8 +76,8 @@ impl<D: LogicalDisk> View<D> {
             ports: spec.ports,
             others: spec.others,
             tokens: spec.tokens,
-            copy_lists: CopyLists::default(),
-            token_lists: TokenLists::default(),
+            copies_lid1: Operations::default(),
+            copies_lid4: Operations::default(),
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
             reported_luns: ReportedLuns::default(),

@@ -1,14 +1,17 @@
 //! EXTENDED COPY and RECEIVE COPY RESULTS on a logical unit.
 
+use std::rc::Rc;
+
 use block::Pieces;
-use lu::LogicalDisk;
+use lu::{CommandContext, LogicalDisk};
 
 use super::across::move_across;
+use super::background::in_background;
 use super::copy::Copy;
 use super::end::End;
 use super::list::{List, Results};
 use super::operations::{Operations, Running, Stage};
-use super::results::{copy_status, failed_segment_details, operating_parameters};
+use super::results::{copy_status, copy_status_lid4, failed_segment_details, operating_parameters};
 use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
 use crate::context::{Context, Span, cut};
@@ -33,7 +36,10 @@ const INCORRECT_DEVICE_TYPE: Asc = Asc(0x0D03);
 /// 26h/0Ah UNEXPECTED INEXACT SEGMENT: the length is not a multiple of the block length of the other LU.
 const INEXACT_SEGMENT: Asc = Asc(0x260A);
 
-/// EXTENDED COPY(LID1).
+/// The service action of EXTENDED COPY(LID4).
+const LID4: u8 = 0x01;
+
+/// EXTENDED COPY, with a list identifier of one byte (LID1) or of four (LID4).
 pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let bytes = ctx.list()?;
     // Without a list there is no copy, and no error (SPC-4 6.4.1).
@@ -43,41 +49,115 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
     if bytes.len() < ctx.cdb.u32(10) as usize {
         return Err(CommandError::ParameterListLength);
     }
-    let list = List::parse(&bytes)?;
-    let (id, kept) = match list.results {
-        Results::Kept(id) => (u32::from(id), true),
-        Results::Forgotten => (u32::from(u8::MAX) + 1, false),
+    let action = ctx.cdb.u8(1) & 0x1F;
+    let (list, kept) = match action {
+        LID4 => (List::parse_lid4(&bytes)?, &ctx.view.copies_lid4),
+        _ => (List::parse_lid1(&bytes)?, &ctx.view.copies_lid1),
     };
     // Copies without an identifier run concurrently; they cannot be queried.
     let own = Operations::default();
-    let operations = if kept { &ctx.view.copy_lists } else { &own };
-    let running = operations.begin((ctx.seat.lun, id), 0x00)?;
-    let result = copy_all(ctx, &list, &running).await;
-    running.end(&result, |error| sense_of(ctx.lu(), error));
+    let (id, operations) = match list.results {
+        Results::Kept(id) => (id, kept),
+        Results::Forgotten => (0, &own),
+    };
+    let running = operations.begin((ctx.seat.lun, id), action)?;
+    if ctx.request.attribute == TaskAttribute::Ordered {
+        // Wait for all older commands. The lock is released, because copies whose locks this one needs would
+        // wait for it.
+        drop(ctx.lu().locks.exclusive(Span::EVERYTHING).await);
+    }
+    let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
+    let job = Job { seat, ranges: resolve(ctx, &list).await, running };
+    if list.immediate {
+        job.running.update(|op| op.stage = Stage::Background);
+        ctx.lu().world.spawn(copy_in_background(job));
+        return Ok(Pieces::new());
+    }
+    let result = job.copy(ctx.task.context(), &|| ctx.go_on()).await;
+    job.end(&result);
     result.map(|()| Pieces::new())
+}
+
+async fn copy_in_background<D: LogicalDisk>(job: Job<D>) {
+    let copy = async |command: CommandContext<'_>, go_on: &dyn Fn() -> Result<(), CommandError>| {
+        job.copy(command, go_on).await
+    };
+    let result = in_background(&job.seat, copy).await;
+    job.end(&result);
+}
+
+/// A copy, ready to start.
+struct Job<D: LogicalDisk> {
+    /// Of the logical unit that got the command.
+    seat: Rc<Seat<D>>,
+    /// The ranges of the segments, up to one that cannot be copied.
+    ranges: Vec<Result<Range<D>, CommandError>>,
+    running: Running,
+}
+
+/// A range to copy, in bytes, within both ends.
+struct Range<D: LogicalDisk> {
+    source: End<D>,
+    from: u64,
+    destination: End<D>,
+    at: u64,
+    len: u64,
+}
+
+impl<D: LogicalDisk> Job<D> {
+    /// Copies the ranges in order.
+    async fn copy(
+        &self,
+        command: CommandContext<'_>,
+        go_on: &dyn Fn() -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let done = |bytes| self.running.update(|op| op.bytes += bytes);
+        for (segment, range) in (0u16..).zip(&self.ranges) {
+            let range = range.as_ref().map_err(Clone::clone)?;
+            range.copy(command, go_on, done).await.map_err(|error| at_segment(error, segment))?;
+            self.running.update(|op| op.segments += 1);
+        }
+        Ok(())
+    }
+
+    fn end(&self, result: &Result<(), CommandError>) {
+        self.running.end(result, |error| sense_of(&self.seat.lu, error));
+    }
+}
+
+impl<D: LogicalDisk> Range<D> {
+    async fn copy(
+        &self,
+        command: CommandContext<'_>,
+        go_on: &dyn Fn() -> Result<(), CommandError>,
+        done: impl Fn(u64),
+    ) -> Result<(), CommandError> {
+        let Range { source, from, destination, at, len } = self;
+        // Called before every piece: a new reservation applies to the rest of the copy. The other controller
+        // checks its own end.
+        let go_on = || {
+            for (end, access) in [(source, Access::Read), (destination, Access::Write)] {
+                if let End::Here(seat) = end {
+                    check_access(seat, access)?;
+                }
+            }
+            go_on()
+        };
+        if let (End::Here(source), End::Here(destination)) = (source, destination) {
+            let (source, destination) = (&source.lu, &destination.lu);
+            return Copy { command, source, from: *from, destination, at: *at, len: *len }
+                .run(go_on, done)
+                .await;
+        }
+        let read = async |offset, len| source.read(command, from + offset, len).await;
+        let write = async |offset, data| destination.write(command, at + offset, data).await;
+        move_across(*len, read, write, go_on, done).await
+    }
 }
 
 /// The sense data of an error, stored with the copy.
 pub(crate) fn sense_of<D: LogicalDisk>(lu: &LogicalUnit<D>, error: &CommandError) -> Vec<u8> {
     failure_of(error, lu.block_bytes()).sense.map_or_else(Vec::new, |sense| sense.encode(lu.sense_format()))
-}
-
-async fn copy_all<D: LogicalDisk>(
-    ctx: &Context<'_, D>,
-    list: &List,
-    running: &Running,
-) -> Result<(), CommandError> {
-    if ctx.request.attribute == TaskAttribute::Ordered {
-        // Wait for all older commands. The lock is released, because copies whose locks this one needs would
-        // wait for it.
-        let lu = ctx.lu();
-        drop(lu.locks.exclusive(Span::EVERYTHING).await);
-    }
-    for (index, segment) in (0u16..).zip(&list.segments) {
-        copy_segment(ctx, list, segment, running).await.map_err(|error| at_segment(error, index))?;
-        running.update(|op| op.segments += 1);
-    }
-    Ok(())
 }
 
 /// An error below a segment is COPY ABORTED with that cause (SPC-4 6.4.3).
@@ -96,37 +176,32 @@ pub(crate) fn aborted(asc: Asc) -> CommandError {
     CommandError::CopyAborted { asc, segment: 0 }
 }
 
-async fn copy_segment<D: LogicalDisk>(
+/// The ranges of the segments, up to the first one that cannot be copied.
+async fn resolve<D: LogicalDisk>(ctx: &Context<'_, D>, list: &List) -> Vec<Result<Range<D>, CommandError>> {
+    let mut ranges = Vec::with_capacity(list.segments.len());
+    for (index, segment) in (0u16..).zip(&list.segments) {
+        let range = range_of(ctx, list, segment).await.map_err(|error| at_segment(error, index));
+        let is_last = range.is_err();
+        ranges.push(range);
+        if is_last {
+            break;
+        }
+    }
+    ranges
+}
+
+async fn range_of<D: LogicalDisk>(
     ctx: &Context<'_, D>,
     list: &List,
     segment: &Segment,
-    running: &Running,
-) -> Result<(), CommandError> {
+) -> Result<Range<D>, CommandError> {
     let source = end_of(ctx, list, segment.source).await?;
     let destination = end_of(ctx, list, segment.destination).await?;
     let counted = if segment.counts_destination { &destination } else { &source };
     let len = u64::from(segment.blocks) * u64::from(counted.block_bytes());
     let from = place(&source, segment.source_lba, len)?;
     let at = place(&destination, segment.destination_lba, len)?;
-    let command = ctx.task.context();
-    // Called before every piece: a new reservation applies to the rest of the copy. The other controller
-    // checks its own end.
-    let go_on = || {
-        for (end, access) in [(&source, Access::Read), (&destination, Access::Write)] {
-            if let End::Here(seat) = end {
-                check_access(seat, access)?;
-            }
-        }
-        ctx.go_on()
-    };
-    let done = |bytes| running.update(|op| op.bytes += bytes);
-    if let (End::Here(source), End::Here(destination)) = (&source, &destination) {
-        let (source, destination) = (&source.lu, &destination.lu);
-        return Copy { command, source, from, destination, at, len }.run(go_on, done).await;
-    }
-    let read = async |offset, len| source.read(command, from + offset, len).await;
-    let write = async |offset, data| destination.write(command, at + offset, data).await;
-    move_across(len, read, write, go_on, done).await
+    Ok(Range { source, from, destination, at, len })
 }
 
 /// The byte where a range of this length begins.
@@ -191,7 +266,7 @@ pub(crate) async fn receive_copy_results<D: LogicalDisk>(
     ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {
     let unknown = || CommandError::field(2);
-    let operation = ctx.view.copy_lists.find((ctx.seat.lun, u32::from(ctx.cdb.u8(2))));
+    let operation = ctx.view.copies_lid1.find((ctx.seat.lun, u32::from(ctx.cdb.u8(2))));
     let data = match ctx.cdb.u8(1) & 0x1F {
         0x00 => copy_status(&operation.ok_or_else(unknown)?),
         0x03 => operating_parameters(ctx.lu().block_bytes()),
@@ -202,4 +277,13 @@ pub(crate) async fn receive_copy_results<D: LogicalDisk>(
         _ => return Err(CommandError::field_bit(1, 4)),
     };
     Ok(cut(&data, u64::from(ctx.cdb.u32(10))))
+}
+
+/// RECEIVE COPY STATUS(LID4).
+pub(crate) async fn receive_copy_status<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+) -> Result<Pieces, CommandError> {
+    let operation =
+        ctx.view.copies_lid4.find((ctx.seat.lun, ctx.cdb.u32(2))).ok_or(CommandError::field(2))?;
+    Ok(cut(&copy_status_lid4(&operation, ctx.lu().block_bytes()), u64::from(ctx.cdb.u32(10))))
 }

@@ -1,10 +1,17 @@
-//! RECEIVE COPY RESULTS (SPC-4 6.18): the capabilities of the copy manager, and the result of a copy.
+//! RECEIVE COPY RESULTS and RECEIVE COPY STATUS (SPC-4 6.18, 6.24): the capabilities of the copy manager, and
+//! the result of a copy.
 
 use super::limits::*;
 use super::operations::{Operation, Stage};
 use super::segment::TYPE_BLOCK_TO_BLOCK;
 use super::target::TYPE_IDENTIFICATION;
 
+/// TRANSFER COUNT UNITS: logical blocks.
+const UNITS_BLOCKS: u8 = 0xF1;
+/// ESTIMATED STATUS UPDATE DELAY in milliseconds, while a copy runs: short.
+const UPDATE_DELAY_MS: u32 = 100;
+/// The same for a copy that has ended: no more updates.
+const NO_MORE_UPDATES: u32 = 0xFFFF_FFFE;
 /// TRANSFER COUNT UNITS: bytes, KiB, MiB, ... in steps of 1,024 (SPC-4 table of transfer count units).
 const UNIT_SHIFT_BITS: u32 = 10;
 /// The largest unit code that is a power of 1,024: EiB.
@@ -23,6 +30,37 @@ pub(super) fn copy_status(op: &Operation) -> Vec<u8> {
     out.push(unit);
     out.extend(count.to_be_bytes());
     out
+}
+
+/// RECEIVE COPY STATUS(LID4) (SPC-4 6.24), which is also how RECEIVE ROD TOKEN INFORMATION begins.
+pub(crate) fn copy_status_lid4(op: &Operation, block_bytes: u32) -> Vec<u8> {
+    let status = match op.stage {
+        Stage::Done => 0x01,
+        Stage::Failed => 0x02,
+        Stage::Foreground => 0x11,
+        Stage::Background => 0x12,
+        Stage::Terminated => 0x60,
+    };
+    let mut out = vec![0; 4];
+    out.extend([op.action & 0x1F, status]);
+    // OPERATION COUNTER: one, this one.
+    out.extend(1u16.to_be_bytes());
+    out.extend(if op.stage.is_running() { UPDATE_DELAY_MS } else { NO_MORE_UPDATES }.to_be_bytes());
+    // EXTENDED COPY COMPLETION STATUS: GOOD or CHECK CONDITION.
+    let sense_len = u8::try_from(op.sense.len()).unwrap_or(0);
+    out.extend([if op.stage == Stage::Failed { 0x02 } else { 0x00 }, sense_len, sense_len, UNITS_BLOCKS]);
+    out.extend((op.bytes / u64::from(block_bytes.max(1))).to_be_bytes());
+    out.extend(op.segments.to_be_bytes());
+    out.extend([0; 6]);
+    out.extend(&op.sense[..usize::from(sense_len)]);
+    with_available_len(out)
+}
+
+/// Puts the length of what follows into the first four bytes.
+pub(crate) fn with_available_len(mut data: Vec<u8>) -> Vec<u8> {
+    let available = (data.len() - 4) as u32;
+    data[..4].copy_from_slice(&available.to_be_bytes());
+    data
 }
 
 /// The smallest unit in which the count fits in four bytes, and the count in it.
@@ -54,9 +92,7 @@ pub(super) fn operating_parameters(block_bytes: u32) -> Vec<u8> {
     out[37] = block_bytes.max(1).ilog2() as u8;
     out[43] = types.len() as u8;
     out.extend(types);
-    let available = (out.len() - 4) as u32;
-    out[..4].copy_from_slice(&available.to_be_bytes());
-    out
+    with_available_len(out)
 }
 
 /// FAILED SEGMENT DETAILS (SPC-4 6.18.5): the sense data of a copy that failed.
@@ -66,9 +102,7 @@ pub(super) fn failed_segment_details(op: &Operation) -> Vec<u8> {
     out[56] = 0x02;
     out[58..60].copy_from_slice(&(op.sense.len() as u16).to_be_bytes());
     out.extend(&op.sense);
-    let available = (out.len() - 4) as u32;
-    out[..4].copy_from_slice(&available.to_be_bytes());
-    out
+    with_available_len(out)
 }
 
 #[cfg(test)]

@@ -55,6 +55,18 @@ impl Draft {
         out
     }
 
+    /// The same as a list of LID4, with this identifier.
+    fn lid4_bytes(&self, id: u32, immediate: bool) -> Vec<u8> {
+        let mut out = vec![0; 48];
+        (out[0], out[1], out[3], out[15], out[16]) = (1, self.flags, 0x20, u8::from(immediate), 0xFF);
+        out[20..24].copy_from_slice(&id.to_be_bytes());
+        out[42..44].copy_from_slice(&(self.targets.len() as u16).to_be_bytes());
+        out[44..46].copy_from_slice(&(self.segments.len() as u16).to_be_bytes());
+        out.extend(&self.targets);
+        out.extend(&self.segments);
+        out
+    }
+
     async fn send(&self, view: &View<ThinMemory>) -> Answer {
         copy(view, &self.bytes()).await
     }
@@ -283,7 +295,7 @@ fn hostile_lists_are_answered() {
         for _ in 0..100_000 {
             let mut bytes = good.clone();
             dice.spoil(&mut bytes);
-            if let Ok(list) = List::parse(&bytes) {
+            if let Ok(list) = List::parse_lid1(&bytes) {
                 parsed += 1;
                 assert!(list.targets.len() <= TARGETS_MAX && list.segments.len() <= SEGMENTS_MAX);
             }
@@ -340,5 +352,125 @@ fn a_copy_to_a_unit_without_a_write_cache_is_durable_when_it_ends() {
         let before = flushes();
         draft.send(&host).await.good();
         assert_eq!(flushes(), [before[0], before[1] + 1]);
+    });
+}
+
+async fn copy_lid4(view: &View<ThinMemory>, list: &[u8]) -> Answer {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (0x83, 0x01);
+    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+    send(view, 0, &cdb, list).await
+}
+
+/// RECEIVE COPY STATUS(LID4).
+async fn status_lid4(view: &View<ThinMemory>, id: u32) -> Answer {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1], cdb[12]) = (0x84, 0x05, 1);
+    cdb[2..6].copy_from_slice(&id.to_be_bytes());
+    send(view, 0, &cdb, &[]).await
+}
+
+#[test]
+fn lid4_copies_alike_and_keeps_its_results_by_four_bytes() {
+    Rig::run(2, async |rig| {
+        let host = rig.host(1, &[0, 1]).await;
+        rig.fill(0, 10, 100, 0x5A).await;
+        let id = 0x8000_0001;
+        let draft = Draft::of(0).target(&rig, 0).target(&rig, 1).segment(0, 1, 60, 10, 500);
+        let draft = draft.segment(0, 1, 40, 70, 560);
+        copy_lid4(&host, &draft.lid4_bytes(id, false)).await.good();
+        assert!(rig.holds(1, 500, 100, 0x5A).await);
+        let status = status_lid4(&host, id).await.good();
+        // Action, done; GOOD, no sense, in blocks; 100 blocks of two segments.
+        assert_eq!((status[4], status[5], status[15]), (0x01, 0x01, 0xF1));
+        assert_eq!(status[16..26], [0, 0, 0, 0, 0, 0, 0, 100, 0, 2]);
+        assert_eq!(status.len(), 32);
+        assert_eq!(status_lid4(&host, 1).await.failed(), (5, 0x2400), "of another identifier");
+        // Usage 11b: no identifier, no result.
+        let forgotten = Draft { flags: 0b11 << 3, ..draft.clone() };
+        assert_eq!(copy_lid4(&host, &forgotten.lid4_bytes(id, false)).await.failed(), (5, 0x2600));
+        copy_lid4(&host, &forgotten.lid4_bytes(0, false)).await.good();
+        assert_eq!(status_lid4(&host, 0).await.failed(), (5, 0x2400));
+        // A segment that names no target: the first one is done, and the result says so.
+        let failing = Draft::of(0).target(&rig, 0).segment(0, 0, 1, 10, 2000).segment(0, 9, 1, 10, 2000);
+        assert_eq!(copy_lid4(&host, &failing.lid4_bytes(id, false)).await.failed(), (0xA, 0x0804));
+        assert!(rig.holds(0, 2000, 1, 0x5A).await);
+        let status = status_lid4(&host, id).await.good();
+        assert_eq!((status[5], status[12], status[25]), (0x02, 0x02, 1));
+        assert_eq!((status[32 + 2] & 0x0F, &status[32 + 12..32 + 14]), (0xA, &[0x08, 0x04][..]));
+    });
+}
+
+#[test]
+fn an_immediate_copy_goes_on_after_its_command() {
+    Rig::run(2, async |rig| {
+        let host = rig.host(1, &[0, 1]).await;
+        for lba in (0..BLOCKS / 2).step_by(8192) {
+            rig.fill(0, lba, 8192, 0x5A).await;
+        }
+        let draft = Draft::of(0).target(&rig, 0).target(&rig, 1).segment(0, 1, 32_000, 0, 1);
+        let list = draft.lid4_bytes(7, true);
+        copy_lid4(&host, &list).await.good();
+        assert_eq!(status_lid4(&host, 7).await.good()[5], 0x12, "it runs in the background");
+        assert_eq!(copy_lid4(&host, &list).await.failed(), (5, 0x0016), "its identifier is in use");
+        let status = loop {
+            world::yield_now().await;
+            let status = status_lid4(&host, 7).await.good();
+            if status[5] != 0x12 {
+                break status;
+            }
+        };
+        assert_eq!((status[5], u16::from_be_bytes([status[22], status[23]])), (0x01, 32_000));
+        for lba in (1..32_001).step_by(8000) {
+            assert!(rig.holds(1, lba, 8000, 0x5A).await);
+        }
+        // The end of the nexus ends the copy: what it has not reached stays.
+        let list = Draft::of(0).target(&rig, 0).target(&rig, 1).segment(0, 1, 32_000, 0, 32_001);
+        copy_lid4(&host, &list.lid4_bytes(8, true)).await.good();
+        drop(host);
+        for _ in 0..10_000 {
+            world::yield_now().await;
+        }
+        assert!(!rig.holds(1, 64_000, 1, 0x5A).await);
+    });
+}
+
+#[test]
+fn lists_of_lid4_that_are_not_well_formed_are_refused() {
+    Rig::run(1, async |rig| {
+        let host = rig.host(1, &[0]).await;
+        let good = Draft::of(0).target(&rig, 0).segment(0, 0, 1, 0, 9).lid4_bytes(1, false);
+        for (at, value, expected) in [
+            (0, 0, (5, 0x2600)),
+            (3, 0x1F, (5, 0x2600)),
+            (16, 0xE4, (5, 0x2600)),
+            (1, 0b01 << 3, (5, 0x2600)),
+            (43, 31, (5, 0x2600)),
+            (45, 29, (5, 0x1A00)),
+            (47, 1, (5, 0x260B)),
+            (42, 0xFF, (5, 0x1A00)),
+        ] {
+            let mut list = good.clone();
+            list[at] = value;
+            assert_eq!(copy_lid4(&host, &list).await.failed(), expected, "byte {at}");
+        }
+        assert_eq!(copy_lid4(&host, &good[..47]).await.failed(), (5, 0x1A00));
+        copy_lid4(&host, &good).await.good();
+    });
+}
+
+#[test]
+fn spoilt_lists_of_lid4_never_panic() {
+    Rig::run(2, async |rig| {
+        let host = rig.host(1, &[0, 1]).await;
+        let mut dice = Dice(4);
+        for id in 0..3000 {
+            let draft = Draft::of(0).target(&rig, 0).target(&rig, 1).segment(0, 1, 9, 3, 9);
+            let mut list = draft.lid4_bytes(id % 3, id % 2 == 0);
+            dice.spoil(&mut list);
+            let answer = copy_lid4(&host, &list).await;
+            assert!(answer.status == Status::Good || answer.sense.is_some(), "{list:02x?}");
+            status_lid4(&host, id % 3).await;
+        }
     });
 }

@@ -44,7 +44,8 @@ fn block_device_rod_limits(out: &mut Vec<u8>, block_bytes: u32) {
 /// SPC-5 7.7.18.5: operation codes with their service actions.
 fn supported_commands() -> Vec<u8> {
     let mut list = Vec::new();
-    for (opcode, actions) in [(0x83, &[0x00, 0x10, 0x11][..]), (0x84, &[0x00, 0x03, 0x04, 0x07])] {
+    for (opcode, actions) in [(0x83, &[0x00, 0x01, 0x10, 0x11][..]), (0x84, &[0x00, 0x03, 0x04, 0x05, 0x07])]
+    {
         list.extend([opcode, actions.len() as u8]);
         list.extend(actions);
     }
@@ -126,11 +127,11 @@ mod tests {
             seen.push((u16::from_be_bytes([rest[0], rest[1]]), len));
             rest = &rest[4 + len..];
         }
-        let expected = [(0, 32), (1, 12), (4, 28), (8, 4), (0xC, 4), (0x106, 92), (0x108, 132), (0x8001, 32)];
+        let expected = [(0, 32), (1, 16), (4, 28), (8, 4), (0xC, 4), (0x106, 92), (0x108, 132), (0x8001, 32)];
         assert_eq!(seen, expected);
         assert_eq!(
-            &page[36..52],
-            &[0, 1, 0, 12, 11, 0x83, 3, 0x00, 0x10, 0x11, 0x84, 4, 0x00, 0x03, 0x04, 0x07]
+            &page[36..56],
+            &[0, 1, 0, 16, 13, 0x83, 4, 0x00, 0x01, 0x10, 0x11, 0x84, 5, 0x00, 0x03, 0x04, 0x05, 0x07, 0, 0]
         );
     }
 }

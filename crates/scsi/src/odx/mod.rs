@@ -24,7 +24,6 @@ mod tests;
 mod token;
 mod write;
 
-pub(crate) use crate::extended_copy::Operations as TokenLists;
 pub(crate) use information::receive_rod_token_information;
 pub(crate) use limits::{
     INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, RANGES_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_OPTIMAL,

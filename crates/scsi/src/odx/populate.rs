@@ -50,7 +50,7 @@ pub(crate) async fn populate_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     let bytes = ctx.list()?;
     let list = List::parse(&bytes)?;
     let spans = ranges::spans(ctx.lu(), &list.ranges, TOKEN_BYTES_MAX, FIXED_LEN)?;
-    let running = ctx.view.token_lists.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
+    let running = ctx.view.copies_lid4.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
     let result = freeze(ctx, &spans).await.map(|rods| {
         let (bytes, count) = (rods.bytes, spans.len() as u16);
         let token = make(ctx, list.idle_max, rods);

@@ -11,7 +11,9 @@ use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
 use crate::context::{Context, Span};
 use crate::error::{CommandError, TokenFault};
-use crate::extended_copy::{Running, Stage, ask, flush_if_write_through, move_across, sense_of, write_piece};
+use crate::extended_copy::{
+    Running, Stage, ask, flush_if_write_through, in_background, move_across, sense_of, write_piece,
+};
 use crate::host_view::{CopyAnswer, CopyRequest, Owner};
 use crate::opcode::Access;
 use crate::unit::LogicalUnit;
@@ -79,11 +81,11 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     let source = source_of(ctx, &list.token).await?;
     let from = source.start(&list, ctx.lu().block_bytes(), spans.iter().map(|s| s.len).sum())?;
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
-    let running = ctx.view.token_lists.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
+    let running = ctx.view.copies_lid4.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
     let job = Job { seat, source, from, delete: list.delete, spans, running };
     if list.immediate {
         job.running.update(|op| op.stage = Stage::Background);
-        ctx.lu().world.spawn(in_background(job));
+        ctx.lu().world.spawn(write_in_background(job));
         return Ok(Pieces::new());
     }
     let result = job.write(ctx.task.context(), || ctx.go_on()).await;
@@ -91,22 +93,19 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     result.map(|()| Pieces::new())
 }
 
-/// IMMED: the copy continues as its own task; a reset or the end of the nexus aborts it like any other.
-async fn in_background<D: LogicalDisk>(job: Job<D>) {
+/// IMMED: the command ended long ago; the checks of a write still apply to the rest.
+async fn write_in_background<D: LogicalDisk>(job: Job<D>) {
     let seat = job.seat.clone();
-    let Some(task) = seat.lu.tasks.enter(seat.nexus.id, u64::MAX) else {
-        return job.end(&Err(CommandError::TaskSetFull)).await;
+    let write = async |command: CommandContext<'_>, go_on: &dyn Fn() -> Result<(), CommandError>| {
+        let go_on = || {
+            go_on()?;
+            seat.lu.reservations.check(&seat.nexus, Access::Write)?;
+            seat.lu.check_ready()?;
+            seat.lu.check_writable()
+        };
+        job.write(command, go_on).await
     };
-    let go_on = || {
-        if task.is_aborted() || seat.nexus.ended.get() {
-            return Err(CommandError::Aborted);
-        }
-        // The command ended long ago; the checks of a write still apply to the rest.
-        seat.lu.reservations.check(&seat.nexus, Access::Write)?;
-        seat.lu.check_ready()?;
-        seat.lu.check_writable()
-    };
-    let result = job.write(task.context(), go_on).await;
+    let result = in_background(&seat, write).await;
     job.end(&result).await;
 }
 

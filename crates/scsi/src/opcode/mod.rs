@@ -30,6 +30,7 @@ pub enum Handler {
     ReadCapacity16,
     ReadDefectData,
     ReceiveCopyResults,
+    ReceiveCopyStatus,
     ReceiveDiagnostic,
     ReceiveRodTokenInformation,
     Release,

@@ -122,18 +122,8 @@ pub static TABLE: &[Command] = &[
     reserve_out(0x06, "PERSISTENT RESERVE OUT/REGISTER AND IGNORE EXISTING KEY"),
     reserve_out(0x07, "PERSISTENT RESERVE OUT/REGISTER AND MOVE"),
     // Third-party copies check the reservations of every LU that they access, so their handlers decide.
-    cmd(
-        0x83,
-        "EXTENDED COPY(LID1)",
-        H::ExtendedCopy,
-        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
-    )
-    .action(0x00)
-    .list(10, 4)
-    .access(Access::Write)
-    .needs(Needs::Ready)
-    .class(OpClass::Copy)
-    .lasts(LONG_S[0], LONG_S[1]),
+    extended_copy(0x00, "EXTENDED COPY(LID1)"),
+    extended_copy(0x01, "EXTENDED COPY(LID4)"),
     cmd(
         0x83,
         "POPULATE TOKEN",
@@ -159,14 +149,8 @@ pub static TABLE: &[Command] = &[
     receive_copy(0x00, "RECEIVE COPY RESULTS/COPY STATUS(LID1)", H::ReceiveCopyResults, 0xff),
     receive_copy(0x03, "RECEIVE COPY RESULTS/OPERATING PARAMETERS", H::ReceiveCopyResults, 0),
     receive_copy(0x04, "RECEIVE COPY RESULTS/FAILED SEGMENT DETAILS(LID1)", H::ReceiveCopyResults, 0xff),
-    cmd(
-        0x84,
-        "RECEIVE ROD TOKEN INFORMATION",
-        H::ReceiveRodTokenInformation,
-        &[0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
-    )
-    .action(0x07)
-    .gives(),
+    receive_lid4(0x05, "RECEIVE COPY STATUS(LID4)", H::ReceiveCopyStatus),
+    receive_lid4(0x07, "RECEIVE ROD TOKEN INFORMATION", H::ReceiveRodTokenInformation),
     cmd(0x88, "READ(16)", H::Read, &sixteen(DPO_FUA)).gives().reads().class(OpClass::Read),
     cmd(
         0x89,
@@ -312,4 +296,20 @@ const fn receive_copy(action: u8, name: &'static str, handler: H, list_id: u8) -
     cmd(0x84, name, handler, &[0, list_id, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
         .action(action)
         .gives()
+}
+
+const fn receive_lid4(action: u8, name: &'static str, handler: H) -> Command {
+    cmd(0x84, name, handler, &[0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
+        .action(action)
+        .gives()
+}
+
+const fn extended_copy(action: u8, name: &'static str) -> Command {
+    cmd(0x83, name, H::ExtendedCopy, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
+        .action(action)
+        .list(10, 4)
+        .access(Access::Write)
+        .needs(Needs::Ready)
+        .class(OpClass::Copy)
+        .lasts(LONG_S[0], LONG_S[1])
 }

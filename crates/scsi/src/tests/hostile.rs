@@ -8,6 +8,19 @@ use super::*;
 use crate::host_view::HostView;
 use crate::opcode::{DataOut, TABLE};
 
+/// Commands that need a reservation key, or a copy that a random list does not begin.
+const GUESSED: [&str; 9] = [
+    "PERSISTENT RESERVE OUT/RESERVE",
+    "PERSISTENT RESERVE OUT/RELEASE",
+    "PERSISTENT RESERVE OUT/CLEAR",
+    "PERSISTENT RESERVE OUT/PREEMPT",
+    "PERSISTENT RESERVE OUT/PREEMPT AND ABORT",
+    "PERSISTENT RESERVE OUT/REGISTER AND MOVE",
+    "RECEIVE COPY RESULTS/FAILED SEGMENT DETAILS(LID1)",
+    "RECEIVE COPY STATUS(LID4)",
+    "RECEIVE ROD TOKEN INFORMATION",
+];
+
 /// A random request. Most begin with an operation code of the table, have few bits set elsewhere and bring
 /// the data that they ask for, so that they get past the first checks.
 fn random_request(rng: &mut world::Rng) -> Request {
@@ -29,6 +42,11 @@ fn random_request(rng: &mut world::Rng) -> Request {
             Some(action) => cdb[1] & !crate::opcode::SERVICE_ACTION_MASK | action,
             None => cdb[1],
         };
+        if command.name == "LOG SENSE" && rng.bool() {
+            // Cumulative values (PC = 01b), from the first parameter on.
+            cdb[2] = cdb[2] & 0x3f | 0x40;
+            cdb[5..7].fill(0);
+        }
         if let (DataOut::List { at, width }, true) = (command.data_out, rng.bool()) {
             // A length that some parameter list has.
             let end = usize::from(at + width);
@@ -89,8 +107,9 @@ fn a_hundred_thousand_random_commands_and_no_panic() {
             }
         }
         assert_eq!(b.lu.locks.in_use(), 0);
-        // The commands got behind the first checks: nearly all of them ended with GOOD now and then.
-        let never: Vec<_> = TABLE.iter().map(|c| c.name).filter(|n| !good.contains_key(&Some(n))).collect();
-        assert!(never.len() <= 8, "never GOOD: {never:?}");
+        // The commands got behind the first checks: all but those of `GUESSED` ended with GOOD now and then.
+        let never = TABLE.iter().map(|c| c.name).filter(|n| !good.contains_key(&Some(n)));
+        let never: Vec<_> = never.filter(|name| !GUESSED.contains(name)).collect();
+        assert!(never.is_empty(), "never GOOD: {never:?}");
     });
 }
