@@ -30,6 +30,8 @@ pub(crate) enum Way {
     Paper,
     /// The array, in the steps that it advertises.
     Advertised,
+    /// The array, by tokens (ODX) of the length that it advertises.
+    Tokens,
 }
 
 impl Bulk {
@@ -62,7 +64,12 @@ impl Bulk {
 
 impl Way {
     /// In the order of the report.
-    pub(crate) const ALL: [Way; 3] = [Way::Off, Way::Paper, Way::Advertised];
+    pub(crate) const ALL: [Way; 4] = [Way::Off, Way::Paper, Way::Advertised, Way::Tokens];
+
+    /// Whether the operation is done in this way: a token stands for data, and zeros need none.
+    pub(crate) fn does(self, bulk: Bulk) -> bool {
+        self != Way::Tokens || bulk != Bulk::Zeroing
+    }
 
     /// As it is called in samples.
     pub(crate) fn name(self) -> &'static str {
@@ -70,6 +77,7 @@ impl Way {
             Way::Off => "off",
             Way::Paper => "paper",
             Way::Advertised => "advertised",
+            Way::Tokens => "tokens",
         }
     }
 }
@@ -109,11 +117,13 @@ pub(crate) struct Bench<'a> {
     pub(crate) host: HostThread<Host>,
     pub(crate) seed: u64,
     template: Option<File>,
+    /// Whether the array advertises tokens on every LU.
+    has_tokens: bool,
 }
 
 impl<'a> Bench<'a> {
     pub(crate) fn new(vaai: &'a Vaai, bed: &'a Bed, host: HostThread<Host>, seed: u64) -> Bench<'a> {
-        Bench { vaai, bed, host, seed, template: None }
+        Bench { vaai, bed, host, seed, template: None, has_tokens: false }
     }
 
     /// Bytes that an operation makes.
@@ -139,7 +149,21 @@ impl<'a> Bench<'a> {
             Ok(file)
         })?;
         self.template = Some(template);
+        self.has_tokens = self.host.run(|host| async move {
+            Ok(host.stores.iter().all(|store| store.caps().token_bytes_optimal > 0))
+        })?;
         Ok(())
+    }
+
+    /// The ways in which an operation is done on this array.
+    pub(crate) fn ways(&self, bulk: Bulk) -> impl Iterator<Item = Way> {
+        let has_tokens = self.has_tokens;
+        Way::ALL.into_iter().filter(move |way| way.does(bulk) && (has_tokens || *way != Way::Tokens))
+    }
+
+    /// Whether the array advertises tokens.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.has_tokens
     }
 
     /// What stops a bulk test on this array, if anything.
@@ -268,6 +292,7 @@ impl Job {
             Way::Off => Mode::Host,
             Way::Paper => Mode::Array(store.caps().clipped(wanted, 1)),
             Way::Advertised => Mode::Array(store.caps().advertised(ALIGN)),
+            Way::Tokens => Mode::Tokens(store.caps().token_bytes_optimal),
         };
         let operation = async {
             Ok(match bulk {

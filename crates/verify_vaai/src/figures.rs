@@ -113,12 +113,14 @@ fn shown(judgement: &Judgement<'_>) -> Vec<Shown> {
             (off, "by the host", "orange"),
             (paper, "offloaded, small steps", "blue"),
             (Way::Advertised.name(), "offloaded, large steps", "green"),
+            (Way::Tokens.name(), "offloaded, tokens", "purple"),
         ],
         true => vec![
             (off, "by the host", "orange"),
             (paper, "offloaded, thick, small steps", "blue"),
             ("thin_paper", "offloaded, thin, small steps", "sky"),
             ("thin_advertised", "offloaded, thin, large steps", "green"),
+            ("thin_tokens", "offloaded, thin, tokens", "purple"),
         ],
     }
 }

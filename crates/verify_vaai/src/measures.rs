@@ -6,7 +6,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a claim can ask for.
-pub(crate) const MEASURES: [&str; 57] = [
+pub(crate) const MEASURES: [&str; 66] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
     "zeroing.paper.packets",
@@ -27,6 +27,15 @@ pub(crate) const MEASURES: [&str; 57] = [
     "between.advertised.time",
     "between.advertised.cpu",
     "between.advertised.packets",
+    "copy.tokens.saved",
+    "copy.tokens.cpu",
+    "copy.tokens.packets",
+    "between.tokens.saved",
+    "between.tokens.cpu",
+    "between.tokens.packets",
+    "copy.tokens.time",
+    "copy.thin_tokens.time",
+    "between.tokens.time",
     "locking.saving",
     "locking.uncontended",
     "locking.owners",
@@ -119,6 +128,9 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             let (off, on) = record.paired(test, ["off", "thin_paper"], "time_s");
             saving_percent(&off, &on).map(at_most_all)
         }
+        ("copy" | "between", Some(way @ ("tokens" | "thin_tokens")), Some("time")) => {
+            only(record.series(test, way, "time_s"))
+        }
         ("zeroing" | "copy" | "between", Some(way @ ("off" | "thick" | "thin")), Some(what)) => {
             let mode = match way {
                 "off" => "off",
@@ -140,7 +152,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         }
         ("zeroing" | "copy" | "between", Some(way), Some(what)) => {
             let metric = match what {
-                "time" => "time_s",
+                "time" | "saved" => "time_s",
                 "cpu" => "host_cpu_s",
                 _ => "packets",
             };
@@ -250,7 +262,9 @@ mod tests {
     fn every_measure_is_known_to_the_record() {
         let mut full = Record { repeats: 1, ..Record::default() };
         for test in ["zeroing", "copy", "between"] {
-            for mode in ["off", "paper", "advertised", "thin_paper", "thin_advertised"] {
+            for mode in
+                ["off", "paper", "advertised", "tokens", "thin_paper", "thin_advertised", "thin_tokens"]
+            {
                 for metric in [
                     "host_busy_percent",
                     "packets_out",

@@ -107,6 +107,10 @@ impl<'a> Run<'a> {
         for bulk in Bulk::ALL {
             obstacles.extend(bench.obstacle(bulk)?.map(|why| (bulk.name(), why)));
         }
+        if !bench.has_tokens() {
+            let why = "the array does not advertise tokens (VPD page 8Fh)";
+            obstacles.extend(["copy.tokens", "between.tokens"].map(|id| (id, why.to_owned())));
+        }
         progress.step("the VMs are made");
         // Host 0 of the power-ons is a session of its own beside that of the bulk tests.
         let logins = (1..=vaai.published.hosts as u32).map(|host| bed.login(host)).collect();
@@ -137,7 +141,8 @@ impl<'a> Run<'a> {
     }
 
     fn steps_per_repeat(&self) -> u64 {
-        let bulk = Bulk::ALL.iter().filter(|b| self.can(b.name())).count() * Way::ALL.len();
+        let bulk = Bulk::ALL.iter().filter(|b| self.can(b.name())).map(|b| self.bench.ways(*b).count());
+        let bulk: usize = bulk.sum();
         let crowds = if self.can("locking") { Crowd::ALL.len() } else { 0 };
         (bulk + crowds + usize::from(self.thin.is_some())) as u64
     }
@@ -147,7 +152,8 @@ impl<'a> Run<'a> {
         let when = if repeat == 0 { "warm-up".to_owned() } else { format!("repeat {repeat}") };
         for bulk in Bulk::ALL {
             // Each repeat begins with another way, so that none always comes first.
-            for way in rotated(Way::ALL, repeat) {
+            let ways: Vec<Way> = self.bench.ways(bulk).collect();
+            for way in rotated(Way::ALL, repeat).into_iter().filter(|way| ways.contains(way)) {
                 if self.can(bulk.name()) {
                     self.begin(&format!("{when}: {}, {}", bulk_words(bulk), way_words(way)))?;
                     faults.blocks += self.bench.run(bulk, way, repeat, repeat == 0, record)?;
@@ -198,6 +204,7 @@ fn way_words(way: Way) -> &'static str {
         Way::Off => "by the host",
         Way::Paper => "offloaded in small steps",
         Way::Advertised => "offloaded in large steps",
+        Way::Tokens => "offloaded by tokens",
     }
 }
 

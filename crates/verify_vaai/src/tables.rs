@@ -39,7 +39,11 @@ const LOCKING: [Metric; 9] = [
 /// All tables.
 pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
     let repeats = judgement.run.record.repeats;
-    let thin = [("thin_paper", "small steps, thin"), ("thin_advertised", "large steps, thin")];
+    let thin = [
+        ("thin_paper", "small steps, thin"),
+        ("thin_advertised", "large steps, thin"),
+        ("thin_tokens", "tokens, thin"),
+    ];
     let ways: Vec<(&str, &str)> =
         Way::ALL.map(|w| (w.name(), way_words(w))).into_iter().chain(thin).collect();
     let bulk = Bulk::ALL.iter().flat_map(|b| {
@@ -107,6 +111,7 @@ fn way_words(way: Way) -> &'static str {
         Way::Off => "by the host",
         Way::Paper => "small steps",
         Way::Advertised => "large steps",
+        Way::Tokens => "tokens",
     }
 }
 

@@ -310,7 +310,8 @@ fn bulk(judgement: &Judgement<'_>) -> String {
     format!(
         "A host makes an eager-zeroed disk, and clones a template inside its pool and into another pool. Without offload it writes zeros, or reads and \
          writes the data, {} at a time. With offload it leaves the work to the array: in small steps, those of the published experiment ({published}), and \
-         in large steps, the most that the array advertises ({} per WRITE SAME, {} per EXTENDED COPY). It keeps {in_flight}.\n\n{content} \
+         in large steps, the most that the array advertises ({} per WRITE SAME, {} per EXTENDED COPY). Clones are also made by tokens (ODX: \
+         POPULATE TOKEN, WRITE USING TOKEN), one after the other, of the length that the array advertises. It keeps {in_flight}.\n\n{content} \
          Allocation and the disk's descriptor on the datastore are part of the measured time.",
         bytes(transfer.0 as f64),
         steps("zeroing"),

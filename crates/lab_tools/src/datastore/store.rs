@@ -44,6 +44,9 @@ pub enum StoreError {
     Stopped,
 }
 
+/// The list identifier of token commands, of which one at a time is in flight.
+const TOKEN_LIST: u32 = 1;
+
 /// Who moves the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -51,6 +54,8 @@ pub enum Mode {
     Host,
     /// The array, in these steps.
     Array(Steps),
+    /// The array: copies by tokens (ODX) of at most so many bytes; zeros in ranges of this length.
+    Tokens(u64),
 }
 
 /// How a host does its part.
@@ -280,9 +285,9 @@ impl Datastore {
                 let all = steps(&file.ranges, self.ways.transfer_bytes);
                 self.at_once(all, |(at, len)| self.locks.write(at, zeros.slice(..len as usize).into())).await
             }
-            Mode::Array(by) => {
+            Mode::Array(Steps { write_same_bytes, .. }) | Mode::Tokens(write_same_bytes) => {
                 let block = Buf::zeroed(self.caps.block_bytes as usize).freeze();
-                let all = steps(&file.ranges, by.write_same_bytes);
+                let all = steps(&file.ranges, write_same_bytes);
                 self.at_once(all, |(at, len)| {
                     let block = block.clone();
                     async move { Ok(self.disk.write_same(at, len, block).await?) }
@@ -305,6 +310,7 @@ impl Datastore {
         match mode {
             Mode::Host => self.copy_by_host(source, from, &file).await?,
             Mode::Array(by) => self.copy_by_array(source, from, &file, by).await?,
+            Mode::Tokens(bytes) => self.copy_by_tokens(source, from, &file, bytes).await?,
         }
         Ok(file)
     }
@@ -332,6 +338,21 @@ impl Datastore {
             Ok(self.disk.extended_copy(naa, &segments).await?)
         })
         .await
+    }
+
+    /// One token after the other, as a host's copy engine does.
+    async fn copy_by_tokens(
+        &self,
+        source: &Datastore,
+        from: &File,
+        to: &File,
+        bytes: u64,
+    ) -> Result<(), StoreError> {
+        for s in segments(&from.ranges, &to.ranges, bytes) {
+            let token = source.disk.populate_token(TOKEN_LIST, (s.from, s.len)).await?;
+            self.disk.write_using_token(TOKEN_LIST, &token, (s.to, s.len)).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a file. With `unmap` its space goes back to the array, too.

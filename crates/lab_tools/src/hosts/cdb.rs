@@ -156,6 +156,54 @@ pub fn extended_copy(naa: [&[u8]; 2], block_bytes: u32, segments: &[Segment]) ->
     (cdb, list)
 }
 
+/// The length of a ROD token.
+const TOKEN_LEN: usize = 512;
+
+/// POPULATE TOKEN for one range, place and blocks.
+pub fn populate_token(list_id: u32, (lba, blocks): (u64, u32)) -> (Cdb, Vec<u8>) {
+    token_command(0x10, list_id, vec![0; 16], (lba, blocks))
+}
+
+/// RECEIVE ROD TOKEN INFORMATION about the command with this list identifier.
+pub fn receive_token_information(list_id: u32, len: u32) -> Cdb {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (0x84, 0x07);
+    cdb[2..6].copy_from_slice(&list_id.to_be_bytes());
+    cdb[10..14].copy_from_slice(&len.to_be_bytes());
+    cdb
+}
+
+/// The token in the data of RECEIVE ROD TOKEN INFORMATION (SPC-5 6.31), after sense data of their own length.
+pub fn token_in(information: &[u8]) -> Option<&[u8; TOKEN_LEN]> {
+    let sense_len = usize::from(*information.get(13)?);
+    information.get(32 + sense_len + 6..)?.first_chunk()
+}
+
+/// WRITE USING TOKEN of all of a token's data to one range. The token is deleted afterwards (DEL_TKN).
+pub fn write_using_token(list_id: u32, token: &[u8; TOKEN_LEN], (lba, blocks): (u64, u32)) -> (Cdb, Vec<u8>) {
+    let mut fixed = vec![0; 536];
+    fixed[2] = 0x02;
+    fixed[16..16 + TOKEN_LEN].copy_from_slice(token);
+    token_command(0x11, list_id, fixed, (lba, blocks))
+}
+
+/// A command of tokens: the fixed part of its list with both lengths, and one range descriptor.
+fn token_command(action: u8, list_id: u32, fixed: Vec<u8>, (lba, blocks): (u64, u32)) -> (Cdb, Vec<u8>) {
+    let mut list = fixed;
+    let fixed_len = list.len();
+    list.extend(lba.to_be_bytes());
+    list.extend(blocks.to_be_bytes());
+    list.extend([0; 4]);
+    let len = list.len();
+    list[..2].copy_from_slice(&(len as u16 - 2).to_be_bytes());
+    list[fixed_len - 2..fixed_len].copy_from_slice(&((len - fixed_len) as u16).to_be_bytes());
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (0x83, action);
+    cdb[6..10].copy_from_slice(&list_id.to_be_bytes());
+    cdb[10..14].copy_from_slice(&(len as u32).to_be_bytes());
+    (cdb, list)
+}
+
 /// Identification descriptor target descriptor, E4h (SPC-4 6.4.5.2): binary, NAA, of the logical unit.
 fn target(naa: &[u8], block_bytes: u32) -> [u8; 32] {
     let mut out = [0; 32];
@@ -177,6 +225,21 @@ mod tests {
         let (cdb, list) = unmap(&[(1, 2), (3, 4)]);
         assert_eq!((u16::from_be_bytes([cdb[7], cdb[8]]), list.len()), (40, 40));
         assert_eq!(list[..4], [0, 38, 0, 32]);
+    }
+
+    #[test]
+    fn token_commands_have_their_lengths_and_ranges() {
+        let (cdb, list) = populate_token(7, (3, 9));
+        assert_eq!(cdb, [0x83, 0x10, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 32, 0, 0]);
+        assert_eq!((&list[..2], &list[14..16]), (&[0, 30][..], &[0, 16][..]));
+        assert_eq!((list[23], list[27]), (3, 9));
+        let (cdb, list) = write_using_token(7, &[0x5A; 512], (3, 9));
+        assert_eq!((cdb[1], &cdb[10..14]), (0x11, &552u32.to_be_bytes()[..]));
+        assert_eq!((list[2], list[16], list[527], &list[534..536]), (2, 0x5A, 0x5A, &[0, 16][..]));
+        let mut information = vec![0; 38];
+        information.extend([0x77; 512]);
+        assert_eq!(token_in(&information), Some(&[0x77; 512]));
+        assert_eq!(token_in(&information[..500]), None);
     }
 
     #[test]

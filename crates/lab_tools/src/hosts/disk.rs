@@ -179,6 +179,7 @@ impl Disk {
             identification: self.ask_optional("INQUIRY 83h", cdb::vpd(0x83, 1024), 1024).await?,
             limits: self.ask_optional("INQUIRY B0h", cdb::vpd(0xb0, 64), 64).await?,
             provisioning: self.ask_optional("INQUIRY B2h", cdb::vpd(0xb2, 64), 64).await?,
+            third_party_copy: self.ask_optional("INQUIRY 8Fh", cdb::vpd(0x8f, 1024), 1024).await?,
             copy: self
                 .ask_optional("RECEIVE COPY RESULTS", cdb::copy_operating_parameters(1024), 1024)
                 .await?,
@@ -269,6 +270,31 @@ impl Disk {
     pub async fn extended_copy(&self, naa: [&[u8]; 2], segments: &[Segment]) -> Result<(), DiskError> {
         let (cdb, list) = cdb::extended_copy(naa, self.block_bytes, segments);
         self.command("EXTENDED COPY", cdb, Pieces::copy_of(&list), 0).await.map(drop)
+    }
+
+    /// A token for a range of this LU, place and bytes. The list identifier is that of no other command in flight.
+    pub async fn populate_token(
+        &self,
+        list_id: u32,
+        (at, len): (u64, u64),
+    ) -> Result<Box<[u8; 512]>, DiskError> {
+        let (cdb, list) = cdb::populate_token(list_id, (self.lba(at), self.blocks(len)));
+        self.command("POPULATE TOKEN", cdb, Pieces::copy_of(&list), 0).await?;
+        let (what, wanted) = ("RECEIVE ROD TOKEN INFORMATION", 1024);
+        let data = self.ask(what, cdb::receive_token_information(list_id, wanted), wanted).await?;
+        let token = cdb::token_in(&data).ok_or(DiskError::Short { what, got: data.len(), wanted: 550 })?;
+        Ok(Box::new(*token))
+    }
+
+    /// Writes the data of a token to a range of this LU, and deletes the token.
+    pub async fn write_using_token(
+        &self,
+        list_id: u32,
+        token: &[u8; 512],
+        (at, len): (u64, u64),
+    ) -> Result<(), DiskError> {
+        let (cdb, list) = cdb::write_using_token(list_id, token, (self.lba(at), self.blocks(len)));
+        self.command("WRITE USING TOKEN", cdb, Pieces::copy_of(&list), 0).await.map(drop)
     }
 
     /// Takes the whole LU.

@@ -26,6 +26,8 @@ pub(super) struct Answers {
     pub limits: Vec<u8>,
     /// VPD page B2h.
     pub provisioning: Vec<u8>,
+    /// VPD page 8Fh.
+    pub third_party_copy: Vec<u8>,
     /// RECEIVE COPY RESULTS, operating parameters.
     pub copy: Vec<u8>,
     /// REPORT SUPPORTED OPERATION CODES for WRITE SAME(16).
@@ -56,6 +58,7 @@ impl Answers {
             unmap_descriptors_max: number(limits, 24, 4) as u32,
             reads_zeros: provisioning & 0x1c != 0,
             copy: self.copy_limits(),
+            token_bytes_optimal: bytes(token_blocks_optimal(&self.third_party_copy)),
             naa: naa(&self.identification).unwrap_or_default(),
         })
     }
@@ -72,6 +75,19 @@ impl Answers {
             segment_bytes_max: number(data, 16, 4),
         })
     }
+}
+
+/// OPTIMAL TRANSFER COUNT of the block device ROD token limits in VPD page 8Fh (SBC-4 6.6.9.3).
+fn token_blocks_optimal(page: &[u8]) -> u64 {
+    let mut rest = page.get(4..).unwrap_or_default();
+    while rest.len() >= 4 {
+        let (kind, len) = (number(rest, 0, 2), number(rest, 2, 2) as usize);
+        if kind == 0x0000 {
+            return number(rest, 28, 8);
+        }
+        rest = rest.get(4 + len..).unwrap_or_default();
+    }
+    0
 }
 
 /// The NAA designator of the logical unit in VPD page 83h.
@@ -113,12 +129,17 @@ mod tests {
         identification.extend(*b"masu    ");
         identification.extend([1, 3, 0, 16]);
         identification.extend([0x66; 16]);
+        let mut third_party_copy = vec![0, 0x8f, 0, 44, 0, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 32];
+        third_party_copy.extend([0; 16]);
+        third_party_copy.extend((8u64 << 20).to_be_bytes());
+        third_party_copy.extend((1u64 << 19).to_be_bytes());
         Answers {
             capacity,
             identification,
             limits,
             provisioning: vec![0, 0xb2, 0, 4, 11, 0xe4, 2, 0],
             copy,
+            third_party_copy,
             write_same: vec![0, 3],
         }
     }
@@ -131,6 +152,7 @@ mod tests {
         assert!(caps.write_same && caps.unmap && caps.reads_zeros);
         assert_eq!(caps.copy.map(|c| (c.segments_max, c.segment_bytes_max)), Some((64, 31 << 20)));
         assert_eq!(caps.naa, [0x66; 16]);
+        assert_eq!(caps.token_bytes_optimal, 256 << 20);
     }
 
     #[test]
@@ -144,10 +166,12 @@ mod tests {
                 limits: short(&whole.limits),
                 provisioning: short(&whole.provisioning),
                 copy: short(&whole.copy),
+                third_party_copy: short(&whole.third_party_copy),
                 write_same: short(&whole.write_same),
             };
             let caps = some.capabilities().expect("the capacity is whole");
             assert_eq!(caps.copy.is_some(), cut >= 46, "cut at {cut}");
+            assert_eq!(caps.token_bytes_optimal > 0, cut >= 48, "cut at {cut}");
             let none = Answers { capacity: short(&whole.capacity), ..some };
             assert_eq!(none.capabilities().is_some(), cut >= 12);
         }

@@ -29,6 +29,8 @@ pub struct Capabilities {
     pub reads_zeros: bool,
     /// EXTENDED COPY.
     pub copy: Option<CopyLimits>,
+    /// Bytes of one token at which the array works best (8Fh); 0: there are no tokens, or it is not said.
+    pub token_bytes_optimal: u64,
     /// The NAA designator of the LU (83h), by which copies name it.
     pub naa: Vec<u8>,
 }

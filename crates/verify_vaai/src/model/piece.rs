@@ -66,7 +66,7 @@ impl Piece {
         let mut all: Vec<Piece> = Bulk::ALL.map(|bulk| Piece::Bulk(bulk, Way::Off, Space::Thick)).into();
         all.extend(Crowd::ALL.map(Piece::PowerOn));
         for bulk in Bulk::ALL {
-            for way in [Way::Paper, Way::Advertised] {
+            for way in Way::ALL.into_iter().filter(|way| *way != Way::Off && way.does(bulk)) {
                 all.extend([Space::Thick, Space::Thin].map(|space| Piece::Bulk(bulk, way, space)));
             }
         }
@@ -87,6 +87,7 @@ fn mode(way: Way, space: Space) -> &'static str {
         (_, Space::Thick) | (Way::Off, _) => way.name(),
         (Way::Paper, Space::Thin) => "thin_paper",
         (Way::Advertised, Space::Thin) => "thin_advertised",
+        (Way::Tokens, Space::Thin) => "thin_tokens",
     }
 }
 
