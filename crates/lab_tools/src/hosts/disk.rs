@@ -272,7 +272,8 @@ impl Disk {
         self.command("EXTENDED COPY", cdb, Pieces::copy_of(&list), 0).await.map(drop)
     }
 
-    /// A token for a range of this LU, place and bytes. The list identifier is that of no other command in flight.
+    /// A token for a range of this LU, place and bytes. The list identifier is that of no other command in
+    /// flight.
     pub async fn populate_token(
         &self,
         list_id: u32,

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use block::{Pieces, RangeGuard};
 use lu::{CommandContext, Copied, Durability, LogicalDisk};
 
-use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX};
+use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX, PIECES_IN_FLIGHT};
+use super::pieces::Pieced;
 use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 
@@ -33,23 +34,23 @@ impl<D: LogicalDisk> Copy<'_, D> {
             return Ok(());
         }
         let overlaps = within_one && self.from.abs_diff(self.at) < self.len;
-        let piece = if overlaps { OVERLAP_PIECE_BYTES_MAX } else { PIECE_BYTES_MAX };
+        let pieces = match overlaps {
+            // Each piece is copied before the next one overwrites its source.
+            true => Pieced { bytes_max: OVERLAP_PIECE_BYTES_MAX, in_flight: 1 },
+            false => Pieced { bytes_max: PIECE_BYTES_MAX, in_flight: PIECES_IN_FLIGHT },
+        };
         // A range that moves towards higher addresses over itself is copied from its end.
         let backward = overlaps && self.at > self.from;
-        let mut so_far = 0;
-        while so_far < self.len {
-            let len = piece.min(self.len - so_far);
+        let piece = async |so_far, len| {
             let offset = if backward { self.len - so_far - len } else { so_far };
-            {
-                let _locked = self.lock(offset, len).await;
-                go_on()?;
-                let copied = self.copy_piece(offset, len, overlaps).await?;
-                self.destination.counting.moved_bytes.add(copied.moved_bytes);
-                self.destination.counting.shared_bytes.add(copied.shared_bytes);
-            }
-            so_far += len;
-            done(len);
-        }
+            let _locked = self.lock(offset, len).await;
+            go_on()?;
+            let copied = self.copy_piece(offset, len, overlaps).await?;
+            self.destination.counting.moved_bytes.add(copied.moved_bytes);
+            self.destination.counting.shared_bytes.add(copied.shared_bytes);
+            Ok(())
+        };
+        pieces.run(self.len, piece, done).await?;
         flush_if_write_through(self.destination).await
     }
 

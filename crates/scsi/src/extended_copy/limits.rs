@@ -16,8 +16,12 @@ const _: () = assert!(TARGETS_MAX * TARGET_LEN + SEGMENTS_MAX * SEGMENT_LEN <= D
 const _: () = assert!((TARGETS_MAX + 1) * TARGET_LEN + SEGMENT_LEN <= DESCRIPTORS_LEN_MAX);
 const _: () = assert!(TARGET_LEN + (SEGMENTS_MAX + 1) * SEGMENT_LEN <= DESCRIPTORS_LEN_MAX);
 /// Bytes per step of a copy. Its ranges are locked meanwhile, so this bounds how long a COMPARE AND WRITE
-/// waits: 16 MiB are 80 ms at 200 MB/s; and sharing pages takes few steps.
+/// waits: 16 MiB are 80 ms at 200 MB/s, and 320 ms with [`PIECES_IN_FLIGHT`]; and sharing pages takes few
+/// steps.
 pub(crate) const PIECE_BYTES_MAX: u64 = 16 << 20;
+/// Steps of one copy in flight, so that drives have work while a step ends and the next one begins. A copy by
+/// one command at a time between two pools of 10,000 and 15,000 rpm drives takes 172 s with 4, 216 s with 1.
+pub(crate) const PIECES_IN_FLIGHT: usize = 4;
 /// Bytes per step if a range moves over itself: the step is read into memory before it is written.
 pub(super) const OVERLAP_PIECE_BYTES_MAX: u64 = 1 << 20;
 const _: () = assert!(OVERLAP_PIECE_BYTES_MAX <= world::BUF_LEN_MAX as u64);

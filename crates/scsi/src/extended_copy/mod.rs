@@ -20,6 +20,7 @@ mod execute;
 mod limits;
 mod list;
 mod operations;
+mod pieces;
 mod results;
 #[cfg(test)]
 pub(crate) mod rig;
@@ -36,6 +37,8 @@ pub(crate) use execute::{
     COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results,
     receive_copy_status, sense_of,
 };
+pub(crate) use limits::{PIECE_BYTES_MAX, PIECES_IN_FLIGHT};
 pub(crate) use operations::{Operation, Operations, Running, Stage};
+pub(crate) use pieces::Pieced;
 pub(crate) use results::{copy_status_lid4, with_available_len};
 pub(crate) use vpd::third_party_copy_descriptors;

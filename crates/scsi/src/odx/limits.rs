@@ -1,5 +1,6 @@
 //! The limits of tokens, as reported by VPD page 8Fh.
 
+use crate::extended_copy::{PIECE_BYTES_MAX, PIECES_IN_FLIGHT, Pieced};
 use crate::sense::Asc;
 
 /// 0Dh/04h COPY TARGET DEVICE DATA UNDERRUN: the ranges are longer than the data of the token.
@@ -22,7 +23,7 @@ pub(crate) const INACTIVITY_S_MAX: u32 = 600;
 pub(super) const TOKENS_MAX: usize = 1024;
 /// Tokens of one host: its oldest is deleted for its next one, so that it cannot displace those of others.
 pub(super) const TOKENS_PER_HOST_MAX: usize = 256;
-/// Bytes of one step of a copy from a token; see the limit of EXTENDED COPY.
-pub(super) const PIECE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of one step of zeroing, which is metadata.
-pub(super) const ZERO_PIECE_BYTES_MAX: u64 = 1 << 30;
+/// The steps of a copy from a token: as those of EXTENDED COPY.
+pub(super) const PIECES: Pieced = Pieced { bytes_max: PIECE_BYTES_MAX, in_flight: PIECES_IN_FLIGHT };
+/// The steps of zeroing, which is metadata.
+pub(super) const ZERO_PIECES: Pieced = Pieced { bytes_max: 1 << 30, in_flight: 1 };

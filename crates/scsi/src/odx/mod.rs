@@ -2,10 +2,10 @@
 //! 5.53; SPC-5 6.31).
 //!
 //! ```text
-//!   POPULATE TOKEN on the source ──> disk: take_rod  ──> Tokens: 512 bytes that stand for the data as it was then
+//!   POPULATE TOKEN on the source ──> disk: take_rod  ──> Tokens: 512 bytes that stand for the data of then
 //!   RECEIVE ROD TOKEN INFORMATION <── the token               │
-//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod; or, at another controller,
-//!                                                                  read_rod there, and write here
+//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod; or, at another
+//!                                                                  controller, read_rod there, write here
 //! ```
 //!
 //! **Who may use a token.** The standard lets any application client present a token (SPC-4 5.17.6): the

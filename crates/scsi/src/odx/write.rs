@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::Pieces;
 use lu::{CommandContext, LogicalDisk};
 
-use super::limits::{DATA_UNDERRUN, PIECE_BYTES_MAX, ZERO_PIECE_BYTES_MAX};
+use super::limits::{DATA_UNDERRUN, PIECES, ZERO_PIECES};
 use super::ranges::{self, Range};
 use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
@@ -158,42 +158,30 @@ impl<D: LogicalDisk> Job<D> {
         go_on: impl Fn() -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
         let mut from = self.from;
+        let done = |len| self.running.update(|op| op.bytes += len);
         for span in &self.spans {
             match &self.source {
                 Source::There(owner, token, _) => {
                     self.bring(command, (&**owner, token), from, *span, &go_on).await?;
                 }
                 Source::Zeros => {
-                    let piece = async |at, left| zero(command, &self.seat.lu, at, left, &go_on).await;
-                    self.in_pieces(*span, piece).await?;
+                    let piece = async |offset, len| {
+                        zero(command, &self.seat.lu, (span.at + offset, len), &go_on).await
+                    };
+                    ZERO_PIECES.run(span.len, piece, done).await?;
                 }
                 Source::Here(token) => {
-                    let piece = async |at: u64, left| {
-                        let from = from + at - span.at;
-                        copy(command, &self.seat.lu, &token.rods, from, at, left, &go_on).await
+                    let piece = async |offset, len| {
+                        let at = (from + offset, span.at + offset);
+                        copy(command, &self.seat.lu, &token.rods, at, len, &go_on).await
                     };
-                    self.in_pieces(*span, piece).await?;
+                    PIECES.run(span.len, piece, done).await?;
                 }
             }
             from += span.len;
             self.running.update(|op| op.segments += 1);
         }
         flush_if_write_through(&self.seat.lu).await
-    }
-
-    /// Writes a span in pieces. `piece` gets where it begins and what is left, and returns its length.
-    async fn in_pieces(
-        &self,
-        span: Span,
-        piece: impl AsyncFn(u64, u64) -> Result<u64, CommandError>,
-    ) -> Result<(), CommandError> {
-        let mut done = 0;
-        while done < span.len {
-            let len = piece(span.at + done, span.len - done).await?;
-            done += len;
-            self.running.update(|op| op.bytes += len);
-        }
-        Ok(())
     }
 
     /// Brings the bytes of a span from the controller that made the token.
@@ -228,41 +216,41 @@ impl<D: LogicalDisk> Job<D> {
     }
 }
 
-/// Zeros some of `left` bytes at `at`; returns the length.
 async fn zero<D: LogicalDisk>(
     command: CommandContext<'_>,
     lu: &LogicalUnit<D>,
-    at: u64,
-    left: u64,
+    (at, len): (u64, u64),
     go_on: &impl Fn() -> Result<(), CommandError>,
-) -> Result<u64, CommandError> {
-    let len = left.min(ZERO_PIECE_BYTES_MAX);
+) -> Result<(), CommandError> {
     let _locked = lu.locks.shared(at..at + len).await;
     go_on()?;
     lu.disk.zero(command, at, len).await?;
     lu.counting.zeroed_bytes.add(len);
-    Ok(len)
+    Ok(())
 }
 
-/// Copies some of `left` bytes to `at` from offset `from` of a token's data, within one ROD and one step;
-/// returns the length.
+/// Copies `len` bytes from offset `from` of a token's data to `at`: of one ROD, or of some that follow each
+/// other.
 async fn copy<D: LogicalDisk>(
     command: CommandContext<'_>,
     lu: &LogicalUnit<D>,
     rods: &Rods<D>,
-    from: u64,
-    at: u64,
-    left: u64,
+    (mut from, mut at): (u64, u64),
+    len: u64,
     go_on: &impl Fn() -> Result<(), CommandError>,
-) -> Result<u64, CommandError> {
-    // The lengths were checked before the copy began.
-    let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
-    let (rod, inside, rest) = rods.at(from).ok_or(underrun)?;
-    let len = left.min(rest).min(PIECE_BYTES_MAX);
-    let _locked = lu.locks.shared(at..at + len).await;
+) -> Result<(), CommandError> {
+    let end = at + len;
+    let _locked = lu.locks.shared(at..end).await;
     go_on()?;
-    let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
-    lu.counting.moved_bytes.add(copied.moved_bytes);
-    lu.counting.shared_bytes.add(copied.shared_bytes);
-    Ok(len)
+    while at < end {
+        // The lengths were checked before the copy began.
+        let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
+        let (rod, inside, rest) = rods.at(from).ok_or(underrun)?;
+        let len = rest.min(end - at);
+        let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
+        lu.counting.moved_bytes.add(copied.moved_bytes);
+        lu.counting.shared_bytes.add(copied.shared_bytes);
+        (from, at) = (from + len, at + len);
+    }
+    Ok(())
 }
