@@ -43,9 +43,9 @@ pub struct Capabilities {
     /// Whether a write without a `flush` may be volatile by default: WCE of the caching mode page after power
     /// on. `false` if flushes are cheap.
     pub volatile_cache: bool,
-    /// Whether records and ROD are supported. If not, [`LogicalDisk::save_record`], [`LogicalDisk::take_rod`],
-    /// [`LogicalDisk::read_rod`] and [`LogicalDisk::copy_from_rod`] return errors, nothing is loaded, and
-    /// commands that need them are not offered.
+    /// Whether records and ROD are supported. If not, [`LogicalDisk::save_record`],
+    /// [`LogicalDisk::take_rod`], [`LogicalDisk::read_rod`] and [`LogicalDisk::copy_from_rod`] return errors,
+    /// nothing is loaded, and commands that need them are not offered.
     pub keeps_records: bool,
     /// Whether releasing, zeroing and copying whole pages are metadata operations; otherwise they read and
     /// write.

@@ -22,6 +22,7 @@ mod compare_and_write;
 mod condition;
 mod context;
 pub mod counters;
+mod designator;
 mod dispatch;
 pub mod error;
 mod extended_copy;

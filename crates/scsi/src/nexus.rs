@@ -64,7 +64,7 @@ impl TargetPort {
 /// A target port as REPORT TARGET PORT GROUPS lists it to the hosts of a controller's logical units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedPort {
-    /// The port.
+    /// Its name, identifier and group.
     pub port: TargetPort,
     /// Whether it is at the controller that owns the logical units. The ports of one group are all at one
     /// controller.

@@ -112,7 +112,7 @@ pub(crate) fn report_task_functions<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pie
     cut(&out[..usize::from(len)], ctx.cdb.uint(6, 4))
 }
 
-/// PREF, and asymmetric access state 0h, active/optimized: at the controller where the pool is declared to be.
+/// PREF, and asymmetric access state 0h, active/optimized: at the controller where the pool is declared.
 const PREFERRED_OPTIMIZED: u8 = 0x80;
 /// Asymmetric access state 1h, active/non-optimized.
 const NON_OPTIMIZED: u8 = 0x01;

@@ -1,9 +1,10 @@
-//! Copies whose other end belongs to another controller of the array, or from a token that another controller
-//! made: what the owner does for them.
+//! Copies whose other end belongs to another controller of the array, or that begin with a token of another
+//! one: what the owner does for them.
 //!
-//! The controller that executes EXTENDED COPY or WRITE USING TOKEN asks the owner for the bytes, or hands them over; the bytes
-//! never leave the array. The owner does it in its own view of the same nexus, so a copy reaches there, too,
-//! only what is mapped to the host, and has no more rights than the host. Unit attentions stay for the host.
+//! The controller that executes EXTENDED COPY or WRITE USING TOKEN asks the owner for the bytes, or hands
+//! them over; the bytes never leave the array. The owner does it in its own view of the same nexus, so a copy
+//! reaches there, too, only what is mapped to the host, and has no more rights than the host. Unit attentions
+//! stay for the host.
 
 use block::Pieces;
 use lu::LogicalDisk;

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use lu::{LogicalDisk, NexusId};
 
 use crate::attention::{Attention, Attentions};
+use crate::error::TokenFault;
 use crate::extended_copy::Operations;
 use crate::host_view::{Elsewhere, Owner, Traffic};
 use crate::nexus::{InitiatorPort, ListedPort, Nexus, TargetPort};
-use crate::odx::Tokens;
+use crate::odx::{InUse, Token, Tokens};
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -186,6 +187,11 @@ impl<D: LogicalDisk> View<D> {
     /// descriptor, and never one that is not mapped to the requesting host.
     pub(crate) fn find(&self, is: impl Fn(&LogicalUnit<D>) -> bool) -> Option<Rc<Seat<D>>> {
         self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
+    }
+
+    /// A token that this controller made, if its source is mapped to the host.
+    pub(crate) fn take_token(&self, token: &Token) -> Result<InUse<D>, TokenFault> {
+        self.tokens.take(token, |naa| self.find(|lu| lu.identity.naa == *naa).is_some())
     }
 
     /// Ends the nexus on every logical unit: aborts its commands and releases a RESERVE.

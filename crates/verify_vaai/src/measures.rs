@@ -128,15 +128,12 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             let (off, on) = record.paired(test, ["off", "thin_paper"], "time_s");
             saving_percent(&off, &on).map(at_most_all)
         }
-        ("copy" | "between", Some(way @ ("tokens" | "thin_tokens")), Some("time")) => {
-            only(record.series(test, way, "time_s"))
+        ("copy" | "between", Some(mode @ ("tokens" | "thin_tokens")), Some("time")) => {
+            only(record.series(test, mode, "time_s"))
         }
         ("zeroing" | "copy" | "between", Some(way @ ("off" | "thick" | "thin")), Some(what)) => {
-            let mode = match way {
-                "off" => "off",
-                "thick" => "paper",
-                _ => "thin_advertised",
-            };
+            let modes = [("off", "off"), ("thick", "paper"), ("thin", "thin_advertised")];
+            let mode = modes.into_iter().find(|(of, _)| *of == way)?.1;
             let metric = match what {
                 "time" => "time_s",
                 "cpu" => "host_busy_percent",

@@ -1,5 +1,5 @@
-//! What a host is told of the paths to its logical units: which ports are at the owner, and that its LUNs have
-//! changed.
+//! What a host is told of the paths to its logical units: which ports are at the owner, and that its LUNs
+//! have changed.
 
 use block::Pieces;
 use scsi::Status;
@@ -58,7 +58,7 @@ fn a_host_hears_once_per_nexus_that_its_luns_have_changed() {
         for lun in 0..4 {
             assert_eq!(bystander.outcome(lun, &TEST_UNIT_READY).await, GOOD, "of another host, LUN {lun}");
         }
-        // A LU of the other controller carries the condition too, and so does the answer to REPORT LUNS there.
+        // A LU of the other controller carries the condition too, and REPORT LUNS there ends it.
         more.hosts[0].luns.remove(&7);
         rig.array.apply(more.clone()).await.expect("unmapped");
         assert_eq!(sessions[0].outcome(1, &TEST_UNIT_READY).await, LUNS_CHANGED, "v1 crosses from port 0");

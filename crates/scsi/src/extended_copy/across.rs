@@ -25,8 +25,8 @@ pub(crate) async fn ask(owner: &dyn Owner, request: CopyRequest) -> Result<Piece
     }
 }
 
-/// Moves `len` bytes. `read` gets the offset and the length of a piece, `write` its offset and data, `done` its
-/// length. `go_on` is called before every read and every write.
+/// Moves `len` bytes. `read` gets the offset and the length of a piece, `write` its offset and data, `done`
+/// its length. `go_on` is called before every read and every write.
 pub(crate) async fn move_across(
     len: u64,
     read: impl AsyncFn(u64, u64) -> Result<Pieces, CommandError>,

@@ -29,6 +29,7 @@ pub(crate) use limits::{
     INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, RANGES_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_OPTIMAL,
 };
 pub(crate) use populate::populate_token;
+pub(crate) use store::InUse;
 pub use store::Tokens;
 pub(crate) use token::{RodType, Token};
 pub(crate) use write::write_using_token;

@@ -12,7 +12,6 @@ use world::{Instant, World};
 use super::limits::{DATA_UNDERRUN, TOKENS_MAX, TOKENS_PER_HOST_MAX};
 use super::token::{CHECK_LEN, Facts, Key, Token};
 use crate::error::{CommandError, TokenFault};
-use crate::view::View;
 
 /// The tokens of all logical units of a controller: a token of one LU can be used on another.
 pub struct Tokens<D: LogicalDisk>(Rc<Shared<D>>);
@@ -139,7 +138,11 @@ impl<D: LogicalDisk> Tokens<D> {
     }
 
     /// The data of a token, for a host with the mappings of `is_mapped`.
-    fn take(&self, token: &Token, is_mapped: impl Fn(&[u8; 16]) -> bool) -> Result<InUse<D>, TokenFault> {
+    pub(crate) fn take(
+        &self,
+        token: &Token,
+        is_mapped: impl Fn(&[u8; 16]) -> bool,
+    ) -> Result<InUse<D>, TokenFault> {
         let store = &self.0;
         let check = store.key.verify(token)?;
         let now = store.world.now();
@@ -168,13 +171,6 @@ impl<D: LogicalDisk> Tokens<D> {
                 world.sleep_until(next).await;
             }
         });
-    }
-}
-
-impl<D: LogicalDisk> View<D> {
-    /// A token that this controller made, if its source is mapped to the host.
-    pub(crate) fn take_token(&self, token: &Token) -> Result<InUse<D>, TokenFault> {
-        self.tokens.take(token, |naa| self.find(|lu| lu.identity.naa == *naa).is_some())
     }
 }
 

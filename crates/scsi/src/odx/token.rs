@@ -18,8 +18,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::designator::target_device;
 use crate::error::TokenFault;
-use crate::vpd::target_device;
 
 /// Length of a token.
 pub(crate) const TOKEN_LEN: usize = 512;
