@@ -21,6 +21,8 @@ const SHORT = 14;
 export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean): HTMLElement {
   // Where nothing was published or expected, two columns of dashes would say nothing.
   const isBare = claims.every((claim) => !claim.expected && (claim.published ?? null) === null);
+  // Where nothing was repeated, no column is kept free for intervals.
+  const isExact = claims.every((claim) => !interval(claim.measured, claim.low, claim.high).range);
   const table: Table = {
     id: "claims", title: "",
     columns: [
@@ -35,7 +37,7 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
   return tableView(
     table,
     (row, column) => cells[column]!(claims[row]!, hasFigure),
-    isBare ? "claims bare" : "claims",
+    ["claims", isBare ? "bare" : "", isExact ? "exact" : ""].filter((word) => word).join(" "),
     [["claim", "about", "kind", "unit", "published", "expected", "measured", "low", "high", "verdict"], ...claims.map((claim) => [
       claim.name, claim.about ?? null, claim.kind ?? null, claim.unit, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.low ?? null,
       claim.high ?? null, claim.verdict,
