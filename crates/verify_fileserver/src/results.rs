@@ -32,6 +32,8 @@ pub(super) fn metrics(ran: &Ran) -> Vec<Metric> {
             Metric::new("growth.read_response", "ms", &place, of(|w| w.read_ms)),
             Metric::new("growth.used", "%", &place, of(|w| w.used_percent)),
             Metric::new("growth.refused", "writes", &place, of(|w| w.refused as f64)),
+            Metric::new("growth.lost", "MB/s", &place, of(|w| w.lost_mb)),
+            Metric::new("growth.held_back", "requests", &place, of(|w| w.held_back.into())),
         ]);
     }
     out
@@ -203,18 +205,23 @@ pub(super) fn ramp_csv(ramp: &[RampStep]) -> String {
 
 /// A line for each second of a pool that grows.
 pub(super) fn growth_csv(growths: &[Growth]) -> String {
-    let mut out = String::from("run,time_s,read_mb_per_s,write_mb_per_s,s_per_read,used_percent,refused\n");
+    let mut out = String::from(
+        "run,time_s,read_mb_per_s,write_mb_per_s,s_per_read,used_percent,refused,lost_mb,lost_files,held_back\n",
+    );
     for (growth, w) in growths.iter().flat_map(|g| g.windows.iter().map(move |w| (g, w))) {
         let _ = writeln!(
             out,
-            "{},{:.1},{:.4},{:.4},{:.6},{:.3},{}",
+            "{},{:.1},{:.4},{:.4},{:.6},{:.3},{},{:.4},{},{}",
             growth.name,
             w.at_s,
             w.read_mb_per_s,
             w.write_mb_per_s,
             w.read_ms / 1e3,
             w.used_percent,
-            w.refused
+            w.refused,
+            w.lost_mb,
+            w.lost_files,
+            w.held_back
         );
     }
     out

@@ -12,7 +12,7 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::ScenarioFile;
 
-use super::model::Placement;
+use super::model::{Placement, Refused};
 
 /// `fileserver.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -131,6 +131,7 @@ pub(super) struct Server {
     pub(super) lazy_threads: u32,
     pub(super) checkpoint: Time,
     pub(super) placement: Placement,
+    pub(super) refused: Refused,
 }
 
 /// A client of a file server.
@@ -242,6 +243,8 @@ impl ScenarioFile for Fileserver {
         "controller.second",
         "drives",
         "full.after",
+        "full.damaged",
+        "full.lost",
         "full.served.reads",
         "full.served.writes",
         "full.rate",

@@ -15,6 +15,9 @@ struct WhileFull {
     write_percent: f64,
     /// Reads and writes together, in percent of the rate before.
     rate_percent: f64,
+    /// What servers discarded, and how many files lack something.
+    lost_mb: f64,
+    lost_files: f64,
     seconds: usize,
 }
 
@@ -39,6 +42,8 @@ fn while_full(growth: &Growth) -> Option<WhileFull> {
         read_percent: share(|w| w.read_mb_per_s),
         write_percent: share(|w| w.write_mb_per_s),
         rate_percent: 100.0 * rate(&full) / rate(&before).max(1e-9),
+        lost_mb: growth.windows.iter().map(|w| w.lost_mb).sum(),
+        lost_files: growth.windows.iter().map(|w| w.lost_files).sum::<u64>() as f64,
         seconds,
     })
 }
@@ -70,6 +75,8 @@ pub(in super::super) fn measures(growth: &Growth) -> Vec<Measure> {
         of("full.served.reads", |full| full.read_percent),
         of("full.served.writes", |full| full.write_percent),
         of("full.rate", |full| full.rate_percent),
+        of("full.lost", |full| full.lost_mb),
+        of("full.damaged", |full| full.lost_files),
         Measure::new("full.after", after),
     ]
 }
@@ -95,11 +102,13 @@ pub(in super::super) fn figure(growth: &Growth) -> Figure {
             format!("A full pool fails {count} writes and nothing else; after the expansion they succeed")
         }
     };
-    let of: [PanelOf<'_, GrowthWindow>; 4] = [
+    let of: [PanelOf<'_, GrowthWindow>; 6] = [
         ("read", "Read by clients", ("reads", "MB/s"), |w| w.read_mb_per_s),
         ("write", "Written by clients", ("writes", "MB/s"), |w| w.write_mb_per_s),
         ("used", "The pool", ("used", "%"), |w| w.used_percent),
         ("refused", "Writes refused", ("refused per second", ""), |w| w.refused as f64),
+        ("lost", "Acknowledged to clients and lost", ("lost", "MB/s"), |w| w.lost_mb),
+        ("held", "Requests to write that the server holds back", ("held back", ""), |w| w.held_back.into()),
     ];
     let line = |(id, _, _, value): &PanelOf<'_, GrowthWindow>| Series {
         name: "one server".into(),
@@ -141,9 +150,25 @@ pub(in super::super) fn finding(growth: &Growth) -> Option<Finding> {
             "full at {first:.0} s: {count} writes refused until {last:.0} s; a second group came at {:.0} s",
             growth.expanded_s
         ),
-        threshold: Some("a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into()),
+        threshold: Some(
+            "a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into(),
+        ),
         source: Some("SBC-4, thin provisioning".into()),
-        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop; when that is full, clients wait, readers among them.".into(),
+        consequence: consequence(growth),
         r#try: Some("Add a group when the pool warns, not when it is full.".into()),
     })
+}
+
+/// What became of what the servers had acknowledged to their clients.
+fn consequence(growth: &Growth) -> String {
+    let files: u64 = growth.windows.iter().map(|w| w.lost_files).sum();
+    match files {
+        0 => "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop; when that is full, clients wait, readers among them.".into(),
+        _ => {
+            let mb: f64 = growth.windows.iter().map(|w| w.lost_mb).sum();
+            format!(
+                "The servers had acknowledged {mb:.0} MB to their clients, discarded them, and logged it: {files} files lack something, and no copy ended with an error."
+            )
+        }
+    }
 }

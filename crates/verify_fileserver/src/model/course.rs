@@ -154,6 +154,12 @@ pub(in super::super) struct GrowthWindow {
     pub(in super::super) used_percent: f64,
     /// Writes that were refused in it.
     pub(in super::super) refused: u64,
+    /// Requests to write that the server held back at its end, because too much of its cache was dirty.
+    pub(in super::super) held_back: u32,
+    /// What the server discarded in it of what its clients had been told is written.
+    pub(in super::super) lost_mb: f64,
+    /// Files of which something was discarded for the first time.
+    pub(in super::super) lost_files: u64,
 }
 
 /// A run on a pool that is over-committed.

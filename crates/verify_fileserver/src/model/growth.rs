@@ -144,5 +144,8 @@ fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&Pool>) -> GrowthW
         read_ms: (t.disk.read_ns - f.disk.read_ns) as f64 / reads / 1e6,
         used_percent: pool.map_or(0.0, |p| 100.0 * p.used_bytes as f64 / p.size_bytes.max(1) as f64),
         refused: t.disk.refused - f.disk.refused,
+        held_back: t.tally.held_back,
+        lost_mb: (t.tally.lost_bytes - f.tally.lost_bytes) as f64 / 1e6,
+        lost_files: t.tally.lost_files - f.tally.lost_files,
     }
 }

@@ -98,9 +98,9 @@ impl Memory {
         runs
     }
 
-    /// What was taken is written, or is to be written again.
-    pub(super) fn written(&mut self, range: Range, done: bool) {
-        match done {
+    /// What was taken is done with, or is to be written again.
+    pub(super) fn written(&mut self, range: Range, is_done: bool) {
+        match is_done {
             true => self.dirty_bytes -= range.bytes,
             false => self.dirty.push_front(range),
         }

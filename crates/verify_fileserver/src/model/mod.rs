@@ -20,5 +20,6 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
+pub(super) use server::Refused;
 pub(super) use space::Placement;
 pub(super) use stage::{Ran, Said, run, runs};

@@ -1,12 +1,13 @@
 //! A file server: SMB requests of its clients, its cache, its file system, and the writer that works later.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
+use serde::Deserialize;
 use world::Instant;
 use world_model::Link;
 use world_model::station::Station;
@@ -29,6 +30,16 @@ const LOGGED_BYTES: u64 = 2048;
 /// The lazy writer has runs of this length written at a time, in transfers of the disk's size.
 const RUN_BYTES_MAX: u64 = 1 << 20;
 
+/// What becomes of dirty pages whose write the disk has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in super::super) enum Refused {
+    /// The system logs that the data are lost, and forgets them.
+    Discarded,
+    /// They stay dirty, and are written again.
+    Kept,
+}
+
 /// What came and went.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ServerTally {
@@ -38,6 +49,11 @@ pub(super) struct ServerTally {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     pub(super) files: u64,
+    /// Of the files written: what was discarded, and how many of them lack something.
+    pub(super) lost_bytes: u64,
+    pub(super) lost_files: u64,
+    /// Requests to write that wait now, because too much of the cache is dirty.
+    pub(super) held_back: u32,
 }
 
 pub(super) struct Server {
@@ -48,6 +64,8 @@ pub(super) struct Server {
     space: RefCell<Space>,
     /// Files that were replaced already: a load that has used all of them begins again, and then in place.
     replaced: RefCell<BTreeSet<u64>>,
+    /// Files that were written and of which nothing is lost: where each begins and ends.
+    whole: RefCell<BTreeMap<u64, u64>>,
     inbound: RefCell<Station>,
     outbound: RefCell<Station>,
     link: Link,
@@ -71,6 +89,7 @@ impl Server {
             memory: RefCell::new(Memory::new(costs.cache.0)),
             space: RefCell::new(Space::new(free)),
             replaced: RefCell::default(),
+            whole: RefCell::default(),
             inbound: RefCell::new(Station::new(1)),
             outbound: RefCell::new(Station::new(1)),
             link: scenario.network(),
@@ -171,9 +190,11 @@ impl Server {
         self.come_in(range.bytes).await;
         let bytes = range.bytes.next_multiple_of(CLUSTER_BYTES);
         self.memory.borrow_mut().soil(Range { bytes, ..range });
+        self.count(|t| t.held_back += 1);
         while self.memory.borrow().is_full() {
             self.fabric.world.sleep(self.costs.lazy_every.0).await;
         }
+        self.count(|t| t.held_back -= 1);
         self.go_out(0).await;
         self.count(|t| t.written_bytes += range.bytes);
     }
@@ -187,10 +208,13 @@ impl Server {
             if !self.replaced.borrow_mut().insert(at) {
                 return at;
             }
+            self.whole.borrow_mut().remove(&at);
             space.free(now_ns + ns(self.costs.checkpoint), Range { at, bytes });
         }
         let new = space.take(now_ns, bytes, self.costs.placement).map(|range| range.at);
-        new.or(old_at).unwrap_or(0)
+        let at = new.or(old_at).unwrap_or(0);
+        self.whole.borrow_mut().insert(at, at + bytes);
+        at
     }
 
     /// A file has been written: the file system logs it now, and changes its tables.
@@ -238,8 +262,10 @@ impl Server {
         self.log_written_bytes.set(self.logged_bytes.get());
         let log = Range { at: from % LOG_BYTES, bytes: (to - from).min(LOG_BYTES - from % LOG_BYTES) };
         for part in log.parts(self.costs.transfer.0) {
-            // What is refused here is refused to the data, too, which are written again.
-            self.disk.write(part, self.durable()).await?;
+            // It was filled when the volume was made, so that it needs no page; without its log a file
+            // system stops.
+            let ended = self.disk.write(part, self.durable()).await?;
+            ensure!(ended == Ended::Done, "the disk refused a write of the file system's log");
         }
         // Behind a cache that may lose it, the log is flushed.
         if self.os_cache && log.bytes > 0 {
@@ -252,9 +278,25 @@ impl Server {
     async fn write_run(&self, run: Range) -> Result<()> {
         let writes = run.parts(self.costs.transfer.0).map(async |part| {
             let ended = self.disk.write(part, self.durable()).await?;
-            self.memory.borrow_mut().written(part, ended == Ended::Done);
+            let is_kept = ended == Ended::NoSpace && self.costs.refused == Refused::Kept;
+            self.memory.borrow_mut().written(part, !is_kept);
+            if ended == Ended::NoSpace && !is_kept {
+                self.lose(part);
+            }
             anyhow::Ok(())
         });
         try_join_all(writes).await.map(|_| ())
+    }
+
+    /// The system has discarded what the disk refused; clients were told before that it is written.
+    fn lose(&self, part: Range) {
+        let mut whole = self.whole.borrow_mut();
+        let of = whole.range(..part.end()).rev().take_while(|(_, end)| **end > part.at);
+        let damaged: Vec<u64> = of.map(|(at, _)| *at).collect();
+        damaged.iter().for_each(|at| _ = whole.remove(at));
+        self.count(|t| {
+            t.lost_bytes += part.bytes;
+            t.lost_files += damaged.len() as u64;
+        });
     }
 }

@@ -3,9 +3,11 @@
 
 use super::Ran;
 use super::bed::{Bed, Shape, set};
-use super::course::{ArrayWindow, Course, RampStep, Which};
+use super::course::{ArrayWindow, Course, Growth, GrowthWindow, RampStep, Which};
 use super::disk::Format;
+use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
+use super::server::Refused;
 use crate::beyond;
 use crate::claims::measures;
 use crate::figures::figures;
@@ -129,4 +131,41 @@ fn each_published_figure_has_a_panel() {
     assert!(measured.clone().count() > 30);
     assert!(measured.into_iter().all(|claim| claim.figure.as_deref().and_then(panels).is_some()));
     assert!(figures.iter().all(|f| f.series.iter().all(|s| !s.points.is_empty())));
+}
+
+/// A pool that is full for a while, of one server with a small cache.
+fn full(refused: Refused) -> Growth {
+    let mut scenario = small();
+    (scenario.server.cache.0, scenario.server.refused) = (256 << 20, refused);
+    (scenario.growth.seconds, scenario.growth.free.0) = (40, 64 << 20);
+    let watcher = Watcher { stop: &Stop::default(), tell: &|_, _| {} };
+    Ground::make(&scenario, 1).expect("a bed").run(false, 1, &watcher).expect("a run")
+}
+
+/// Sixteen workers with two requests each: those that are held back ask for no read any more.
+#[test]
+fn a_full_pool_holds_readers_up_only_if_the_server_keeps_what_was_refused() {
+    for refused in [Refused::Kept, Refused::Discarded] {
+        let growth = full(refused);
+        let (first, last) = growth.refused_s.expect("the pool was full");
+        assert!(last <= growth.expanded_s + 2.0, "{last}");
+        let within = |w: &&GrowthWindow| w.at_s > first && w.at_s <= growth.expanded_s;
+        let full: Vec<&GrowthWindow> = growth.windows.iter().filter(within).collect();
+        assert!(full.len() > 10 && full.iter().all(|w| w.refused > 0), "{full:?}");
+        let silent: Vec<&GrowthWindow> = full.iter().copied().filter(|w| w.read_mb_per_s == 0.0).collect();
+        let lost_mb: f64 = growth.windows.iter().map(|w| w.lost_mb).sum();
+        let lost_files: u64 = growth.windows.iter().map(|w| w.lost_files).sum();
+        match refused {
+            Refused::Kept => {
+                assert!(2 * silent.len() > full.len() && silent.iter().all(|w| w.held_back > 30));
+                assert_eq!((lost_mb, lost_files), (0.0, 0));
+            }
+            Refused::Discarded => {
+                assert_eq!(silent.len(), 0, "{full:?}");
+                assert!(lost_mb > full.len() as f64 && lost_files > 16, "{lost_mb} MB, {lost_files} files");
+            }
+        }
+        let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
+        assert!(after.map(|w| w.read_mb_per_s + w.write_mb_per_s).sum::<f64>() > 0.0);
+    }
 }
