@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::super::scenario::Fileserver;
+use super::super::scenario::{Fileserver, Run};
 use super::bed::{self, Bed, Shape};
 use super::course::{Course, Growth, RampStep, Which};
 use super::disk::Format;
@@ -23,14 +23,14 @@ pub(in super::super) struct Ran {
     pub(in super::super) stopped: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Job {
     Course(Which),
     Ramp { owners: usize, servers: u32 },
     Growth { in_time: bool },
 }
 
-/// The longest first, so that no core is idle for long at the end.
+/// In the order of what they give.
 fn jobs(scenario: &Fileserver) -> Vec<Job> {
     let courses = [Which::DYNAMIC, Which::FIXED, Which::CACHED, Which::VHDX].map(Job::Course);
     let ramp = |owners: usize, steps: &[u32]| -> Vec<Job> {
@@ -40,6 +40,25 @@ fn jobs(scenario: &Fileserver) -> Vec<Job> {
     let all = ramp(scenario.array.controllers, &scenario.ramp.spread_servers);
     let growths = [true, false].map(|in_time| Job::Growth { in_time });
     courses.into_iter().chain(one).chain(all).chain(growths).collect()
+}
+
+/// The virtual time of a job, of all its servers together: its cost, roughly.
+fn server_seconds(scenario: &Fileserver, job: Job) -> f64 {
+    let of =
+        |servers: u32, run: &Run| f64::from(servers) * (run.from.0.as_secs_f64() + f64::from(run.seconds));
+    match job {
+        Job::Course(_) => of(scenario.published.servers, &scenario.run),
+        Job::Ramp { servers, .. } => of(servers, &scenario.ramp.run()),
+        Job::Growth { .. } => f64::from(scenario.growth.seconds),
+    }
+}
+
+/// The jobs as cores take them: the longest first, so that no core is idle for long at the end.
+fn longest_first(scenario: &Fileserver, jobs: &[Job]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    let cost = |index: usize| server_seconds(scenario, jobs[index]);
+    order.sort_by(|a, b| cost(*b).total_cmp(&cost(*a)));
+    order
 }
 
 /// How many runs there are.
@@ -109,15 +128,20 @@ pub(in super::super) fn run(
     let (plan, layout) = bed::set(scenario, seed)?;
     let set = Set { plan, layout };
     let jobs = jobs(scenario);
-    let work = |index: usize, say: &dyn Fn(Said)| {
+    let order = longest_first(scenario, &jobs);
+    let work = |place: usize, say: &dyn Fn(Said)| {
+        let index = order[place];
         let name = words(scenario, jobs[index]);
         say(Said::Begins(name.clone()));
         let passed = |done_s: f64, all_s: f64| {
             say(Said::Passed(format!("{name}: {done_s:.0} of {all_s:.0} s")));
         };
-        go(scenario, &set, jobs[index], seed, &Watcher { stop, tell: &passed })
+        let done = go(scenario, &set, jobs[index], seed, &Watcher { stop, tell: &passed })?;
+        anyhow::Ok((index, done))
     };
-    let done = parallel::run((jobs.len(), threads), stop, work, tell)?;
+    let mut done: Vec<(usize, Done)> =
+        parallel::run((jobs.len(), threads), stop, work, tell)?.into_iter().map(|(_, done)| done).collect();
+    done.sort_by_key(|(index, _)| *index);
     let mut ran = Ran { courses: vec![], ramp: vec![], growths: vec![], stopped: stop.is_asked() };
     for (_, outcome) in done {
         match outcome {
@@ -129,4 +153,24 @@ pub(in super::super) fn run(
         }
     }
     Ok(ran)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab_core::scenario::ScenarioFile;
+
+    #[test]
+    fn every_job_is_taken_once_and_no_longer_one_after_a_shorter_one() {
+        let (whole, _) = Fileserver::load(None).expect("built in");
+        for scenario in [whole.clone().quick(), whole] {
+            let jobs = jobs(&scenario);
+            let order = longest_first(&scenario, &jobs);
+            let costs: Vec<f64> = order.iter().map(|index| server_seconds(&scenario, jobs[*index])).collect();
+            assert!(costs.is_sorted_by(|longer, shorter| longer >= shorter), "{costs:?}");
+            let mut all = order;
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..jobs.len()));
+        }
+    }
 }
