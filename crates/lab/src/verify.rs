@@ -1,6 +1,8 @@
 //! The table of verifications. The command line, `verify all`, the index and the overall tests derive from
 //! it.
 
+mod all;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -16,6 +18,9 @@ use verify_run::Run;
 use verify_sanboot::Sanboot;
 use verify_sanboot::results::Layout;
 use verify_vaai::Vaai;
+
+pub use all::{Planned, Said, planned, run_all};
+
 use {
     verify_diskstress as diskstress, verify_fileserver as fileserver, verify_qos as qos,
     verify_sanboot as sanboot, verify_vaai as vaai,
@@ -91,6 +96,7 @@ impl From<&Asked> for () {
 }
 
 /// An entry of the table.
+#[derive(Debug)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Row {
     /// Its name on the command line.

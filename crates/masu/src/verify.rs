@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use lab::verify::{self, Asked, VERIFICATIONS};
+use lab::verify::{self, Asked, Said, VERIFICATIONS};
 use lab_core::index;
-use lab_core::record::{RunRecord, World};
+use lab_core::record::World;
 use lab_core::sweep::POINTS_DEFAULT;
 use lab_core::verdict::Tally;
 use lab_core::verification::Request;
@@ -183,44 +183,14 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     }
 }
 
-/// Runs one after the other, because all of them measure, then writes the page over their records. A
-/// verification that cannot run does not stop the others.
+/// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
-    let mut failed = Vec::new();
-    for row in &VERIFICATIONS {
-        println!("\n{}\n", row.name);
-        let (own, asked) = row.in_all(request, asked);
-        failed.extend(failure(row.name, (row.run)(&own, &asked)));
-    }
-    let with_guest = asked.guest.as_ref().map(|_| WITH_GUEST);
-    for row in [Some(ALSO_REAL), with_guest].into_iter().flatten().filter_map(verify::named) {
-        let name = format!("{}{}", row.name, index::REAL);
-        println!("\n{name}\n");
-        let own = Request { out: request.out.join(&name), ..request.clone() };
-        let asked = Asked { world: World::Real, ..asked.clone() };
-        failed.extend(failure(&name, (row.run)(&own, &asked)));
-    }
-    page(request, &failed)
-}
-
-/// This one is run in both worlds: at the published size in the model, and for real.
-const ALSO_REAL: &str = "vaai";
-/// With a guest, this one is also run natively and in the guest.
-const WITH_GUEST: &str = "diskstress";
-
-/// The error of a verification, printed at once and returned for the page.
-fn failure(name: &str, ran: Result<RunRecord>) -> Option<(String, String)> {
-    let error = ran.err()?;
-    let why: Vec<String> = error.chain().map(ToString::to_string).collect();
-    eprintln!("masu: {name}: {}", why.join(": "));
-    Some((name.to_owned(), why.join(": ")))
-}
-
-/// Writes the page over all records. The exit status is that of the worst.
-fn page(request: &Request, failed: &[(String, String)]) -> Result<ExitCode> {
-    let entries = index::read_all(&request.out, &verify::questions(), failed);
-    index::write(&request.out, &entries, &request.command)?;
+    let planned = verify::planned(request, asked);
+    let entries = verify::run_all(&planned, (request, &verify::questions()), |said| match said {
+        Said::Begins { name } => println!("\n{name}\n"),
+        Said::Failed { name, why } => eprintln!("masu: {name}: {why}"),
+    })?;
     let rows = entries.iter().map(|entry| {
         let claims = entry.tally().map_or("–".into(), Tally::words);
         vec![entry.name.clone(), entry.words().into(), claims, entry.answer()]

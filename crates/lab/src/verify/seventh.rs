@@ -106,7 +106,7 @@ impl Verification for Seventh {
     }
 }
 
-const ROW: Row = Row::of::<Seventh>(|_, _| ());
+pub(super) const ROW: Row = Row::of::<Seventh>(|_, _| ());
 
 #[test]
 fn one_row_is_enough_for_terminal_page_and_index() {

@@ -168,14 +168,15 @@ struct Row<'a> {
     tally: Option<&'a Tally>,
 }
 
-/// Writes index.html and, for a machine, index.json into `out`.
+/// Writes index.html and, for a machine, index.json into `out`. While runs are still to come the page says how
+/// many, and reloads itself.
 ///
 /// # Errors
 ///
 /// When a file cannot be written.
-pub fn write(out: &Path, entries: &[Entry], command: &str) -> Result<(), WriteError> {
+pub fn write(out: &Path, entries: &[Entry], (command, to_come): (&str, usize)) -> Result<(), WriteError> {
     let answer = answer(entries);
-    let page = page::page(entries, &answer, command);
+    let page = page::page(entries, &answer, (command, to_come));
     let path = out.join("index.html");
     std::fs::write(&path, page)
         .map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })?;

@@ -8,6 +8,9 @@ use crate::verdict::{Counts, Standing};
 
 const STYLE: &str = include_str!("style.css");
 
+/// While runs are still to come the page is read again after so many seconds.
+const RELOAD_S: u32 = 5;
+
 /// Claims named on a card; the report has all.
 const OPEN_MAX: usize = 4;
 
@@ -40,15 +43,25 @@ fn time(rfc3339: &str) -> String {
 }
 
 /// The whole page.
-pub(super) fn page(entries: &[Entry], answer: &str, command: &str) -> String {
+pub(super) fn page(entries: &[Entry], answer: &str, (command, to_come): (&str, usize)) -> String {
+    let (reload, under_way) = match to_come {
+        0 => (String::new(), String::new()),
+        _ => {
+            let are = if to_come == 1 { "run is" } else { "runs are" };
+            let under_way = format!(
+                "<p class=\"counts\">{to_come} {are} still to come; this page reloads itself meanwhile.</p>"
+            );
+            (format!("<meta http-equiv=\"refresh\" content=\"{RELOAD_S}\">\n"), under_way)
+        }
+    };
     let cards: String = entries.iter().map(card).collect();
     let rows: String = entries.iter().map(row).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>Verifications · masu</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {reload}<title>Verifications · masu</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <div class=\"bar\"><span><b>masu</b> verifications</span><span class=\"when\">{}</span></div>\n\
-         <header><h1>{}</h1><p class=\"counts\">{}</p></header>\n\
+         <header><h1>{}</h1><p class=\"counts\">{}</p>{under_way}</header>\n\
          <table><thead><tr><th>Verification</th><th>Promises held</th><th>Published reproduced</th><th>Verdict</th></tr></thead><tbody>\n{rows}</tbody></table>\n\
          {cards}\
          <footer><code>{}</code><span>This page is complete in itself: it loads nothing and sends nothing.</span></footer>\n\

@@ -75,7 +75,7 @@ fn a_page_shows_texts_as_texts_and_missing_runs_as_not_run() {
     let dir = tempfile::tempdir().expect("a folder");
     let entries = read_all(dir.path(), &FIVE, &[("qos".into(), "no <drive>".into())]);
     assert_eq!(entries.iter().filter(|e| e.state == State::NotRun).count(), 4);
-    write(dir.path(), &entries, "masu verify all").expect("writes");
+    write(dir.path(), &entries, ("masu verify all", 0)).expect("writes");
     let page = std::fs::read_to_string(dir.path().join("index.html")).expect("a page");
     assert!(page.contains("no &lt;drive&gt;") && !page.contains("<drive>"));
     assert!(!page.contains("://"), "it needs no network");
@@ -98,7 +98,7 @@ fn the_index_counts_as_the_run_does() {
     assert_eq!(entries[0].tally(), Some(&record.verdict.tally));
     let words = "promises: 1 of 4 held, 1 not held, 1 undecided, 1 in doubt; 1 not judged";
     assert_eq!(record.verdict.tally.words(), words);
-    write(dir.path(), &entries, "masu verify all").expect("writes");
+    write(dir.path(), &entries, ("masu verify all", 0)).expect("writes");
     let page = std::fs::read_to_string(dir.path().join("index.html")).expect("a page");
     assert!(page.contains(words) && page.contains("A &lt; B."), "{page}");
     assert_eq!(page.matches("Real run").count(), 1, "beside the one verdict");
