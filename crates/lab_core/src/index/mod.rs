@@ -168,8 +168,8 @@ struct Row<'a> {
     tally: Option<&'a Tally>,
 }
 
-/// Writes index.html and, for a machine, index.json into `out`. While runs are still to come the page says how
-/// many, and reloads itself.
+/// Writes index.html and, for a machine, index.json into `out`. While runs are still to come the page says
+/// how many, and reloads itself.
 ///
 /// # Errors
 ///
