@@ -84,6 +84,8 @@ pub(crate) struct Depth {
     try_ns: u64,
     tried: bool,
     held_ns: u64,
+    /// The shallowest depth that a late minimum may bring about.
+    bottom: u64,
     /// Recent pace of the reservation clock, of 1024.
     pub(crate) pace: u64,
     /// What happened since the last look; the parts and `in_flight` are set at the next one.
@@ -111,6 +113,7 @@ impl Depth {
             try_ns: TRY_NS_MIN,
             tried: false,
             held_ns: 0,
+            bottom: 0,
             pace: 1024,
             seen: Window::default(),
             waited_ns: 0,
@@ -231,6 +234,7 @@ impl Depth {
             u64::from(self.allowed)
         };
         let needed = wish.needed_parts.div_ceil(PARTS);
+        self.bottom = covers.max(needed).clamp(1, u64::from(self.max));
         self.allowed = next.max(needed).clamp(1, u64::from(self.max)) as u32;
     }
 }
@@ -277,6 +281,7 @@ impl Scheduler {
             Wish { fits: u64::MAX, roomy: true, may_try_deeper: true, crowd: 0, needed_parts: 0, asked: 0 };
         let relief = self.depth.knee.relief_permille();
         let (curve, is_known) = (self.depth.curve(), self.depth.is_known());
+        let bottom = self.depth.bottom;
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
             let is_awake = flow.below > 0 || flow.is_awake(now, AWAKE_NS);
             let pressure = &mut flow.pressure;
@@ -297,7 +302,10 @@ impl Scheduler {
             // One that is far beyond reach is late in any case.
             wish.may_try_deeper &= reckoned_ns * 3 / 2 <= time_ns || below_ns > time_ns * 3 / 2;
             let fits = curve.depth_for(time_ns.saturating_mul(FITS_PERCENT) / 100, reckoned_ns, crowd);
-            pressure.judge(now, fits.is_none() && is_known, time_ns);
+            // Its requests were below with hardly more others than the shallowest depth has.
+            let was_tried = 4 * crowd <= 5 * bottom * PARTS;
+            let is_last = is_known && fits.is_none_or(|fits| fits == 0 && was_tried);
+            pressure.judge(now, is_last, time_ns);
             let Some(fits) = fits else { continue };
             let nearly_fits = pace >= NEARLY_FITS_PACE;
             let for_the_slot = u64::from(!nearly_fits && relief >= RELIEF_MIN_PERMILLE);

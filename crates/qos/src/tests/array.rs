@@ -60,6 +60,8 @@ pub(super) struct Array {
     places: u64,
     /// Places to take away.
     taken: u64,
+    /// Instead of places: how long a request is below, by how many are.
+    below_ns: Option<fn(u64) -> u64>,
     queue: VecDeque<usize>,
     below: BTreeMap<usize, Below>,
     asked_at: BTreeMap<u64, u64>,
@@ -90,6 +92,7 @@ impl Array {
             free_places: places,
             places,
             taken: 0,
+            below_ns: None,
             queue: VecDeque::new(),
             below: BTreeMap::new(),
             asked_at: BTreeMap::new(),
@@ -119,6 +122,11 @@ impl Array {
         (self.free_places, self.places) = (places.saturating_sub(served), places);
         self.bytes_per_s = bytes_per_s;
         self.serve();
+    }
+
+    /// From now on a request is below for a time that depends on how many are.
+    pub(super) fn set_below_ns(&mut self, below_ns: fn(u64) -> u64) {
+        self.below_ns = Some(below_ns);
     }
 
     pub(super) fn set_policy(&mut self, load: usize, policy: Policy) {
@@ -191,6 +199,13 @@ impl Array {
     }
 
     fn serve(&mut self) {
+        if let Some(below_ns) = self.below_ns {
+            while let Some(slot) = self.queue.pop_front() {
+                let crowd = (self.below.len() - self.queue.len()) as u64;
+                self.plan(self.now + below_ns(crowd), Event::Answer(slot));
+            }
+            return;
+        }
         while self.free_places > 0
             && let Some(slot) = self.queue.pop_front()
         {
