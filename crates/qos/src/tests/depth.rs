@@ -93,8 +93,8 @@ fn nobody_stands_still_when_minimums_do_not_fit() {
     }
 }
 
-/// Drives that choose the next request from a queue: 2.6 ms alone, 3.8 with nine, 5.4 with 32, 6.8 with 64. The
-/// line through the last two comes down to 4 ms only.
+/// Drives that choose the next request from a queue: 2.6 ms alone, 3.8 with nine, 5.4 with 32, 6.8 with 64.
+/// The line through the last two comes down to 4 ms only.
 fn reorders(crowd: u64) -> u64 {
     2_000_000 + 600_000 * (crowd * 10_000).isqrt() / 100
 }
