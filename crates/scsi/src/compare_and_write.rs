@@ -6,7 +6,7 @@ use lu::{Durability, LogicalDisk};
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
-use crate::read_write::{STEP_BYTES, durability, flush_if_asked, transfer};
+use crate::read_write::{STEP_BYTES, transfer};
 use crate::write_same::steps;
 
 /// FUA of the commands here.
@@ -48,7 +48,10 @@ pub(crate) async fn compare_and_write<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
         return Err(CommandError::Miscompare { offset: offset as u64 });
     }
     let new = data.slice(half, half);
-    ctx.lu().disk.write(ctx.task.context(), span.at, &new, durability(ctx, force_unit_access(ctx))).await?;
+    ctx.lu()
+        .disk
+        .write(ctx.task.context(), span.at, &new, ctx.lu().durability(force_unit_access(ctx)))
+        .await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
@@ -67,7 +70,7 @@ pub(crate) async fn or_write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
         let both = or(&stored, &given);
         ctx.lu().disk.write(ctx.task.context(), step.at, &both, Durability::Volatile).await?;
     }
-    flush_if_asked(ctx, force_unit_access(ctx)).await?;
+    ctx.lu().flush_if_asked(force_unit_access(ctx)).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }

@@ -75,7 +75,7 @@ pub(crate) async fn write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
     let span = transfer(ctx)?;
     let span = cut_to_data(ctx, span)?;
     let _guard = ctx.lock(span, LockMode::Shared).await?;
-    write_blocks(ctx, span, durability(ctx, force_unit_access(&ctx.cdb))).await?;
+    write_blocks(ctx, span, ctx.lu().durability(force_unit_access(&ctx.cdb))).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
@@ -112,22 +112,6 @@ pub(crate) async fn write_blocks<D: LogicalDisk>(
     }
     if durability == Durability::Durable {
         disk.sync(span.at, span.len).await?;
-    }
-    Ok(())
-}
-
-/// The durability of a write: durable before it ends if requested (FUA), or without a write cache (WCE = 0).
-pub(crate) fn durability<D: LogicalDisk>(ctx: &Context<'_, D>, asked: bool) -> Durability {
-    if asked || ctx.lu().modes.write_through() { Durability::Durable } else { Durability::Volatile }
-}
-
-/// Makes everything durable before the command ends, if requested or without a write cache.
-pub(crate) async fn flush_if_asked<D: LogicalDisk>(
-    ctx: &Context<'_, D>,
-    asked: bool,
-) -> Result<(), CommandError> {
-    if asked || ctx.lu().modes.write_through() {
-        ctx.lu().disk.flush().await?;
     }
     Ok(())
 }

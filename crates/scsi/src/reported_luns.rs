@@ -29,6 +29,11 @@ impl ReportedLuns {
         self.is_changed.set(false);
     }
 
+    /// Whether the host has to be told.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_changed.get()
+    }
+
     /// The condition, if it is pending; then it is no more.
     pub(crate) fn take(&self) -> Option<Attention> {
         self.is_changed.take().then_some(Attention::ReportedLunsChanged)

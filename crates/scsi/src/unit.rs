@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::{Geometry, RangeLocks};
-use lu::{Capabilities, LogicalDisk, NexusId, Task, TaskSet};
+use block::{BlockError, Geometry, RangeLocks};
+use lu::{Capabilities, Durability, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
 
 use crate::atomics::{Atomics, undo_task};
@@ -130,6 +130,20 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     /// The sense data format that hosts have selected.
     pub(crate) fn sense_format(&self) -> Format {
         if self.modes.descriptor_sense() { Format::Descriptor } else { Format::Fixed }
+    }
+
+    /// The durability of a write: durable before it ends if requested (FUA), or without a write cache
+    /// (WCE = 0).
+    pub(crate) fn durability(&self, asked: bool) -> Durability {
+        if asked || self.modes.write_through() { Durability::Durable } else { Durability::Volatile }
+    }
+
+    /// Makes everything durable before the command ends, if requested or without a write cache.
+    pub(crate) async fn flush_if_asked(&self, asked: bool) -> Result<(), BlockError> {
+        match self.durability(asked) {
+            Durability::Durable => self.disk.flush().await,
+            Durability::Volatile => Ok(()),
+        }
     }
 
     /// Reports a new capacity to every host (2Ah/09h).

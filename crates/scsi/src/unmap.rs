@@ -6,7 +6,6 @@ use lu::LogicalDisk;
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
-use crate::read_write::flush_if_asked;
 use crate::write_same::steps;
 
 /// Length of the parameter list header and of each descriptor.
@@ -25,7 +24,7 @@ pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
         let _guard = ctx.lock(step, LockMode::Shared).await?;
         lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
     }
-    flush_if_asked(ctx, false).await?;
+    ctx.lu().flush_if_asked(false).await?;
     Ok(Pieces::new())
 }
 

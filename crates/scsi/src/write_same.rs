@@ -6,7 +6,7 @@ use lu::{Durability, LogicalDisk};
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
-use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};
+use crate::read_write::{STEP_BYTES, lba_and_blocks, length_field};
 
 /// WRITE SAME. Zeros are a metadata operation: the medium unmaps the range. Anything else is written, also
 /// with UNMAP = 1, because unmapped blocks would not read as the host's data (LBPRZ).
@@ -28,7 +28,7 @@ pub(crate) async fn write_same<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<P
         Some(pattern) => fill(ctx, span, &pattern).await?,
         None => zero(ctx, span, unmap).await?,
     }
-    flush_if_asked(ctx, false).await?;
+    ctx.lu().flush_if_asked(false).await?;
     Ok(Pieces::new())
 }
 

@@ -101,10 +101,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        let _permit = match self.gate.is_open() {
-            true => None,
-            false => Some(self.gate.enter(command, len as u64).await?),
-        };
+        let _permit = self.enter(command, || len as u64).await?;
         self.below.read(command, at, len, out).await
     }
 
@@ -179,10 +176,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        let _permit = match self.gate.is_open() {
-            true => None,
-            false => Some(self.gate.enter(command, len as u64).await?),
-        };
+        let _permit = self.enter(command, || len as u64).await?;
         self.below.read_rod(command, rod, from, len, out).await
     }
 

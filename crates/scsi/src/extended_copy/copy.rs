@@ -51,7 +51,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
             Ok(())
         };
         pieces.run(self.len, piece, done).await?;
-        flush_if_write_through(self.destination).await
+        Ok(self.destination.flush_if_asked(false).await?)
     }
 
     fn is_within_one(&self) -> bool {
@@ -116,19 +116,7 @@ pub(crate) async fn write_piece<D: LogicalDisk>(
     let len = data.len() as u64;
     let _locked = lu.locks.shared(at..at + len).await;
     admit()?;
-    let durability = match lu.modes.write_through() {
-        true => Durability::Durable,
-        false => Durability::Volatile,
-    };
-    lu.disk.write(command, at, data, durability).await?;
+    lu.disk.write(command, at, data, lu.durability(false)).await?;
     lu.counting.moved_bytes.add(len);
-    Ok(())
-}
-
-/// Without a write cache (WCE = 0), what a copy wrote is durable when it ends.
-pub(crate) async fn flush_if_write_through<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Result<(), CommandError> {
-    if lu.modes.write_through() {
-        lu.disk.flush().await?;
-    }
     Ok(())
 }

@@ -32,7 +32,7 @@ mod vpd;
 
 pub(crate) use across::{ask, move_across};
 pub(crate) use background::in_background;
-pub(crate) use copy::{flush_if_write_through, read_piece, write_piece};
+pub(crate) use copy::{read_piece, write_piece};
 pub(crate) use execute::{
     COPY_TARGET_NOT_REACHABLE, aborted, check_access, extended_copy, receive_copy_results,
     receive_copy_status, sense_of,

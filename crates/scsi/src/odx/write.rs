@@ -11,9 +11,7 @@ use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
 use crate::context::{Context, Span};
 use crate::error::{CommandError, TokenFault};
-use crate::extended_copy::{
-    Running, Stage, ask, flush_if_write_through, in_background, move_across, sense_of, write_piece,
-};
+use crate::extended_copy::{Running, Stage, ask, in_background, move_across, sense_of, write_piece};
 use crate::host_view::{CopyAnswer, CopyRequest, Owner};
 use crate::opcode::Access;
 use crate::unit::LogicalUnit;
@@ -181,7 +179,7 @@ impl<D: LogicalDisk> Job<D> {
             from += span.len;
             self.running.update(|op| op.segments += 1);
         }
-        flush_if_write_through(&self.seat.lu).await
+        Ok(self.seat.lu.flush_if_asked(false).await?)
     }
 
     /// Brings the bytes of a span from the controller that made the token.
