@@ -255,6 +255,10 @@ fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
 
 /// A copy must not do what the host could not do itself.
 pub(crate) fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
+    // The LUN was taken from the host after the copy had found it.
+    if seat.nexus.ended.get() {
+        return Err(aborted(COPY_TARGET_NOT_REACHABLE));
+    }
     let lu = &seat.lu;
     let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));
     let all = if access == Access::Write { ready.and_then(|()| lu.check_writable()) } else { ready };

@@ -6,7 +6,7 @@ use lu::testing::ThinMemory;
 use super::limits::*;
 use super::list::List;
 use super::rig::{Answer, BLOCK, BLOCKS, Dice, Rig, respond, send};
-use crate::request::Status;
+use crate::request::{Lun, Status};
 use crate::view::View;
 
 /// A list under construction.
@@ -472,5 +472,25 @@ fn spoilt_lists_of_lid4_never_panic() {
             assert!(answer.status == Status::Good || answer.sense.is_some(), "{list:02x?}");
             status_lid4(&host, id % 3).await;
         }
+    });
+}
+
+/// All segments are resolved before the first one is copied: a LUN that is taken away later is reached no
+/// more.
+#[test]
+fn a_copy_stops_at_a_unit_that_was_unmapped_meanwhile() {
+    Rig::run(3, async |rig| {
+        let host = rig.host(1, &[0, 1, 2]).await;
+        rig.fill(1, 0, 100, 0x5A).await;
+        let draft = Draft::of(0).target(&rig, 1).target(&rig, 2).segment(0, 1, 100, 0, 0);
+        copy_lid4(&host, &draft.lid4_bytes(7, true)).await.good();
+        host.unmap(Lun(2));
+        assert_eq!(status_lid4(&host, 7).await.failed(), (6, 0x3F0E));
+        while status_lid4(&host, 7).await.good()[5] == 0x12 {
+            world::yield_now().await;
+        }
+        let status = status_lid4(&host, 7).await.good();
+        assert_eq!((status[5], &status[32 + 12..32 + 14]), (0x02, &[0x0D, 0x02][..]));
+        assert!(rig.holds(2, 0, 100, 0).await, "nothing was written");
     });
 }
