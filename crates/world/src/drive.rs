@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::deadline::Deadlines;
-use crate::{Buf, Data, Io, Patience, Silence, TaskBackend};
+use crate::{Buf, Data, Io, Patience, RbdImage, Silence, TaskBackend};
 
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
 
-/// The properties of a drive, read at opening and constant (except for the size of an image file, see
-/// [`Drive::set_len`]).
+/// The properties of a drive, read at opening and constant (except for the size of an image file and of an RBD
+/// image, see [`Drive::len_bytes`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
     /// The name in messages (a path, a catalogue name).
@@ -108,6 +108,8 @@ pub enum DriveSpec {
         /// The file or device node.
         path: PathBuf,
     },
+    /// A Ceph RBD image, opened with its exclusive lock, which is not handed over.
+    Rbd(RbdImage),
     /// Memory, lost with the process.
     Memory {
         name: String,
@@ -127,6 +129,7 @@ impl DriveSpec {
             | DriveSpec::Device { path }
             | DriveSpec::ReadOnly { path } => path.display().to_string(),
             DriveSpec::ImageWithin { folder, path } => folder.join(path).display().to_string(),
+            DriveSpec::Rbd(image) => image.to_string(),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => name.clone(),
         }
     }
@@ -147,6 +150,16 @@ pub enum ImageAccess {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("drive {name}: {cause}")]
 pub struct OpenError {
+    /// The path or name.
+    pub name: String,
+    /// What is wrong and what to do.
+    pub cause: String,
+}
+
+/// Why the holder of a drive could not be fenced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("drive {name} cannot be fenced: {cause}")]
+pub struct FenceError {
     /// The path or name.
     pub name: String,
     /// What is wrong and what to do.
@@ -185,6 +198,10 @@ pub trait DriveBackend {
     /// Probes the drive: [`DriveError::Gone`] if its file was removed or truncated, or the disk pulled.
     /// Touches no block; a hanging drive does not answer.
     fn probe(&self) -> Io<Result<(), DriveError>>;
+    /// The length as far as it is known, where others may change it.
+    fn len_now(&self) -> Option<u64> {
+        None
+    }
     /// Sets the length; `None`: it is fixed.
     fn set_len(&self, _len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         None
@@ -281,9 +298,12 @@ impl Drive {
         &self.0.info
     }
 
-    /// Its size now.
+    /// Its size now. A drive that others enlarged is larger; one that others cut keeps its size, and operations
+    /// past its end return [`DriveError::Gone`].
     pub fn len_bytes(&self) -> u64 {
-        self.0.len_bytes.get()
+        let block = u64::from(self.0.info.block_bytes);
+        let now = self.0.backend.len_now().map_or(0, |len| len / block * block);
+        self.0.len_bytes.get().max(now)
     }
 
     /// Sets the length of an image file (a multiple of its block). The new part reads as zeros, and the next

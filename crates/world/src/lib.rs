@@ -28,6 +28,7 @@ mod drive;
 pub mod io;
 mod latency;
 mod net;
+mod rbd_image;
 mod shelf;
 pub mod sync;
 mod task;
@@ -38,14 +39,15 @@ pub use buf::{BUF_LEN_MAX, Buf, Data};
 pub use deadline::{Patience, Silence};
 pub use digest::fnv1a;
 pub use drive::{
-    Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, ImageAccess, OpenError,
-    VECTORED_MAX,
+    Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, FenceError, Filled, ImageAccess,
+    OpenError, VECTORED_MAX,
 };
 pub use io::Io;
 pub use net::{
     Batch, Listener, ListenerBackend, NetError, Piece, Received, Sent, Stream, StreamBackend, StreamOptions,
     TcpCounts,
 };
+pub use rbd_image::RbdImage;
 pub use task::{TaskBackend, yield_now};
 pub use time::Instant;
 pub use world::{World, WorldBackend};

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, TaskBackend,
-    fnv1a,
+    Drive, DriveSpec, FenceError, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions,
+    TaskBackend, fnv1a,
 };
 
 /// A world as `world_real` and `world_model` implement it. Callers use [`World`].
@@ -17,6 +17,8 @@ pub trait WorldBackend: TaskBackend {
     fn seed(&self) -> u64;
     /// Opens a drive without blocking the thread.
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>>;
+    /// Fences the holder of a drive (see [`World::fence`]).
+    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>>;
     /// Listens on an address.
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
     /// Listens on a socket at a path, for programs on this machine.
@@ -100,6 +102,17 @@ impl World {
         });
         let tasks: Rc<dyn TaskBackend> = self.0.clone();
         opened.map(|drive| drive.with_deadlines(&tasks))
+    }
+
+    /// Fences whoever has this drive open: after it nothing that the holder wrote, or still writes when it
+    /// wakes up, reaches the drive. Returns the address of the holder; `None` if there was none. The drive must
+    /// not be open here.
+    ///
+    /// # Errors
+    ///
+    /// The drive is of a kind that cannot be fenced, or its storage does not answer or refuses.
+    pub fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
+        self.0.fence(spec)
     }
 
     /// Listens on an address.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use world::io::Completions;
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, TaskBackend,
-    World, WorldBackend,
+    Drive, DriveSpec, FenceError, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions,
+    TaskBackend, World, WorldBackend,
 };
 
 use crate::modelled_drive;
@@ -222,6 +222,11 @@ impl WorldBackend for Handle {
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         Io::ready(modelled_drive::open(&self.0.timeline, &self.0.disks, spec))
+    }
+
+    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
+        let cause = "a modelled drive has no fence".to_owned();
+        Io::ready(Err(FenceError { name: spec.name(), cause }))
     }
 
     fn listen(&self, addr: SocketAddr, _: StreamOptions) -> Result<Listener, NetError> {

@@ -41,6 +41,7 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
         | DriveSpec::ReadOnly { path } => {
             return refuse(path.display().to_string(), "the model world has no files or devices");
         }
+        DriveSpec::Rbd(image) => return refuse(image.to_string(), "the model world has no Ceph cluster"),
     };
     if disk.faults.borrow().read_only {
         // It would be opened for reading and writing.

@@ -33,6 +33,7 @@ mod memory_drive;
 mod operations;
 mod presence;
 mod pulse;
+mod rbd;
 mod reactor;
 mod ring;
 mod run;

@@ -15,8 +15,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use world::io::Completions;
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, TaskBackend, World,
-    WorldBackend,
+    Drive, DriveSpec, FenceError, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions,
+    TaskBackend, World, WorldBackend,
 };
 
 use crate::error::RunError;
@@ -29,7 +29,7 @@ use crate::reactor::Reactor;
 use crate::ring::{Ring, Sleep};
 use crate::wake::{Header, Mailbox};
 use crate::watch::{WATCH_TIME_MAX, Watch};
-use crate::{clock, connect, file_open, image_open, listener, memory_drive};
+use crate::{clock, connect, file_open, image_open, listener, memory_drive, rbd};
 
 /// How a world runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ impl Default for Options {
 
 /// Opening a drive fails after this time: longer than a disk takes to spin up.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(12);
+/// Fencing the holder of a drive fails after this time.
+const FENCE_TIME_MAX: Duration = Duration::from_secs(12);
 /// How long the end of a world waits for its files to be closed, so that they can be opened again; not
 /// longer, because one may hang.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -178,12 +180,35 @@ impl WorldBackend for RealWorld {
                 let path = path.clone();
                 self.open_aside(spec, move || file_open::open_read_only(&path))
             }
+            DriveSpec::Rbd(image) => {
+                let image = image.clone();
+                self.open_with(spec, move || rbd::open(&image), rbd::OpenImage::into_drive)
+            }
             DriveSpec::Memory { name, len_bytes } => Io::ready(memory_drive::open(name, *len_bytes)),
             DriveSpec::Modelled { name } => Io::ready(Err(OpenError {
                 name: name.clone(),
                 cause: "modelled drives require the model world".into(),
             })),
         }
+    }
+
+    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
+        let name = spec.name();
+        let DriveSpec::Rbd(image) = spec else {
+            let cause = "only RBD images can be fenced".to_owned();
+            return Io::ready(Err(FenceError { name, cause }));
+        };
+        let (lane, image) = (PathBuf::from(&name), image.clone());
+        self.local.ask(
+            &lane,
+            Some(FENCE_TIME_MAX),
+            move || rbd::fence(&image),
+            move |fenced| {
+                let silent =
+                    || Err(format!("its storage does not answer for {} s", FENCE_TIME_MAX.as_secs()));
+                fenced.unwrap_or_else(silent).map_err(|cause| FenceError { name, cause })
+            },
+        )
     }
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
@@ -207,10 +232,20 @@ impl RealWorld {
         spec: &DriveSpec,
         open: impl FnOnce() -> Result<OpenMedium, OpenError> + Send + 'static,
     ) -> Io<Result<Drive, OpenError>> {
+        self.open_with(spec, open, OpenMedium::into_drive)
+    }
+
+    /// The same for what is not a file: `into_drive` makes the drive on this thread.
+    fn open_with<T: Send + 'static>(
+        &self,
+        spec: &DriveSpec,
+        open: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
+        into_drive: fn(T, &Local) -> Drive,
+    ) -> Io<Result<Drive, OpenError>> {
         let (name, local) = (spec.name(), self.local.clone());
         let lane = PathBuf::from(&name);
         self.local.ask(&lane, Some(OPEN_TIME_MAX), open, move |opened| match opened {
-            Some(opened) => opened.map(|medium| medium.into_drive(&local)),
+            Some(opened) => opened.map(|medium| into_drive(medium, &local)),
             None => {
                 let cause = format!("does not answer for {} s", OPEN_TIME_MAX.as_secs());
                 Err(OpenError { name, cause })

@@ -135,9 +135,10 @@ const TEXT: [(&str, &str); 5] =
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.
-const SYSTEM: [(&str, &[&str]); 4] = [
+const SYSTEM: [(&str, &[&str]); 5] = [
     ("io-uring", &["world_real"]),
     ("libc", &["world_real"]),
+    ("libloading", &["world_real"]),
     ("fuser", &["attach"]),
     (
         "rustix",

@@ -15,8 +15,8 @@ use std::time::Duration;
 use array::Config;
 use world::io::{Completer, Completions};
 use world::{
-    Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Instant, Io, Listener,
-    NetError, OpenError, Stream, StreamOptions, TaskBackend, World, WorldBackend,
+    Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, FenceError, Filled, Instant, Io,
+    Listener, NetError, OpenError, Stream, StreamOptions, TaskBackend, World, WorldBackend,
 };
 use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request, Usage};
 
@@ -98,6 +98,10 @@ impl WorldBackend for TimedWorld {
             }
             other => self.inner.open_for_outer(other),
         }
+    }
+
+    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
+        self.inner.fence(spec)
     }
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {

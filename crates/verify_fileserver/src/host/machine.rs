@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures::future::{AbortHandle, abortable};
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, TaskBackend, World,
-    WorldBackend,
+    Drive, DriveSpec, FenceError, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions,
+    TaskBackend, World, WorldBackend,
 };
 
 /// A machine: it runs in a world of its own ([`Machine::world`]). Drives are outside of it: they complete
@@ -102,6 +102,10 @@ impl WorldBackend for Scope {
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         self.outer.open_for_outer(spec)
+    }
+
+    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
+        self.outer.fence(spec)
     }
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {

@@ -1,0 +1,128 @@
+//! Opens an image as a drive, with its exclusive lock, and fences whoever has it. These calls block.
+//!
+//! ```text
+//!   who has the lock?  nobody ─────────────────────────────────────────> take it
+//!                      a process of this machine that has ended ─fence─> take it
+//!                      a client that Ceph no longer hears ───────fence─> take it
+//!                      any other ──> refused, with its name
+//! ```
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use world::{DriveInfo, OpenError, RbdImage};
+
+use super::flights::{self, Flights};
+use super::holder;
+use super::image::{Errno, Image};
+
+/// The logical block of an image.
+const BLOCK_BYTES: u32 = 512;
+/// librbd's own caches that outlast a write.
+const PERSISTENT_CACHE: &str = "rbd_persistent_cache_mode";
+/// After a fence, how long librbd may take to see that the lock is free.
+const FREE_TIME_MAX: Duration = Duration::from_secs(3);
+const FREE_TIME_STEP: Duration = Duration::from_millis(50);
+
+/// An image after opening, on any thread.
+pub(crate) struct OpenImage {
+    pub(super) flights: std::sync::Arc<Flights>,
+    pub(super) info: DriveInfo,
+}
+
+/// Opens an image and takes its lock.
+pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
+    let refuse = |cause: String| OpenError { name: spec.to_string(), cause };
+    let image = Image::open(spec).map_err(refuse)?;
+    take_lock(spec, &image).map_err(refuse)?;
+    let failed = |what: &str, e: Errno| refuse(format!("{what}: {}", e.text()));
+    let mode = image.option(PERSISTENT_CACHE).map_err(|e| failed("cannot read the image's options", e))?;
+    if let Some(mode) = mode.filter(|mode| mode != "disabled") {
+        return Err(refuse(format!(
+            "{PERSISTENT_CACHE} = {mode}: a flush would end on this machine; remove it from the image's \
+             configuration"
+        )));
+    }
+    // The image's own configuration goes over masu's.
+    let cache = image.option("rbd_cache").map_err(|e| failed("cannot read the image's options", e))?;
+    let volatile_cache = cache.as_deref() != Some("false");
+    let len = image.len_bytes().map_err(|e| failed("cannot read the size", e))?;
+    let len_bytes = len / u64::from(BLOCK_BYTES) * u64::from(BLOCK_BYTES);
+    if len_bytes == 0 {
+        return Err(refuse(format!("too small: {len} bytes, less than one block of {BLOCK_BYTES} bytes")));
+    }
+    let info = DriveInfo {
+        name: spec.to_string(),
+        len_bytes,
+        block_bytes: BLOCK_BYTES,
+        volatile_cache,
+        cheap_zero: true,
+    };
+    let flights = Flights::new(image, len_bytes);
+    flights::watch(&flights).map_err(|e| failed("cannot watch the image", e))?;
+    // A change before the watch.
+    flights.read_len();
+    Ok(OpenImage { flights, info })
+}
+
+fn take_lock(spec: &RbdImage, image: &Image) -> Result<(), String> {
+    let failed = |what: &str, e: Errno| format!("{what}: {}", e.text());
+    if !image.has_exclusive_lock().map_err(|e| failed("cannot read the features", e))? {
+        let path = spec.path();
+        return Err(format!(
+            "the image has no exclusive lock; run: rbd feature enable {path} exclusive-lock"
+        ));
+    }
+    let unread = |e| failed("cannot read who has the lock", e);
+    if let Some(owner) = image.owner().map_err(unread)? {
+        let holder = holder::of(image, &owner);
+        let is_heard = image.watchers().map_err(unread)?.contains(&owner);
+        if is_heard && !holder.has_ended {
+            return Err(in_use(&holder.text));
+        }
+        image.fence(&owner)?;
+    }
+    acquire(image)?;
+    holder::note(image);
+    Ok(())
+}
+
+fn in_use(holder: &str) -> String {
+    format!("in use by the client {holder}; stop it there first")
+}
+
+/// Takes the lock that was seen to be free. librbd may have read the lock of the fenced client before.
+fn acquire(image: &Image) -> Result<(), String> {
+    let end = Instant::now() + FREE_TIME_MAX;
+    loop {
+        let e = match image.acquire() {
+            Ok(()) => return Ok(()),
+            Err(e) => e,
+        };
+        let owner = image.owner().ok().flatten();
+        match (e.0, owner) {
+            (libc::EROFS | libc::EBUSY | libc::EAGAIN, Some(owner)) => {
+                return Err(in_use(&holder::of(image, &owner).text));
+            }
+            (libc::EROFS | libc::EBUSY | libc::EAGAIN, None) if Instant::now() < end => {
+                thread::sleep(FREE_TIME_STEP);
+            }
+            (libc::EACCES | libc::EPERM, _) => {
+                return Err("no permission to lock the image; the Ceph user needs the capabilities \
+                            \"mon 'profile rbd' osd 'profile rbd'\""
+                    .to_owned());
+            }
+            _ => return Err(format!("cannot take the exclusive lock: {}", e.text())),
+        }
+    }
+}
+
+/// Fences whoever has the image; returns who that was.
+pub(crate) fn fence(spec: &RbdImage) -> Result<Option<String>, String> {
+    let image = Image::open(spec)?;
+    let owner = image.owner().map_err(|e| format!("cannot read who has the lock: {}", e.text()))?;
+    let Some(owner) = owner else { return Ok(None) };
+    let text = holder::of(&image, &owner).text;
+    image.fence(&owner)?;
+    Ok(Some(text))
+}
