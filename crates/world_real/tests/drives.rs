@@ -2,12 +2,14 @@
 
 #![expect(clippy::disallowed_types, reason = "the test prepares the files that it then opens as drives")]
 
+mod round_trips;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use world::{Buf, Data, Drive, DriveError, DriveSpec, ImageAccess, OpenError, Rng, World};
+use world::{Buf, Data, Drive, DriveError, DriveSpec, ImageAccess, OpenError, World};
 use world_real::{Options, run, start};
 
 const LEN_BYTES: u64 = 8 << 20;
@@ -40,53 +42,6 @@ fn check_refused(spec: &DriveSpec, cause: &str) {
     assert!(found.contains(cause), "{name}: {found}");
 }
 
-async fn check_round_trips(drive: &Drive) {
-    let block = u64::from(drive.info().block_bytes);
-    let mut plain = vec![0u8; LEN_BYTES as usize];
-    let mut rng = Rng::with_seed(11);
-    for step in 0..120u32 {
-        let at = rng.u64(0..LEN_BYTES / block) * block;
-        let len = (rng.u64(1..=256) * block).min(LEN_BYTES - at);
-        let (from, to) = (at as usize, (at + len) as usize);
-        match rng.u8(0..6) {
-            0 => {
-                assert_eq!(drive.zero(at, len).await, Ok(()));
-                plain[from..to].fill(0);
-            }
-            1 => {
-                // Neighbours of different sizes, the last of them unaligned in memory.
-                let mut long = Buf::new(len as usize + 7);
-                long.fill(step as u8);
-                let (cut, long) = ((len / block / 2 * block) as usize, long.freeze());
-                let parts = [long.slice(0..cut), long.slice(cut + 7..)];
-                let list = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                assert_eq!(drive.write_vectored(at, list).await, Ok(()));
-                plain[from..to].fill(step as u8);
-            }
-            2 => {
-                // Memory that does not lie on the device's alignment.
-                let mut long = Buf::new(len as usize + 7);
-                long.fill(step as u8);
-                assert_eq!(drive.write(at, long.freeze().slice(7..)).await, Ok(()));
-                plain[from..to].fill(step as u8);
-            }
-            3 => assert_eq!(drive.flush().await, Ok(())),
-            4 => {
-                let got = drive.read(at, Buf::new(len as usize)).await;
-                assert_eq!(got.result, Ok(()));
-                assert!(got.buf[..] == plain[from..to], "step {step}: {len} bytes at {at}");
-            }
-            _ => {
-                let data = Data::copy_of(&vec![!step as u8; len as usize]);
-                assert_eq!(drive.write(at, data).await, Ok(()));
-                plain[from..to].fill(!step as u8);
-            }
-        }
-    }
-    let all = drive.read(0, Buf::new(LEN_BYTES as usize)).await;
-    assert!(all.result.is_ok() && all.buf[..] == plain[..]);
-}
-
 #[test]
 fn memory_and_file_drives_keep_what_is_written() {
     let folder = folder();
@@ -95,7 +50,7 @@ fn memory_and_file_drives_keep_what_is_written() {
         for spec in [memory, file(&folder.path().join("drive"))] {
             let Some(drive) = open(&world, &spec).await else { continue };
             assert_eq!(drive.info().len_bytes, LEN_BYTES);
-            check_round_trips(&drive).await;
+            round_trips::check(&drive, LEN_BYTES).await;
         }
     })
     .expect("runs");

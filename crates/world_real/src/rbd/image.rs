@@ -15,20 +15,32 @@ use super::library::{
 };
 
 /// How long a fenced client stays blocklisted: longer than any process is paused. Ceph's usual hour is not.
-pub(super) const BLOCKLIST_SECS: u32 = 365 * 24 * 3600;
+pub(super) const BLOCKLIST_SECS: u32 = 2 * 365 * 24 * 3600;
 
 /// Options that masu sets, over those of the configuration file. librbd has no cache: masu has its own above,
 /// and a write that completes is then on all replicas.
-const OPTIONS: [(&CStr, &CStr); 6] = [
+const OPTIONS: [(&CStr, &CStr); 5] = [
     (c"rbd_cache", c"false"),
     (c"rbd_persistent_cache_mode", c"disabled"),
-    (c"rbd_blocklist_on_break_lock", c"true"),
-    // BLOCKLIST_SECS.
-    (c"rbd_blocklist_expire_seconds", c"31536000"),
+    // The cluster's time: librbd 16.2 sends any other in a form that the monitors refuse.
+    (c"rbd_blocklist_expire_seconds", c"0"),
     // Seconds. Reads and writes have no limit here: they have masu's deadlines, and go on after a silence.
     (c"client_mount_timeout", c"10"),
     (c"rados_mon_op_timeout", c"10"),
 ];
+
+/// Whether librbd blocklists a client whose lock it breaks. Its entry would replace that of [`Image::fence`],
+/// and end after an hour.
+const BLOCKLISTS: &CStr = c"rbd_blocklist_on_break_lock";
+
+/// What an image is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Reads and writes, with the lock.
+    Use,
+    /// [`Image::fence`] alone.
+    Fence,
+}
 
 /// Watchers and owners of one image that are read; more is an error.
 const CLIENTS_MAX: usize = 64;
@@ -75,7 +87,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn connect(spec: &RbdImage) -> Result<Cluster, String> {
+    fn connect(spec: &RbdImage, purpose: Purpose) -> Result<Cluster, String> {
         let api = api()?;
         let user = spec.user.as_deref().map(c_text).transpose()?;
         let conf = spec.conf.as_ref().map(|path| c_text(path.as_os_str().as_bytes())).transpose()?;
@@ -92,7 +104,8 @@ impl Cluster {
                 None => "no Ceph configuration found (/etc/ceph/ceph.conf); name it with conf".to_owned(),
             }
         })?;
-        for (name, value) in OPTIONS {
+        let blocklists = if purpose == Purpose::Fence { c"false" } else { c"true" };
+        for (name, value) in OPTIONS.into_iter().chain([(BLOCKLISTS, blocklists)]) {
             // SAFETY: the handle is valid, and both are C strings. An option that a release does not have is
             // refused, and is then not needed.
             let _ = unsafe { (api.rados_conf_set)(rados, name.as_ptr(), value.as_ptr()) };
@@ -138,9 +151,9 @@ unsafe impl Sync for Image {}
 
 impl Image {
     /// Connects and opens for reading and writing. Takes no lock.
-    pub(super) fn open(spec: &RbdImage) -> Result<Image, String> {
+    pub(super) fn open(spec: &RbdImage, purpose: Purpose) -> Result<Image, String> {
         let (pool, name) = (c_text(&spec.pool)?, c_text(&spec.image)?);
-        let cluster = Cluster::connect(spec)?;
+        let cluster = Cluster::connect(spec, purpose)?;
         let api = cluster.api;
         let mut ioctx = ptr::null_mut();
         // SAFETY: the cluster is connected, the name is a C string, and `ioctx` is room for the handle.
@@ -242,7 +255,7 @@ impl Image {
         Ok(found)
     }
 
-    /// Blocklists a client, so that the OSDs refuse it, and then breaks its lock.
+    /// Of an image that was opened for it: blocklists a client, so that the OSDs refuse it, and then breaks its lock.
     pub(super) fn fence(&self, owner: &str) -> Result<(), String> {
         let address = c_text(owner)?;
         let text = |what: &str, e: Errno| match e.0 {
@@ -316,17 +329,5 @@ impl Drop for Image {
         unsafe { (self.api.rbd_close)(self.handle) };
         // SAFETY: the pool was opened with the image, and nothing uses it any more.
         unsafe { (self.api.rados_ioctx_destroy)(self.ioctx) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn librbd_blocklists_for_as_long_as_masu() {
-        let set = OPTIONS.iter().find(|(name, _)| *name == c"rbd_blocklist_expire_seconds");
-        let value = set.and_then(|(_, value)| value.to_str().ok());
-        assert_eq!(value, Some(BLOCKLIST_SECS.to_string().as_str()));
     }
 }

@@ -14,7 +14,7 @@ use world::{DriveInfo, OpenError, RbdImage};
 
 use super::flights::{self, Flights};
 use super::holder;
-use super::image::{Errno, Image};
+use super::image::{Errno, Image, Purpose};
 
 /// The logical block of an image.
 const BLOCK_BYTES: u32 = 512;
@@ -33,7 +33,7 @@ pub(crate) struct OpenImage {
 /// Opens an image and takes its lock.
 pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
     let refuse = |cause: String| OpenError { name: spec.to_string(), cause };
-    let image = Image::open(spec).map_err(refuse)?;
+    let image = Image::open(spec, Purpose::Use).map_err(refuse)?;
     take_lock(spec, &image).map_err(refuse)?;
     let failed = |what: &str, e: Errno| refuse(format!("{what}: {}", e.text()));
     let mode = image.option(PERSISTENT_CACHE).map_err(|e| failed("cannot read the image's options", e))?;
@@ -80,7 +80,7 @@ fn take_lock(spec: &RbdImage, image: &Image) -> Result<(), String> {
         if is_heard && !holder.has_ended {
             return Err(in_use(&holder.text));
         }
-        image.fence(&owner)?;
+        Image::open(spec, Purpose::Fence)?.fence(&owner)?;
     }
     acquire(image)?;
     holder::note(image);
@@ -119,7 +119,7 @@ fn acquire(image: &Image) -> Result<(), String> {
 
 /// Fences whoever has the image; returns who that was.
 pub(crate) fn fence(spec: &RbdImage) -> Result<Option<String>, String> {
-    let image = Image::open(spec)?;
+    let image = Image::open(spec, Purpose::Fence)?;
     let owner = image.owner().map_err(|e| format!("cannot read who has the lock: {}", e.text()))?;
     let Some(owner) = owner else { return Ok(None) };
     let text = holder::of(&image, &owner).text;
