@@ -7,7 +7,7 @@ mod policies;
 
 use std::path::{Path, PathBuf};
 
-use array::DriveSpec;
+use array::{DriveSpec, RbdImage};
 use config::{
     Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, PoolConfig, Provisioning,
     VolumeConfig, stripe_unit_bytes_default,
@@ -137,7 +137,7 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
             let level = Level::named(level)?;
             let names: Vec<String> = (0..drives.len()).map(|i| format!("{name}-{i}")).collect();
             for (drive, path) in names.iter().zip(drives) {
-                next.drives.push(drive_at(drive, path, *drive_bytes, data_dir));
+                next.drives.push(drive_at(drive, path, *drive_bytes, data_dir)?);
             }
             add_group(next, change, level, names)?;
         }
@@ -150,7 +150,7 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
             group.ok_or(format!("unknown group {name:?}"))?.class = *class;
         }
         Change::SpareAdd { name, path, drive_bytes, .. } => {
-            next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
+            next.drives.push(drive_at(name, path, *drive_bytes, data_dir)?);
             next.spares.push(name.clone());
         }
         Change::SpareRemove { name } => {
@@ -200,16 +200,30 @@ fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<Strin
     Ok(())
 }
 
-fn drive_at(name: &str, path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> DriveConfig {
-    DriveConfig { name: name.into(), spec: drive_spec(path, drive_bytes, data_dir) }
+fn drive_at(
+    name: &str,
+    path: &str,
+    drive_bytes: Option<u64>,
+    data_dir: &Path,
+) -> Result<DriveConfig, String> {
+    Ok(DriveConfig { name: name.into(), spec: drive_spec(path, drive_bytes, data_dir)? })
 }
 
-/// What is at a path: a device, or a file that is made with `drive_bytes` when it is not there.
-pub(crate) fn drive_spec(path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> DriveSpec {
-    match path.starts_with("/dev/") {
+/// What is at a path: a device, a Ceph RBD image, or a file that is made with `drive_bytes` when it is not
+/// there.
+///
+/// # Errors
+/// It begins as the name of an RBD image, and is none.
+pub(crate) fn drive_spec(path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> Result<DriveSpec, String> {
+    if RbdImage::is_named_by(path) {
+        let image: RbdImage = path.parse()?;
+        let conf = image.conf.as_ref().map(|conf| data_dir.join(conf));
+        return Ok(DriveSpec::Rbd(RbdImage { conf, ..image }));
+    }
+    Ok(match path.starts_with("/dev/") {
         true => DriveSpec::Device { path: PathBuf::from(path) },
         false => DriveSpec::File { path: data_dir.join(path), create_len_bytes: drive_bytes },
-    }
+    })
 }
 
 /// The declaration with the drive that is to replace `old` in it, and that drive's name: a declared one, or a
@@ -241,7 +255,7 @@ pub(crate) fn replacement(
     });
     let taken = |name: &String| config.drives.iter().any(|d| d.name == *name);
     let name = (0..).map(|i| format!("{group}-{i}")).find(|name| !taken(name)).unwrap_or_default();
-    next.drives.push(drive_at(&name, new, drive_bytes.or(like_old), data_dir));
+    next.drives.push(drive_at(&name, new, drive_bytes.or(like_old), data_dir)?);
     next.check().map_err(|e| e.to_string())?;
     Ok((next, name))
 }
@@ -284,6 +298,17 @@ mod tests {
             DriveSpec::File { path: PathBuf::from("/data/new.img"), create_len_bytes: Some(1 << 30) };
         assert_eq!(*spec, expected, "as large as the one that leaves");
         assert!(replacement(&config(), ("g0", "d9", "s0"), None, Path::new("/data")).is_err());
+    }
+
+    #[test]
+    fn a_path_may_name_an_image_of_a_ceph_cluster() {
+        let spec = |path: &str| drive_spec(path, Some(1 << 30), Path::new("/data"));
+        let Ok(DriveSpec::Rbd(image)) = spec("rbd:vms/d0:id=masu:conf=b.conf") else { panic!("an image") };
+        assert_eq!((image.path().as_str(), image.user.as_deref()), ("vms/d0", Some("masu")));
+        assert_eq!(image.conf, Some("/data/b.conf".into()), "as files are");
+        let refused = spec("rbd:vms").expect_err("no image");
+        assert!(refused.contains("must be POOL/IMAGE"), "{refused}");
+        check_replacement("rbd:vms/d0:x", Err("invalid option"));
     }
 
     #[test]

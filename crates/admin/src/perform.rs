@@ -24,9 +24,9 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
         Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
         Change::PoolExport { name } => array.export_pool(name).await,
         Change::PoolImport { drives, force } => {
-            let drives: Vec<DriveSpec> =
+            let drives: Result<Vec<DriveSpec>, String> =
                 drives.iter().map(|path| change::drive_spec(path, None, dir)).collect();
-            array.import_pool(drives, *force).await
+            array.import_pool(drives?, *force).await
         }
         Change::ConfigImport { text, plan } => return import(array, text, *plan, dir).await,
         Change::DriveReplace { .. } => return replace(array, change, dir).await,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use world::DriveSpec;
+use world::{DriveSpec, RbdImage};
 
 use crate::size;
 
@@ -21,7 +21,7 @@ pub struct DriveConfig {
     pub spec: DriveSpec,
 }
 
-/// A drive as a person writes it: a file, a device or memory.
+/// A drive as a person writes it: a file, a device, a Ceph RBD image or memory.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -30,6 +30,13 @@ struct Written {
     file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<PathBuf>,
+    /// `POOL/IMAGE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rbd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rbd_user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rbd_conf: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     memory: bool,
     #[serde(default, deserialize_with = "size::some_bytes", skip_serializing_if = "Option::is_none")]
@@ -40,16 +47,23 @@ impl TryFrom<Written> for DriveConfig {
     type Error = String;
 
     fn try_from(written: Written) -> Result<DriveConfig, String> {
-        let Written { name, file, device, memory, size } = written;
+        let Written { name, file, device, rbd, rbd_user, rbd_conf, memory, size } = written;
         let refuse = |cause: &str| format!("drive {name:?}: {cause}");
-        let spec = match (file, device, memory) {
-            (Some(path), None, false) => DriveSpec::File { path, create_len_bytes: size },
-            (None, Some(path), false) => DriveSpec::Device { path },
-            (None, None, true) => DriveSpec::Memory {
+        if rbd.is_none() && (rbd_user.is_some() || rbd_conf.is_some()) {
+            return Err(refuse("rbd_user and rbd_conf need rbd = \"POOL/IMAGE\""));
+        }
+        let spec = match (file, device, rbd, memory) {
+            (Some(path), None, None, false) => DriveSpec::File { path, create_len_bytes: size },
+            (None, Some(path), None, false) => DriveSpec::Device { path },
+            (None, None, Some(image), false) => {
+                let image = RbdImage::named(&image).map_err(|cause| refuse(&cause))?;
+                DriveSpec::Rbd(RbdImage { user: rbd_user, conf: rbd_conf, ..image })
+            }
+            (None, None, None, true) => DriveSpec::Memory {
                 name: name.clone(),
                 len_bytes: size.ok_or_else(|| refuse("a memory drive needs a size"))?,
             },
-            _ => return Err(refuse("needs exactly one of file, device and memory = true")),
+            _ => return Err(refuse("needs exactly one of file, device, rbd and memory = true")),
         };
         Ok(DriveConfig { name, spec })
     }
@@ -57,12 +71,24 @@ impl TryFrom<Written> for DriveConfig {
 
 impl From<DriveConfig> for Written {
     fn from(DriveConfig { name, spec }: DriveConfig) -> Written {
-        let written = Written { name, file: None, device: None, memory: false, size: None };
+        let written = Written {
+            name,
+            file: None,
+            device: None,
+            rbd: None,
+            rbd_user: None,
+            rbd_conf: None,
+            memory: false,
+            size: None,
+        };
         match spec {
             DriveSpec::File { path, create_len_bytes } => {
                 Written { file: Some(path), size: create_len_bytes, ..written }
             }
             DriveSpec::Device { path } => Written { device: Some(path), ..written },
+            DriveSpec::Rbd(image) => {
+                Written { rbd: Some(image.path()), rbd_user: image.user, rbd_conf: image.conf, ..written }
+            }
             DriveSpec::Memory { len_bytes, .. } => Written { memory: true, size: Some(len_bytes), ..written },
             // No declaration has a drive that is an image file, or one that is read-only.
             DriveSpec::Image { path, .. }

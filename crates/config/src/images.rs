@@ -80,6 +80,7 @@ mod file {
             | DriveSpec::Device { path }
             | DriveSpec::ReadOnly { path } => path.clone(),
             DriveSpec::ImageWithin { folder, path } => folder.join(path),
+            DriveSpec::Rbd(image) => PathBuf::from(image.to_string()),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => PathBuf::from(name),
         }
     }

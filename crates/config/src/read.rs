@@ -95,8 +95,10 @@ impl Config {
     /// Completes what was read: paths are relative to `data_dir`, and some values follow from others.
     fn complete(&mut self, data_dir: &Path) {
         for drive in &mut self.drives {
-            if let DriveSpec::File { path, .. } = &mut drive.spec {
-                *path = data_dir.join(&path);
+            match &mut drive.spec {
+                DriveSpec::File { path, .. } => *path = data_dir.join(&path),
+                DriveSpec::Rbd(image) => image.conf = image.conf.take().map(|path| data_dir.join(path)),
+                _ => {}
             }
         }
         self.images.iter_mut().for_each(|image| image.complete(data_dir));

@@ -184,12 +184,26 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn a_drive_may_be_an_image_of_a_ceph_cluster() {
+    let with = |keys: &str| GOOD.replacen("memory = true", keys, 1);
+    let text = with("rbd = \"vms/d0\"\nrbd_user = \"masu\"\nrbd_conf = \"b.conf\"");
+    let config = Config::parse(&text, "array.toml", Path::new("/data")).expect("good");
+    assert_eq!(config.drives[0].spec.name(), "rbd:vms/d0:id=masu:conf=/data/b.conf");
+    check_kept(&config);
+    check(
+        &with("rbd = \"vms\""),
+        "array.toml:3: drive \"d0\": invalid RBD image \"vms\": must be POOL/IMAGE",
+    );
+    check(&with("memory = true\nrbd_user = \"masu\""), "rbd_user and rbd_conf need rbd = \"POOL/IMAGE\"");
+}
+
+#[test]
 fn what_the_reader_itself_refuses_has_the_place_of_its_object() {
     check(&GOOD.replace("size = \"1GiB\"", ""), "array.toml:3: drive \"d0\": a memory drive needs a size");
     let both = "name = \"d0\"\nfile = \"d0.img\"";
     check(
         &GOOD.replace("name = \"d0\"", both),
-        "array.toml:3: drive \"d0\": needs exactly one of file, device and memory = true",
+        "array.toml:3: drive \"d0\": needs exactly one of file, device, rbd and memory = true",
     );
     check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20: luns: invalid LUN \"zero\"");
     check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1: id: 32 hexadecimal digits are needed");

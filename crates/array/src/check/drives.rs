@@ -37,6 +37,7 @@ pub(super) async fn open_drives(
             }
             spec @ (DriveSpec::Device { .. }
             | DriveSpec::ReadOnly { .. }
+            | DriveSpec::Rbd(_)
             | DriveSpec::Modelled { .. }
             | DriveSpec::Image { .. }
             | DriveSpec::ImageWithin { .. }) => spec.clone(),
