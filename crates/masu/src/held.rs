@@ -56,6 +56,8 @@ fn is_held(spec: &DriveSpec) -> bool {
         DriveSpec::Device { path } => {
             open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
         }
+        // Without an answer, the controllers find out that it does not answer.
+        DriveSpec::Rbd(image) => world_real::rbd_holder(image, WAIT_TIME).is_some(),
         DriveSpec::ReadOnly { .. } | DriveSpec::Memory { .. } | DriveSpec::Modelled { .. } => false,
     }
 }

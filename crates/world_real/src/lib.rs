@@ -46,5 +46,6 @@ mod watch;
 mod watchdog;
 
 pub use error::RunError;
+pub use rbd::rbd_holder;
 pub use run::{Options, raise_open_files_max, run, start};
 pub use watchdog::{WatchdogLimits, Watched, abort_on_panic, start_watchdog};

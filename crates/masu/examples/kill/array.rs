@@ -16,21 +16,57 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 const DRIVE: &str = "192MiB";
 pub(crate) const VOLUME_LEN: u64 = 48 << 20;
 
-/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1). With a cache,
-/// smaller than the volumes, the first pool has a journal on two drives of its own.
-fn declaration(port: u16, cached: bool) -> String {
+/// What the array stands on.
+pub(crate) struct Layout<'a> {
+    /// With a cache, smaller than the volumes, and a journal for the first pool on drives of its own.
+    pub(crate) cached: bool,
+    /// On the images a0, b0, b1 and j0 of the pool `vms` of the Ceph cluster with this configuration.
+    pub(crate) ceph: Option<&'a Path>,
+}
+
+impl Layout<'_> {
+    /// Names of the drives, and what each is.
+    fn drives(&self) -> Vec<(&'static str, String)> {
+        let file = |name| (name, format!("file = \"{name}.img\"\nsize = \"{DRIVE}\"\n"));
+        match self.ceph {
+            None => ["a0", "a1", "a2", "a3", "b0", "b1", "j0", "j1"].map(file).to_vec(),
+            Some(conf) => {
+                let conf = conf.display();
+                let image = |name| (name, format!("rbd = \"vms/{name}\"\nrbd_conf = \"{conf}\"\n"));
+                ["a0", "b0", "b1", "j0"].map(image).to_vec()
+            }
+        }
+    }
+
+    /// The groups: name, level, drives. Ceph replicates by itself.
+    fn groups(&self) -> [(&'static str, &'static str, &'static str); 3] {
+        match self.ceph {
+            None => [
+                ("ga", "raid5", r#"["a0", "a1", "a2", "a3"]"#),
+                ("gb", "raid1", r#"["b0", "b1"]"#),
+                ("gj", "raid1", r#"["j0", "j1"]"#),
+            ],
+            Some(_) => [
+                ("ga", "raid0", r#"["a0"]"#),
+                ("gb", "raid0", r#"["b0", "b1"]"#),
+                ("gj", "raid0", r#"["j0"]"#),
+            ],
+        }
+    }
+}
+
+/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1); on images without
+/// redundancy, on one and on two of them.
+fn declaration(port: u16, layout: &Layout) -> String {
+    let cached = layout.cached;
     let mut text = format!("target = \"{TARGET}\"\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n");
     if cached {
         text += "[cache]\nmemory = \"32MiB\"\n";
     }
-    for drive in ["a0", "a1", "a2", "a3", "b0", "b1", "j0", "j1"] {
-        text += &format!("[[drive]]\nname = \"{drive}\"\nfile = \"{drive}.img\"\nsize = \"{DRIVE}\"\n");
+    for (name, medium) in layout.drives() {
+        text += &format!("[[drive]]\nname = \"{name}\"\n{medium}");
     }
-    for (group, level, drives) in [
-        ("ga", "raid5", r#"["a0", "a1", "a2", "a3"]"#),
-        ("gb", "raid1", r#"["b0", "b1"]"#),
-        ("gj", "raid1", r#"["j0", "j1"]"#),
-    ] {
+    for (group, level, drives) in layout.groups() {
         text += &format!("[[group]]\nname = \"{group}\"\nlevel = \"{level}\"\ndrives = {drives}\n");
     }
     for (name, group) in [("pa", "ga"), ("pb", "gb")] {
@@ -60,10 +96,10 @@ pub(crate) struct Array {
 
 impl Array {
     /// Starts a new array under this directory.
-    pub(crate) fn start(masu: &Path, dir: &Path, cached: bool) -> io::Result<Array> {
+    pub(crate) fn start(masu: &Path, dir: &Path, layout: &Layout) -> io::Result<Array> {
         let port = free_port()?;
         fs::create_dir_all(dir)?;
-        fs::write(dir.join("array.toml"), declaration(port, cached))?;
+        fs::write(dir.join("array.toml"), declaration(port, layout))?;
         let mut array = Array { masu: masu.into(), dir: dir.into(), port, process: None };
         array.serve(true)?;
         Ok(array)

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run --release --package masu --example kill -- --rounds 50 [--masu target/release/masu] [--seed 1]
 //! cargo run --release --package masu --example kill -- --cached    the same with a cache and a journal
+//! cargo run --release --package masu --example kill -- --ceph CONF  on images of a Ceph cluster
 //! cargo run --release --package masu --example kill -- --replace   a drive's file is removed and replaced under load
 //! ```
 
@@ -27,7 +28,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use world::World;
 
-use array::{Array, VOLUME_LEN};
+use array::{Array, Layout, VOLUME_LEN};
 use host::Counts;
 use shadow::{SECTOR_LEN, Shadow};
 
@@ -47,6 +48,9 @@ struct Options {
     /// With a cache, and a journal for one of the pools
     #[arg(long)]
     cached: bool,
+    /// On the RBD images vms/a0, b0, b1 and j0 of the Ceph cluster with this configuration
+    #[arg(long, conflicts_with = "replace")]
+    ceph: Option<PathBuf>,
     /// The program
     #[arg(long, default_value = "target/release/masu")]
     masu: PathBuf,
@@ -65,7 +69,8 @@ fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let dir =
         tempfile::Builder::new().prefix("kill").tempdir_in("target").context("no directory under target")?;
-    let array = Array::start(&options.masu, dir.path(), options.cached).context("the array cannot start")?;
+    let layout = Layout { cached: options.cached, ceph: options.ceph.as_deref() };
+    let array = Array::start(&options.masu, dir.path(), &layout).context("the array cannot start")?;
     let world_options = world_real::Options { seed: options.seed, ..world_real::Options::default() };
     let outcome = world_real::run(world_options, async |world| {
         host::warm();

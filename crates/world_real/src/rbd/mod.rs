@@ -19,4 +19,5 @@ mod image;
 mod library;
 mod open;
 
+pub use open::rbd_holder;
 pub(crate) use open::{OpenImage, fence, open};

@@ -7,6 +7,7 @@
 //!                      any other ──> refused, with its name
 //! ```
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,42 @@ pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
     Ok(OpenImage { flights, info })
 }
 
+/// The client that has the image, and answers Ceph; a process of this machine that has ended is none. `None`,
+/// too, if it cannot be told within `time`. For the start of an array, which has no world yet; it blocks.
+pub fn rbd_holder(spec: &RbdImage, time: Duration) -> Option<String> {
+    let (tell, hear) = mpsc::channel();
+    let spec = spec.clone();
+    let look = move || {
+        let holder = Image::open(&spec, Purpose::Fence).and_then(|image| holder_of(&image));
+        let text = match holder {
+            Ok(Some((_, Owner::Alive(text)))) => Some(text),
+            _ => None,
+        };
+        // Nobody waits any more if that took too long.
+        let _ = tell.send(text);
+    };
+    thread::Builder::new().name("rbd holder".to_owned()).spawn(look).ok()?;
+    hear.recv_timeout(time).ok().flatten()
+}
+
+/// A client that has the lock.
+enum Owner {
+    /// In words.
+    Alive(String),
+    /// It has ended, or Ceph no longer hears it.
+    Lost,
+}
+
+/// Address and state of the client that has the lock.
+fn holder_of(image: &Image) -> Result<Option<(String, Owner)>, String> {
+    let unread = |e: Errno| format!("cannot read who has the lock: {}", e.text());
+    let Some(address) = image.owner().map_err(unread)? else { return Ok(None) };
+    let holder = holder::of(image, &address);
+    let is_heard = image.watchers().map_err(unread)?.contains(&address);
+    let owner = if is_heard && !holder.has_ended { Owner::Alive(holder.text) } else { Owner::Lost };
+    Ok(Some((address, owner)))
+}
+
 fn take_lock(spec: &RbdImage, image: &Image) -> Result<(), String> {
     let failed = |what: &str, e: Errno| format!("{what}: {}", e.text());
     if !image.has_exclusive_lock().map_err(|e| failed("cannot read the features", e))? {
@@ -73,14 +110,10 @@ fn take_lock(spec: &RbdImage, image: &Image) -> Result<(), String> {
             "the image has no exclusive lock; run: rbd feature enable {path} exclusive-lock"
         ));
     }
-    let unread = |e| failed("cannot read who has the lock", e);
-    if let Some(owner) = image.owner().map_err(unread)? {
-        let holder = holder::of(image, &owner);
-        let is_heard = image.watchers().map_err(unread)?.contains(&owner);
-        if is_heard && !holder.has_ended {
-            return Err(in_use(&holder.text));
-        }
-        Image::open(spec, Purpose::Fence)?.fence(&owner)?;
+    match holder_of(image)? {
+        Some((_, Owner::Alive(text))) => return Err(in_use(&text)),
+        Some((address, Owner::Lost)) => Image::open(spec, Purpose::Fence)?.fence(&address)?,
+        None => {}
     }
     acquire(image)?;
     holder::note(image);
