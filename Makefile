@@ -163,6 +163,17 @@ restart: setup release ## kill -9 with 10 TiB mapped: a host reads again within 
 	@$(STEP) "restart, build" cargo build --release --locked --quiet --package pool --example open_ten_tb
 	@MASU=$(RELEASE) $(STEP) "kill -9 with 10 TiB mapped" judges/restart.sh
 
+# Not a part of `make test` yet: it takes a minute and a half, and 150 MB of packages.
+.PHONY: ceph
+ceph: build ## drives on RBD images of a real Ceph cluster of one node: the back end, fences, kill -9 KILLS (5) times (as root)
+	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+	@$(STEP) "drives on RBD images" judges/ceph_rbd.sh $(KILLS)
+
+.PHONY: ceph-bench
+ceph-bench: release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
+	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+	@$(STEP) "RBD images through masu and by fio" judges/ceph_bench.sh
+
 .PHONY: hostile
 hostile: build ## those who mean it ill, or know no better: file systems on drives, labels of another version, hung and full file systems, odd clients, crafted images
 	@$(STEP) "hostile" judges/hostile.sh

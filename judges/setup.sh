@@ -2,7 +2,7 @@
 # Gets what the judges need and is not here yet: other people's programs (Debian packages, as root only), Debian's
 # kernel for the guest (unpacked, not installed). Prints a line for each thing it does, nothing
 # when nothing is missing. What it cannot get it names, and goes on: `make verify` needs none of it.
-#   judges/setup.sh
+#   judges/setup.sh [--ceph]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly KERNEL_DIR=target/judges/kernel
@@ -10,12 +10,20 @@ readonly KERNEL_DIR=target/judges/kernel
 # firmware, tools and initiator | the loader and partitions of a boot image | the report's browser test |
 # these scripts' own check | the C++ of libFuzzer.
 readonly PACKAGES="libiscsi-bin samba qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs util-linux sg3-utils syslinux mtools fdisk fio chromium shellcheck g++"
+readonly CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
+
+packages=$PACKAGES
+case "${1:-}" in
+  "") ;;
+  --ceph) packages="$PACKAGES $CEPH_PACKAGES" ;;
+  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
 
 say() { echo "setup: $*"; }
 
 missing_packages() {
   local package
-  for package in $PACKAGES; do
+  for package in $packages; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || echo "$package"
   done
 }
@@ -23,7 +31,7 @@ missing_packages() {
 get_packages() {
   local missing
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    say "this is no Debian: get these yourself for make test, conformance and bench: $PACKAGES"; return
+    say "this is no Debian: get these yourself for make test, conformance and bench: $packages"; return
   fi
   mapfile -t missing < <(missing_packages)
   [ "${#missing[@]}" -gt 0 ] || return 0

@@ -347,6 +347,7 @@ fn operations_are_silent_while_the_osd_is_and_then_go_on() {
 /// Not a test: the first process of the next ones. It writes to the image that HOLD names, eight blocks at a
 /// time, and tells how each round ended.
 #[test]
+#[ignore = "the other process of the tests of fences"]
 fn holder() {
     let Ok(name) = std::env::var(HOLD) else { return };
     let spec = DriveSpec::Rbd(name.parse().expect("a name"));
@@ -378,7 +379,7 @@ impl Held {
     /// Starts the other process and waits until it writes.
     fn start(spec: &DriveSpec) -> Held {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["holder", "--exact", "--nocapture"])
+            .args(["holder", "--exact", "--nocapture", "--include-ignored"])
             .env(HOLD, spec.name())
             .stdout(Stdio::piped())
             .spawn()
