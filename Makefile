@@ -170,6 +170,7 @@ ceph: build ## drives on RBD images of a real Ceph cluster of one node: the back
 	@$(STEP) "drives on RBD images" judges/ceph_rbd.sh $(KILLS)
 
 .PHONY: ceph-bench
+ceph-bench: export MASU := $(RELEASE)
 ceph-bench: release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
 	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
 	@$(STEP) "RBD images through masu and by fio" judges/ceph_bench.sh

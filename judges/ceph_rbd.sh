@@ -38,11 +38,11 @@ tell() { echo "ceph_rbd: $1: $((SECONDS - begun)) s"; begun=$SECONDS; }
 wrong() { echo "ceph_rbd: $1" >&2; exit 1; }
 
 # One at a time: one of them stops the OSD, one fills a pool. The packages are those of the other tests.
-cargo test --profile checked --workspace --test rbd --locked --quiet -- --test-threads=1 --nocapture >"$dir/tests" 2>&1 ||
+cargo test --profile checked --workspace --test rbd --test allocations --locked --quiet -- --test-threads=1 --nocapture >"$dir/tests" 2>&1 ||
   { cat "$dir/tests" >&2; wrong "tests of the back end failed"; }
 grep -q "skipped" "$dir/tests" && wrong "tests of the back end were skipped"
 grep -E "fenced and opened|opened after" "$dir/tests" | sed 's/^[.i]*/  /'
-tell "tests of the back end, $(sed -n 's/^test result: ok. \([0-9]*\) passed.*/\1/p' "$dir/tests") passed"
+tell "tests of the back end, $(sed -n 's/^test result: ok. \([0-9]*\) passed.*/\1/p' "$dir/tests" | paste -sd +) passed"
 
 make_images() { local image; for image in a0 b0 b1 j0; do rbd create "vms/$image" --size 192M; done; }
 remove_images() { local image; for image in a0 b0 b1 j0; do rbd rm --no-progress "vms/$image"; done; }

@@ -80,7 +80,8 @@ pub enum Change {
     },
     /// An exported pool on these drives becomes part of this array.
     PoolImport {
-        /// Paths of the drives: devices, RBD images (`rbd:POOL/IMAGE`), or files (relative to the data directory).
+        /// Paths of the drives: devices, RBD images (`rbd:POOL/IMAGE`), or files (relative to the data
+        /// directory).
         drives: Vec<String>,
         /// Also when another array seems to own it.
         force: bool,
@@ -91,8 +92,8 @@ pub enum Change {
         name: String,
         /// `raid0`, `raid1`, `raid10`, `raid5` or `raid6`.
         level: String,
-        /// Paths: a device under /dev, an RBD image (`rbd:POOL/IMAGE`), else a file, made with `drive_bytes` when it
-        /// is not there.
+        /// Paths: a device under /dev, an RBD image (`rbd:POOL/IMAGE`), else a file, made with `drive_bytes`
+        /// when it is not there.
         drives: Vec<String>,
         /// Size of a file drive that is to be made.
         drive_bytes: Option<u64>,
@@ -148,8 +149,8 @@ pub enum Change {
     SpareAdd {
         /// Unique among drives.
         name: String,
-        /// A device under /dev, an RBD image (`rbd:POOL/IMAGE`), else a file, made with `drive_bytes` when it is not
-        /// there.
+        /// A device under /dev, an RBD image (`rbd:POOL/IMAGE`), else a file, made with `drive_bytes` when it
+        /// is not there.
         path: String,
         /// Size of a file drive that is to be made.
         drive_bytes: Option<u64>,

@@ -11,8 +11,8 @@ use crate::{Buf, Data, Io, Patience, RbdImage, Silence, TaskBackend};
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
 
-/// The properties of a drive, read at opening and constant (except for the size of an image file and of an RBD
-/// image, see [`Drive::len_bytes`]).
+/// The properties of a drive, read at opening and constant (except for the size of an image file and of an
+/// RBD image, see [`Drive::len_bytes`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
     /// The name in messages (a path, a catalogue name).
@@ -298,8 +298,8 @@ impl Drive {
         &self.0.info
     }
 
-    /// Its size now. A drive that others enlarged is larger; one that others cut keeps its size, and operations
-    /// past its end return [`DriveError::Gone`].
+    /// Its size now. A drive that others enlarged is larger; one that others cut keeps its size, and
+    /// operations past its end return [`DriveError::Gone`].
     pub fn len_bytes(&self) -> u64 {
         let block = u64::from(self.0.info.block_bytes);
         let now = self.0.backend.len_now().map_or(0, |len| len / block * block);

@@ -13,7 +13,7 @@ const PREFIX: &str = "rbd:";
 pub struct RbdImage {
     /// The Ceph pool.
     pub pool: String,
-    /// The image in it.
+    /// Its name in the Ceph pool.
     pub image: String,
     /// The Ceph user without `client.`; `None`: the cluster's usual one, `admin`.
     pub user: Option<String>,

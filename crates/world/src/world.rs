@@ -105,8 +105,8 @@ impl World {
     }
 
     /// Fences whoever has this drive open: after it nothing that the holder wrote, or still writes when it
-    /// wakes up, reaches the drive. Returns the address of the holder; `None` if there was none. The drive must
-    /// not be open here.
+    /// wakes up, reaches the drive. Returns the address of the holder; `None` if there was none. The drive
+    /// must not be open here.
     ///
     /// # Errors
     ///

@@ -2,9 +2,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use world::{Batch, Buf, Data, Drive, DriveSpec, Stream, StreamOptions, World};
+use world::{Batch, Buf, Data, Drive, DriveSpec, RbdImage, Stream, StreamOptions, World};
 use world_real::{Options, run};
 
 /// The system's allocator, counting per thread: other tests run at the same time.
@@ -98,6 +100,31 @@ fn drive_operations_do_not_allocate() {
                 drive.info().name
             );
         }
+    })
+    .expect("runs");
+}
+
+/// librbd allocates for itself; the controller's thread does not. Skipped without a cluster (`make ceph`).
+#[test]
+fn operations_on_an_rbd_image_do_not_allocate() {
+    let Some(conf) = std::env::var_os("MASU_CEPH_CONF").map(PathBuf::from) else {
+        println!("skipped: MASU_CEPH_CONF names no Ceph cluster; run make ceph");
+        return;
+    };
+    let name = format!("vms/allocations-{}", std::process::id());
+    let made = Command::new("rbd").arg("-c").arg(&conf).args(["create", "--size", "64M", &name]).status();
+    assert!(made.is_ok_and(|status| status.success()), "rbd create {name}");
+    let image = RbdImage { conf: Some(conf), ..RbdImage::named(&name).expect("a name") };
+    run(Options::default(), |world| async move {
+        let drive = world.open_drive(&DriveSpec::Rbd(image)).await.expect("opens");
+        write_and_read(&drive).await;
+        world.sleep(Duration::from_millis(300)).await;
+        let step = async || {
+            write_and_read(&drive).await;
+            assert_eq!(drive.flush().await, Ok(()));
+            assert_eq!(drive.zero(65536, 4096).await, Ok(()));
+        };
+        assert_eq!(allocations(100, 500, step).await, 0);
     })
     .expect("runs");
 }

@@ -1,7 +1,7 @@
 //! Drives on RBD images of a real Ceph cluster: `make ceph` starts one of one node and runs this. Without
 //! MASU_CEPH_CONF, the cluster's configuration, every test says that it was skipped.
 
-#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the tests start Ceph's programs")]
+#![expect(clippy::disallowed_methods, reason = "the tests start Ceph's programs")]
 
 mod round_trips;
 
@@ -143,7 +143,8 @@ fn abandoned_operations_keep_their_memory_until_they_end() {
         assert_eq!(drive.write(0, filled(9, 1 << 20)).await, Ok(()));
         for round in 0..200u64 {
             drop(drive.read(0, Buf::new(1 << 20)));
-            // Had the abandoned read lost its buffer, this one would get it, and librbd would write 9s into it.
+            // Had the abandoned read lost its buffer, this one would get it, and librbd would write 9s into
+            // it.
             let mut mine = Buf::new(1 << 20);
             mine.fill(round as u8);
             world.sleep(Duration::from_millis(1)).await;

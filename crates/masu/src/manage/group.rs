@@ -40,8 +40,8 @@ pub(crate) enum GroupCommand {
         /// 0, 1, 10, 5 or 6
         #[arg(long, default_value = "1", value_parser = level)]
         level: String,
-        /// A drive: a block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to the data
-        /// directory); repeatable
+        /// A drive: a block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to
+        /// the data directory); repeatable
         #[arg(long = "drive", required = true)]
         drives: Vec<String>,
         /// Size of new file drives, e.g. 64GiB
@@ -131,7 +131,8 @@ pub(crate) enum DriveCommand {
     Spare {
         /// Its name
         name: String,
-        /// A block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to the data directory)
+        /// A block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to the data
+        /// directory)
         path: String,
         /// Size of a new file, e.g. 64GiB
         #[arg(long, value_parser = parse_bytes)]

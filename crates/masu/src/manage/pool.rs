@@ -110,8 +110,8 @@ pub(crate) enum PoolCommand {
     },
     /// Import an exported pool with its groups and volumes
     Import {
-        /// All its drives: devices under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or files (relative to the data
-        /// directory)
+        /// All its drives: devices under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or files (relative to
+        /// the data directory)
         #[arg(required = true)]
         drives: Vec<String>,
         /// Import it from an array that did not export it: that array must be gone for good

@@ -281,8 +281,8 @@ impl Call {
 
     fn make(self, image: &Image, done: Completion) -> c_int {
         let (api, image) = (image.api(), image.handle());
-        // SAFETY: the image is open. The memory lies in the place of its ticket until the operation has landed,
-        // and nobody touches it there: a buffer to be filled has no other holder, data are immutable.
+        // SAFETY: the image is open. The memory lies in the place of its ticket until the operation has
+        // landed, and nobody touches it there: a buffer to be filled has no other holder, data are immutable.
         unsafe {
             match self {
                 Call::Read { at, to, len } => (api.rbd_aio_read)(image, at, len, to, done),
@@ -300,8 +300,8 @@ impl Call {
 pub(super) fn watch(flights: &Arc<Flights>) -> Result<(), Errno> {
     let Some(image) = flights.image() else { return Ok(()) };
     let mut handle = 0;
-    // SAFETY: the image is open. The argument outlives the watch: `Flights::close` ends it, at the latest when
-    // the flights are dropped, and that waits for a call in progress.
+    // SAFETY: the image is open. The argument outlives the watch: `Flights::close` ends it, at the latest
+    // when the flights are dropped, and that waits for a call in progress.
     let watched = unsafe {
         (image.api().rbd_update_watch)(
             image.handle(),

@@ -225,7 +225,8 @@ impl Image {
     pub(super) fn owner(&self) -> Result<Option<String>, Errno> {
         let mut owners = [ptr::null_mut::<c_char>(); 1];
         let (mut mode, mut count) = (0, owners.len());
-        // SAFETY: the image is open, and the arguments are room for the mode, `count` owners and their number.
+        // SAFETY: the image is open, and the arguments are room for the mode, `count` owners and their
+        // number.
         let found = unsafe {
             (self.api.rbd_lock_get_owners)(self.handle, &raw mut mode, owners.as_mut_ptr(), &raw mut count)
         };
@@ -255,7 +256,8 @@ impl Image {
         Ok(found)
     }
 
-    /// Of an image that was opened for it: blocklists a client, so that the OSDs refuse it, and then breaks its lock.
+    /// Of an image that was opened for it: blocklists a client, so that the OSDs refuse it, and then breaks
+    /// its lock.
     pub(super) fn fence(&self, owner: &str) -> Result<(), String> {
         let address = c_text(owner)?;
         let text = |what: &str, e: Errno| match e.0 {

@@ -1,4 +1,5 @@
-//! The C functions of librados and librbd, loaded when the first RBD image is opened: masu depends on neither.
+//! The C functions of librados and librbd, loaded when the first RBD image is opened: masu depends on
+//! neither.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
