@@ -115,7 +115,7 @@ pub(super) fn api() -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     let loaded = API.get_or_init(|| {
         load().map_err(|e| {
-            let cause = e.to_string();
+            let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
             format!(
                 "cannot load Ceph's client libraries {RADOS} and {RBD} ({cause}); install them (Debian: librbd1)"
             )
