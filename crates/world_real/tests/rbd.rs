@@ -456,6 +456,25 @@ fn a_paused_holder_that_was_fenced_cannot_write_when_it_wakes_up() {
     });
 }
 
+/// An array looks for a drive that went missing and opens it again; what it knows of the content is old.
+#[test]
+fn a_fenced_process_opens_the_image_again_only_after_a_fence_of_its_own() {
+    let Some(spec) = new_image() else { return };
+    in_world(async |world| {
+        let drive = open(&world, &spec).await;
+        // Another connection: as if it were another process.
+        assert!(world.fence(&spec).await.expect("fenced").is_some());
+        let write = drive.write(0, filled(1, 4096)).await;
+        check_gone(write, "");
+        check_gone(drive.probe().await, "");
+        drop(drive);
+        let refused = world.open_drive(&spec).await.err().expect("refused");
+        assert!(refused.cause.contains("fenced"), "{refused}");
+        world.fence(&spec).await.expect("taken over");
+        assert_eq!(open(&world, &spec).await.write(0, filled(2, 4096)).await, Ok(()));
+    });
+}
+
 #[test]
 fn after_a_kill_the_image_is_opened_again_at_once() {
     let Some(spec) = new_image() else { return };

@@ -11,7 +11,9 @@ use std::task::{Context, Poll};
 use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, Filled, Io};
 
+use super::fenced;
 use super::flights::{self, Flights, Ticket, Work};
+use super::image::Errno;
 use super::open::OpenImage;
 use crate::local::Local;
 use crate::operations::drive::End;
@@ -23,10 +25,11 @@ const ZERO_LEN_MAX: u64 = 256 << 20;
 impl OpenImage {
     /// The drive, on the thread that will use it.
     pub(crate) fn into_drive(self, local: &Local) -> Drive {
-        let OpenImage { flights, info } = self;
+        let OpenImage { flights, info, key } = self;
         let front = Rc::new(Front {
             flights,
             name: info.name.clone(),
+            key,
             local: local.clone(),
             places: RefCell::default(),
             free: RefCell::default(),
@@ -70,10 +73,12 @@ struct Place {
 struct Front {
     flights: Arc<Flights>,
     name: String,
+    /// See [`fenced`].
+    key: String,
     local: Local,
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<u32>>,
-    /// Another client broke the lock and blocklisted this one: the image accepts nothing more.
+    /// Another client broke the lock, or took it: the image accepts nothing more.
     fenced: Cell<bool>,
     /// The drive is closed.
     ends: Cell<bool>,
@@ -153,7 +158,9 @@ impl Front {
         let (at, len) = range_of(work);
         if result < 0 {
             let errno = i32::try_from(-result).unwrap_or(libc::EIO);
-            self.fenced.set(self.fenced.get() || errno == libc::ESHUTDOWN);
+            if matches!(errno, libc::ESHUTDOWN | libc::EROFS) && !self.fenced.replace(true) {
+                fenced::remember(&self.key);
+            }
             return Err(error_of(&self.name, at, errno));
         }
         // librbd cuts a range that passes the end of the image, which somebody may have cut.
@@ -235,17 +242,23 @@ fn error_of(drive: &str, at: u64, errno: i32) -> DriveError {
 }
 
 /// Asks the cluster whether this client still has the lock of the image. Blocks.
-fn check(flights: &Flights) -> Result<(), String> {
+fn check(flights: &Flights, key: &str) -> Result<(), String> {
     let Some(image) = flights.image() else { return Err("closed".to_owned()) };
-    let gone = |e: super::image::Errno| match error_of("", 0, e.0) {
-        DriveError::Gone { cause, .. } => cause,
-        _ => e.text(),
+    let gone = |e: Errno| {
+        if e.0 == libc::ESHUTDOWN {
+            fenced::remember(key);
+        }
+        match error_of("", 0, e.0) {
+            DriveError::Gone { cause, .. } => cause,
+            _ => e.text(),
+        }
     };
     if image.is_owner().map_err(gone)? {
         return Ok(());
     }
     // Without the object that has the lock, nobody has it.
     image.watchers().map_err(gone)?;
+    fenced::remember(key);
     match image.owner().map_err(gone)? {
         Some(owner) => Err(format!("the image's exclusive lock was lost to the client {owner}")),
         None => Err("the image's exclusive lock was lost".to_owned()),
@@ -296,10 +309,11 @@ impl DriveBackend for RbdDrive {
         }
         let (flights, drive, probing) =
             (self.front.flights.clone(), self.front.name.clone(), self.probing.clone());
+        let key = self.front.key.clone();
         drop(self.front.local.ask(
             &self.front.lane(),
             None,
-            move || check(&flights),
+            move || check(&flights, &key),
             move |there| {
                 probing.set(false);
                 // Too many calls wait, so the state is unknown, and the cluster does not answer.

@@ -13,6 +13,7 @@
 //! over must fence this client ([`fence`]): its operations then return the error of a fenced drive.
 
 mod drive;
+mod fenced;
 mod flights;
 mod holder;
 mod image;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use world::{DriveInfo, OpenError, RbdImage};
 
+use super::fenced;
 use super::flights::{self, Flights};
 use super::holder;
 use super::image::{Errno, Image, Purpose};
@@ -29,11 +30,18 @@ const FREE_TIME_STEP: Duration = Duration::from_millis(50);
 pub(crate) struct OpenImage {
     pub(super) flights: std::sync::Arc<Flights>,
     pub(super) info: DriveInfo,
+    /// See [`fenced`].
+    pub(super) key: String,
 }
 
 /// Opens an image and takes its lock.
 pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
     let refuse = |cause: String| OpenError { name: spec.to_string(), cause };
+    let key = fenced::key_of(spec);
+    if fenced::is_fenced(&key) {
+        let cause = "fenced: another client took the image over; restart the array to use it again";
+        return Err(refuse(cause.to_owned()));
+    }
     let image = Image::open(spec, Purpose::Use).map_err(refuse)?;
     take_lock(spec, &image).map_err(refuse)?;
     let failed = |what: &str, e: Errno| refuse(format!("{what}: {}", e.text()));
@@ -63,7 +71,7 @@ pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
     flights::watch(&flights).map_err(|e| failed("cannot watch the image", e))?;
     // A change before the watch.
     flights.read_len();
-    Ok(OpenImage { flights, info })
+    Ok(OpenImage { flights, info, key })
 }
 
 /// The client that has the image, and answers Ceph; a process of this machine that has ended is none. `None`,
@@ -154,8 +162,10 @@ fn acquire(image: &Image) -> Result<(), String> {
 pub(crate) fn fence(spec: &RbdImage) -> Result<Option<String>, String> {
     let image = Image::open(spec, Purpose::Fence)?;
     let owner = image.owner().map_err(|e| format!("cannot read who has the lock: {}", e.text()))?;
-    let Some(owner) = owner else { return Ok(None) };
-    let text = holder::of(&image, &owner).text;
-    image.fence(&owner)?;
-    Ok(Some(text))
+    let text = owner.as_ref().map(|owner| holder::of(&image, owner).text);
+    if let Some(owner) = owner {
+        image.fence(&owner)?;
+    }
+    fenced::forget(&fenced::key_of(spec));
+    Ok(text)
 }
