@@ -1,12 +1,13 @@
 //! Licence expressions (SPDX): whether one can be kept with the licences that are allowed.
 
 /// Permissive licences, which ask for no more than their text beside the binary.
-const ALLOWED: [&str; 9] = [
+const ALLOWED: [&str; 10] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "ISC",
     "MIT",
     "Unicode-3.0",
     "Unlicense",
