@@ -99,7 +99,7 @@ impl Etcd {
             let mut endpoint =
                 endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(CALL_TIME_MAX);
             if address.has_tls() {
-                endpoint = endpoint.tls_config(tls(access)).map_err(|e| invalid(&e))?;
+                endpoint = endpoint.tls_config(tls(access, member)).map_err(|e| invalid(&e))?;
             }
             endpoints.push((member.clone(), endpoint));
         }
@@ -176,8 +176,10 @@ impl Etcd {
     }
 }
 
-fn tls(access: &Access) -> ClientTlsConfig {
-    let mut config = ClientTlsConfig::new();
+fn tls(access: &Access, member: &str) -> ClientTlsConfig {
+    // The name in its certificate; an IPv6 address stands there without brackets.
+    let host = member.rsplit_once(':').map_or(member, |(host, _)| host);
+    let mut config = ClientTlsConfig::new().domain_name(host.trim_matches(['[', ']']));
     if let Some(authority) = &access.authority {
         config = config.ca_certificate(Certificate::from_pem(authority));
     }

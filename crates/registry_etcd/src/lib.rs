@@ -7,7 +7,7 @@
 //!        <──hints── follow (a watch, made again after every loss)
 //! ```
 //!
-//! The messages are written by hand ([`messages`]) and travel by `tonic`. Two other ways were rejected:
+//! The messages are written by hand (`messages.rs`) and travel by `tonic`. Two other ways were rejected:
 //! * `etcd-client` generates them when it is built, and needs `protoc` for that, which a machine with only
 //!   Rust does not have. It also creates no watch again after a reconnect.
 //! * etcd's JSON gateway needs fewer crates, but a member may not have it: a configuration file of etcd 3.4

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{Either, select};
-use registry::{CALL_TIME_MAX, Key, Registry, RegistryError, Version, Watch, conformance};
+use registry::{CALL_TIME_MAX, Key, LeaseId, Registry, RegistryError, Version, Watch, conformance};
 use world::World;
 
 use crate::{Access, Etcd, Location};
@@ -205,6 +205,69 @@ fn a_member_that_is_away_is_left_for_the_next() {
     });
 }
 
+/// Changes a key; while leaders change it is unknown, for a while, whether that was done.
+async fn put_at_last(world: &World, etcd: &Etcd, lease: LeaseId) -> Version {
+    let until = world.now() + BACK_WITHIN;
+    loop {
+        let put = match etcd.get(&key("a")).await {
+            Ok(entry) => {
+                let expected = entry.map(|entry| entry.version);
+                etcd.compare_and_put(&key("a"), expected, b"", Some(lease)).await
+            }
+            Err(error) => Err(error),
+        };
+        match put {
+            Ok(version) => return version,
+            Err(RegistryError::Unreachable { .. } | RegistryError::Conflict { .. })
+                if world.now() < until => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn renew_at_last(world: &World, etcd: &Etcd, lease: LeaseId) {
+    let until = world.now() + BACK_WITHIN;
+    while let Err(error) = etcd.keep_alive(lease).await {
+        assert!(is_unreachable::<()>(&Err(error.clone())) && world.now() < until, "{error}");
+    }
+}
+
+/// Whichever of three members stops, its clients go on with the next one, with their leases and watches.
+#[test]
+fn a_cluster_goes_on_when_any_member_of_three_is_stopped() {
+    let name = "a_cluster_goes_on_when_any_member_of_three_is_stopped";
+    let Some(servers) = Server::start_three(name) else { return };
+    in_world(async move |world| {
+        let members: Vec<String> = servers.iter().map(Server::address).collect();
+        let etcd = client(&world, &members);
+        until_it_answers(&world, &etcd).await;
+        let lease = etcd.grant(Duration::from_secs(60)).await.expect("a lease");
+        let mut version = put_at_last(&world, &etcd, lease).await;
+        let mut watch = etcd.watch("a");
+        // One of them leads: the others elect another leader.
+        for server in &servers {
+            server.signal("-STOP");
+            renew_at_last(&world, &etcd, lease).await;
+            version = put_at_last(&world, &etcd, lease).await;
+            hears(&world, &mut watch).await;
+            server.signal("-CONT");
+            until_it_answers(&world, &client(&world, &[server.address()])).await;
+        }
+        // Each of them knows the last value.
+        for member in members {
+            let entry = client(&world, &[member]).get(&key("a")).await.expect("read").expect("a value");
+            assert_eq!(entry.version, version);
+        }
+    });
+}
+
+/// Changes a key that nobody watches, and compacts all that was before it.
+async fn forget(server: &Server, etcd: &Etcd) {
+    let found = etcd.get(&key("unwatched")).await.expect("read").map(|entry| entry.version);
+    let version = etcd.compare_and_put(&key("unwatched"), found, b"", None).await.expect("put");
+    server.compact(version);
+}
+
 /// While a watch is cut off, its key changes and the history is compacted: it tells that keys may have
 /// changed, and goes on.
 #[test]
@@ -227,7 +290,7 @@ fn a_watch_survives_a_cut_connection_and_a_compaction_meanwhile() {
                 version = near.compare_and_put(&key("a"), Some(version), b"2", None).await.expect("put");
             }
             if compacts {
-                server.compact(version);
+                forget(&server, &near).await;
             }
             proxy.cut(false);
             hears(&world, &mut watch).await;
@@ -237,7 +300,7 @@ fn a_watch_survives_a_cut_connection_and_a_compaction_meanwhile() {
         assert!(old.get(&key("a")).await.expect("read").is_some());
         version = near.compare_and_put(&key("a"), Some(version), b"3", None).await.expect("put");
         version = near.compare_and_put(&key("a"), Some(version), b"4", None).await.expect("put");
-        server.compact(version);
+        forget(&server, &near).await;
         let mut watch = old.watch("a");
         hears(&world, &mut watch).await;
         near.compare_and_delete(&key("a"), version).await.expect("deleted");
@@ -255,7 +318,7 @@ fn a_version_of_no_key_and_a_lease_of_nobody_are_refused() {
             let put = etcd.compare_and_put(&key("a"), Some(Version(version)), b"1", None).await;
             assert_eq!(put, Err(RegistryError::Conflict { found: None }), "{version}");
         }
-        for lease in [0, 1, u64::MAX].map(registry::LeaseId) {
+        for lease in [0, 1, u64::MAX].map(LeaseId) {
             let put = etcd.compare_and_put(&key("a"), None, b"1", Some(lease)).await;
             assert_eq!(put, Err(RegistryError::Expired), "{lease:?}");
             assert_eq!(etcd.keep_alive(lease).await, Err(RegistryError::Expired), "{lease:?}");

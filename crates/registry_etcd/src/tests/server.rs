@@ -1,4 +1,4 @@
-//! A real etcd of one member, on free ports, in a temporary directory.
+//! Real members of etcd, on free ports, in temporary directories.
 
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "processes of the real world")]
 
@@ -103,12 +103,14 @@ pub(super) struct Certificates {
     pub(super) key: PathBuf,
 }
 
-/// The process and its files.
+/// A member: its process and its files.
 pub(super) struct Server {
     process: Child,
     dir: TempDir,
     port: u16,
     peer_port: u16,
+    /// All members, as `--initial-cluster` names them.
+    cluster: String,
     certificates: Option<Certificates>,
 }
 
@@ -128,10 +130,27 @@ impl Server {
         let dir = tempfile::tempdir().expect("a directory");
         let certificates = certificates(dir.path());
         let (port, peer_port) = (free_port(), free_port());
-        let process = run(dir.path(), port, peer_port, certificates.as_ref());
-        let server = Server { process, dir, port, peer_port, certificates };
+        let cluster = peer(peer_port);
+        let process = run(dir.path(), port, peer_port, &cluster, certificates.as_ref());
+        let server = Server { process, dir, port, peer_port, cluster, certificates };
         server.wait();
         Some(server)
+    }
+
+    /// Three members; none: there is no etcd, which it says.
+    pub(super) fn start_three(test: &str) -> Option<[Server; 3]> {
+        if !has("etcd", "--version", "etcd-server", test) {
+            return None;
+        }
+        let peer_ports = [free_port(), free_port(), free_port()];
+        let cluster = peer_ports.map(peer).join(",");
+        let servers = peer_ports.map(|peer_port| {
+            let (dir, port) = (tempfile::tempdir().expect("a directory"), free_port());
+            let process = run(dir.path(), port, peer_port, &cluster, None);
+            Server { process, dir, port, peer_port, cluster: cluster.clone(), certificates: None }
+        });
+        servers.iter().for_each(Server::wait);
+        Some(servers)
     }
 
     fn wait(&self) {
@@ -165,7 +184,8 @@ impl Server {
 
     /// With the same files and ports.
     pub(super) fn restart(&mut self) {
-        self.process = run(self.dir.path(), self.port, self.peer_port, self.certificates.as_ref());
+        self.process =
+            run(self.dir.path(), self.port, self.peer_port, &self.cluster, self.certificates.as_ref());
         self.wait();
     }
 
@@ -196,7 +216,12 @@ impl Drop for Server {
     }
 }
 
-fn run(dir: &Path, port: u16, peer_port: u16, certificates: Option<&Certificates>) -> Child {
+/// A member, as `--initial-cluster` names it.
+fn peer(port: u16) -> String {
+    format!("at{port}=http://127.0.0.1:{port}")
+}
+
+fn run(dir: &Path, port: u16, peer_port: u16, cluster: &str, certificates: Option<&Certificates>) -> Child {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("log")).expect("a log");
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let (client, peer) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
@@ -204,7 +229,7 @@ fn run(dir: &Path, port: u16, peer_port: u16, certificates: Option<&Certificates
     command
         .arg("--data-dir")
         .arg(dir.join("data"))
-        .args(["--name", "one", "--initial-cluster", &format!("one={peer}")])
+        .args(["--name", &format!("at{peer_port}"), "--initial-cluster", cluster])
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     if let Some(files) = certificates {
