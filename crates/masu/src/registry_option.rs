@@ -13,7 +13,7 @@ use world::World;
 #[derive(clap::Args)]
 pub(crate) struct RegistryOption {
     /// Registry that nodes share: a directory, the same for all processes of this machine, or an etcd
-    /// cluster: etcd://HOST:PORT[,HOST:PORT...][/PREFIX], etcds:// with TLS. The default prefix is
+    /// cluster: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`, or `etcds://` with TLS. The default prefix is
     /// masu/default
     #[arg(long, value_name = "DIR|ADDRESS")]
     registry: Option<String>,

@@ -47,6 +47,7 @@ pub(crate) struct Connection {
     channel: Channel,
     token: Option<MetadataValue<Ascii>>,
     number: u64,
+    at: usize,
     member: String,
 }
 
@@ -97,6 +98,9 @@ pub(crate) struct Members {
     /// Before all keys.
     prefix: Vec<u8>,
     current: Mutex<Current>,
+    /// What was last wrong with each member. Told together: with one at a time, who tells only changes would
+    /// tell every call.
+    faults: std::sync::Mutex<Vec<Option<String>>>,
     /// The number of the last connection that was given up, for those who wait on it.
     given_up: watch::Sender<u64>,
     /// The latest revision that any answer has told.
@@ -108,7 +112,8 @@ impl Members {
     pub(crate) fn new(endpoints: Vec<(String, Endpoint)>, login: Option<Login>, prefix: Vec<u8>) -> Members {
         let current = Mutex::new(Current { at: 0, connection: None, number: 1 });
         let (given_up, _) = watch::channel(0);
-        Members { endpoints, login, prefix, current, given_up, revision: AtomicI64::new(0) }
+        let faults = std::sync::Mutex::new(vec![None; endpoints.len()]);
+        Members { endpoints, login, prefix, current, faults, given_up, revision: AtomicI64::new(0) }
     }
 
     /// The latest revision known; 0: none.
@@ -120,6 +125,20 @@ impl Members {
         self.revision.fetch_max(revision, Ordering::AcqRel);
     }
 
+    fn note(&self, at: usize, fault: Option<&str>) {
+        let mut faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        faults[at] = fault.map(str::to_owned);
+    }
+
+    /// What is wrong with all of them.
+    fn why(&self) -> String {
+        let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let named = self.endpoints.iter().zip(&*faults);
+        let told = named.filter_map(|((member, _), fault)| Some(format!("{member}: {}", fault.as_ref()?)));
+        let told = told.collect::<Vec<_>>().join("; ");
+        if told.is_empty() { "no answer in time".into() } else { told }
+    }
+
     /// The connection, or a new one; who asks meanwhile waits for it.
     pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
         let mut current = self.current.lock().await;
@@ -128,30 +147,33 @@ impl Members {
         }
         let number = current.number;
         current.number += 1;
-        let (member, endpoint) = &self.endpoints[current.at];
-        let connected = timeout(CONNECT_TIME_MAX, self.connect(member, endpoint, number)).await;
+        let at = current.at;
+        let connected = timeout(CONNECT_TIME_MAX, self.connect(at, number)).await;
         let lost = match connected {
             Ok(Ok(connection)) => {
                 current.connection = Some(connection.clone());
+                self.note(at, None);
                 return Ok(connection);
             }
             Ok(Err(Fault::Lost(cause) | Fault::LoggedOut(cause))) => cause,
             Ok(Err(refused)) => return Err(refused),
             Err(_) => "no connection in time".into(),
         };
-        current.at = (current.at + 1) % self.endpoints.len();
-        Err(Fault::Lost(format!("{member}: {lost}")))
+        current.at = (at + 1) % self.endpoints.len();
+        self.note(at, Some(&lost));
+        Err(Fault::Lost(self.why()))
     }
 
     /// Connects and reads: a member that accepts connections may still be stopped, or without a leader. A
     /// change is only sent to one that has answered, so that it is seldom unknown what became of it.
-    async fn connect(&self, member: &str, endpoint: &Endpoint, number: u64) -> Result<Connection, Fault> {
+    async fn connect(&self, at: usize, number: u64) -> Result<Connection, Fault> {
+        let (member, endpoint) = &self.endpoints[at];
         let channel = endpoint.connect().await.map_err(|error| {
             let mut text = error.to_string();
             append_sources(&mut text, std::error::Error::source(&error));
             Fault::Lost(text)
         })?;
-        let mut connection = Connection { channel, token: None, number, member: member.into() };
+        let mut connection = Connection { channel, token: None, number, at, member: member.clone() };
         if let Some(Login { user, password }) = &self.login {
             let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
             match connection.unary::<_, AuthenticateResponse>(method::AUTHENTICATE, message).await {
@@ -209,14 +231,12 @@ impl Members {
         let until = Instant::now() + ASK_TIME_MAX;
         // Who may ask another member leaves it time.
         let share = if repeats == Repeats::Yes && self.endpoints.len() > 1 { 2 } else { 1 };
-        let mut why = String::from("no answer in time");
         for _ in 0..ATTEMPTS_MAX {
             let connection = match timeout_at(until, self.connection()).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(Fault::Refused(error))) => return Err(error),
                 // Nothing was sent.
-                Ok(Err(Fault::Lost(cause) | Fault::LoggedOut(cause))) => {
-                    why = cause;
+                Ok(Err(Fault::Lost(_) | Fault::LoggedOut(_))) => {
                     tokio::time::sleep_until(until.min(Instant::now() + RECONNECT_EVERY)).await;
                     continue;
                 }
@@ -236,17 +256,17 @@ impl Members {
                 Fault::Refused(error) => return Err(error),
                 Fault::LoggedOut(cause) => {
                     self.give_up(connection.number, false).await;
-                    why = connection.named(&cause);
+                    self.note(connection.at, Some(&cause));
                 }
                 Fault::Lost(cause) => {
                     self.give_up(connection.number, true).await;
-                    why = connection.named(&cause);
+                    self.note(connection.at, Some(&cause));
                     if repeats == Repeats::No {
                         break;
                     }
                 }
             }
         }
-        Err(RegistryError::Unreachable { cause: why })
+        Err(RegistryError::Unreachable { cause: self.why() })
     }
 }
