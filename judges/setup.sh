@@ -34,6 +34,10 @@ get_packages() {
   apt-get update -q >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >target/judges/apt.log 2>&1 ||
     { say "apt-get failed: see target/judges/apt.log"; return; }
+  # Debian starts it as a service; tests start their own.
+  if [[ " ${missing[*]} " == *" etcd-server "* ]] && [ -d /run/systemd/system ]; then
+    systemctl disable --quiet --now etcd || say "the service etcd was started by its package and cannot be stopped"
+  fi
 }
 
 get_kernel() {
