@@ -21,10 +21,11 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Crates with two versions in the graph, and the dependents of the older one. Any other is an error, because
 /// the code is shipped twice.
-const DUPLICATES: [(&str, &str); 5] = [
-    ("base64", "hdrhistogram"),
+const DUPLICATES: [(&str, &str); 6] = [
+    ("base64", "hdrhistogram and tonic"),
     ("crypto-common", "crc-fast, by digest 0.10"),
     ("digest", "crc-fast"),
+    ("getrandom", "ring"),
     ("glam", "nalgebra below statrs, of which nothing is used"),
     ("syn", "procedural macros: at build time only"),
 ];

@@ -11,6 +11,7 @@ mod held;
 mod load;
 mod manage;
 mod predict;
+mod registry_option;
 mod report;
 mod sample;
 mod table;

@@ -1,5 +1,5 @@
-//! Nodes that share storage: real processes of `masu vdisk serve --registry`, with a registry in a directory;
-//! one is killed, one is stopped.
+//! Nodes that share storage: real processes of `masu vdisk serve --registry`, with a registry in a directory
+//! or in a real etcd; one is killed, one is stopped.
 
 #![expect(
     clippy::disallowed_types,
@@ -8,7 +8,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct NodeProcess {
 
 impl NodeProcess {
     /// Serves a fixed VHDX, and writes to it all the time, one request after the other.
-    fn start(dir: &Path, name: &str, policy: &str) -> NodeProcess {
+    fn start(dir: &Path, registry: &str, name: &str, policy: &str) -> NodeProcess {
         let image = dir.join(format!("{name}.vhdx"));
         let masu = env!("CARGO_BIN_EXE_masu");
         let size = DISK.to_string();
@@ -47,7 +47,7 @@ impl NodeProcess {
                 policy,
                 "--registry",
             ])
-            .arg(dir.join("registry"))
+            .arg(registry)
             .arg(&image)
             .stdout(Stdio::piped())
             .spawn()
@@ -118,6 +118,62 @@ fn shares(dir: &Path) -> toml::Table {
     toml::Table::new()
 }
 
+fn both(shares: &toml::Table) -> bool {
+    shares.contains_key("one.vhdx") && shares.contains_key("two.vhdx")
+}
+
+/// A real etcd of one member.
+struct Etcd {
+    process: Child,
+    port: u16,
+}
+
+impl Etcd {
+    /// None: it is not installed.
+    fn start(dir: &Path) -> Option<Etcd> {
+        let free =
+            || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let (port, peer) = (free(), format!("http://127.0.0.1:{}", free()));
+        let client = format!("http://127.0.0.1:{port}");
+        let process = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(dir.join("etcd"))
+            .args(["--name", "one", "--initial-cluster", &format!("one={peer}")])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let etcd = Etcd { process, port };
+        wait_until("etcd listens", 30, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(etcd)
+    }
+
+    fn registry(&self) -> String {
+        format!("etcd://127.0.0.1:{}/masu/shares", self.port)
+    }
+
+    /// The shares in the registry, by disk.
+    fn shares(&self) -> toml::Table {
+        let location = self.registry().parse().expect("a location");
+        let run = world_real::run(world_real::Options::default(), async move |world| {
+            let registry = registry_etcd::open(&world, &location, &registry_etcd::Access::default());
+            let key = registry::Key::new("qos/shares").expect("a key");
+            registry.expect("a registry").get(&key).await.ok().flatten().map(|entry| entry.value)
+        });
+        let value = run.expect("a world").unwrap_or_default();
+        let table: toml::Table = String::from_utf8_lossy(&value).parse().expect("TOML");
+        table.get("disks").and_then(|disks| disks.as_table()).cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 fn wait_until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
     for _ in 0..seconds * 20 {
         if holds() {
@@ -133,9 +189,9 @@ fn wait_until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
 #[test]
 fn processes_share_storage_and_a_stopped_or_killed_one_gives_its_share_back() {
     let dir = tempfile::tempdir().expect("a directory");
-    let one = NodeProcess::start(dir.path(), "one", "weight=100,bandwidth=40000000");
-    let mut two = NodeProcess::start(dir.path(), "two", "weight=300,bandwidth=40000000");
-    let both = |shares: &toml::Table| shares.contains_key("one.vhdx") && shares.contains_key("two.vhdx");
+    let registry = dir.path().join("registry").display().to_string();
+    let one = NodeProcess::start(dir.path(), &registry, "one", "weight=100,bandwidth=40000000");
+    let mut two = NodeProcess::start(dir.path(), &registry, "two", "weight=300,bandwidth=40000000");
     wait_until("both have shares", 20, || both(&shares(dir.path())));
     // A maximum is kept by each process.
     let (before, other) = (one.written.load(Ordering::Relaxed), two.written.load(Ordering::Relaxed));
@@ -152,6 +208,25 @@ fn processes_share_storage_and_a_stopped_or_killed_one_gives_its_share_back() {
     two.signal("-KILL");
     let _ = two.process.wait();
     wait_until("the killed one has none", 6, || !shares(dir.path()).contains_key("two.vhdx"));
+    let before = one.written.load(Ordering::Relaxed);
+    wait_until("the other goes on", 6, || one.written.load(Ordering::Relaxed) > before);
+}
+
+#[test]
+fn processes_share_storage_through_etcd_and_a_killed_one_gives_its_share_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(etcd) = Etcd::start(dir.path()) else {
+        // Not by `eprintln!`, which a test that passes keeps for itself.
+        let text = b"nodes that share storage through etcd: SKIPPED: etcd is missing; install etcd-server\n";
+        let _ = std::io::stderr().write_all(text);
+        return;
+    };
+    let one = NodeProcess::start(dir.path(), &etcd.registry(), "one", "weight=100,bandwidth=40000000");
+    let mut two = NodeProcess::start(dir.path(), &etcd.registry(), "two", "weight=300,bandwidth=40000000");
+    wait_until("both have shares", 20, || both(&etcd.shares()));
+    two.signal("-KILL");
+    let _ = two.process.wait();
+    wait_until("the killed one has none", 10, || !etcd.shares().contains_key("two.vhdx"));
     let before = one.written.load(Ordering::Relaxed);
     wait_until("the other goes on", 6, || one.written.load(Ordering::Relaxed) > before);
 }

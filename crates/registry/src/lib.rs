@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  node ──> Registry ──┬── Directory: a directory of files, for processes of one machine
+//!                      ├── registry_etcd::Etcd: a cluster, for processes of many machines
 //!                      ├── Memory: for the model world
 //!                      └── Faulty: one of these behind delays, partitions, pauses and lost watches
 //! ```

@@ -4,9 +4,10 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 28] = [
+const LAYERS: [(&str, &[&str]); 29] = [
     ("world", &[]),
     ("registry", &["world"]),
+    ("registry_etcd", &["world", "registry"]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
     ("block", &["world"]),
@@ -84,6 +85,7 @@ const VERIFICATION: &[&str] = &[
 const ALL: &[&str] = &[
     "world",
     "registry",
+    "registry_etcd",
     "share",
     "world_real",
     "world_model",
@@ -113,7 +115,7 @@ const ALL: &[&str] = &[
 const FOR_TESTS: [&str; 3] = ["world_real", "world_model", "block"];
 
 /// Crates of the registry that only the edge knows: text formats, HTTP, command lines, runtimes with threads.
-const EDGE: [&str; 10] = [
+const EDGE: [&str; 13] = [
     "serde",
     "serde_json",
     "toml",
@@ -123,11 +125,17 @@ const EDGE: [&str; 10] = [
     "hyper-util",
     "utoipa",
     "tokio",
+    "tonic",
+    "tonic-prost",
+    "prost",
     "tracing-subscriber",
 ];
 
 /// The edge.
 const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim", "xtask"];
+
+/// The way to a cluster's registry: a runtime with a thread of its own, and etcd's protocol.
+const TO_ETCD: [&str; 4] = ["tokio", "prost", "tonic", "tonic-prost"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
 const TEXT: [(&str, &str); 5] =
@@ -190,7 +198,8 @@ fn fault(package: &str, known: &[&str], dependency: &str, for_tests: bool) -> Op
     }
     let is_text = TEXT.contains(&(package, dependency));
     let at_the_edge = AT_THE_EDGE.contains(&package) || package.starts_with(VERIFICATIONS);
-    if !for_tests && EDGE.contains(&dependency) && !at_the_edge && !is_text {
+    let is_to_etcd = package == "registry_etcd" && TO_ETCD.contains(&dependency);
+    if !for_tests && EDGE.contains(&dependency) && !at_the_edge && !is_text && !is_to_etcd {
         return Some(format!("depends on {dependency}, which only {} may do", AT_THE_EDGE.join(", ")));
     }
     let (_, users) = SYSTEM.iter().find(|(name, _)| *name == dependency)?;
@@ -217,6 +226,10 @@ mod tests {
         assert!(check("world_model", "libc", false).is_some());
         assert_eq!(check("admin", "axum", false), None);
         assert_eq!(check("config", "toml", false), None);
+        assert_eq!(check("registry_etcd", "tonic", false), None);
+        assert!(check("registry_etcd", "hyper", false).is_some());
+        assert!(check("registry", "tokio", false).is_some());
+        assert!(check("share", "registry_etcd", false).is_some());
         assert!(check("config", "axum", false).is_some());
         assert!(check("status", "toml", false).is_some());
         assert!(check("config", "raid", false).is_some());

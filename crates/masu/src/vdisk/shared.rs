@@ -1,24 +1,22 @@
 //! Images of a node that shares its storage with other nodes, through a registry.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use block::{BlockError, Device, Geometry, Pieces};
 use config::format_bytes;
 use qos::{Policy, UNIT_BYTES_DEFAULT};
-use registry::{Directory, Registry};
 use share::{Node, Store, run, set_policies};
 use world::World;
+
+use crate::registry_option::RegistryOption;
 
 /// How the images of this process share storage with those of others.
 #[derive(clap::Args)]
 pub(crate) struct Sharing {
-    /// Share the storage with other nodes: a directory, the same for all of them on this machine, in which
-    /// they keep policies, demand and shares
-    #[arg(long, value_name = "DIR", requires = "node")]
-    registry: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryOption,
     /// Name of this node in the registry; no other may have it
     #[arg(long, requires = "registry")]
     node: Option<String>,
@@ -58,7 +56,12 @@ pub(super) struct Member {
 impl Sharing {
     /// Joins the other nodes with these disks; none: the storage is not shared.
     pub(super) async fn join(&self, world: &World, disks: Vec<String>) -> Result<Option<Member>> {
-        let (Some(path), Some(name)) = (&self.registry, &self.node) else { return Ok(None) };
+        let registry = self.registry.open(world)?;
+        let (registry, name) = match (registry, &self.node) {
+            (Some(registry), Some(name)) => (registry, name),
+            (Some(_), None) => bail!("--registry without a name for this node: pass --node NAME, too"),
+            (None, _) => return Ok(None),
+        };
         let mut names = disks.clone();
         names.sort();
         names.dedup();
@@ -66,7 +69,6 @@ impl Sharing {
             bail!("two images of one name: nodes tell them apart by it");
         }
         registry::Key::new(&format!("qos/nodes/{name}")).with_context(|| format!("invalid --node {name}"))?;
-        let registry: Rc<dyn Registry> = Rc::new(Directory::open(world, path)?);
         if let Some(policy) = self.policy {
             let policies: BTreeMap<String, Policy> =
                 disks.iter().map(|disk| (disk.clone(), policy)).collect();

@@ -1,0 +1,94 @@
+//! The options that name a registry, of every command that has one.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use registry::Registry;
+use registry_etcd::{Access, AccessFiles, Location, open};
+use world::World;
+
+/// Where the registry is, and how it is reached. Passwords come from a file or the environment: the command
+/// line is visible to every user of the machine.
+#[derive(clap::Args)]
+pub(crate) struct RegistryOption {
+    /// Registry that nodes share: a directory, the same for all processes of this machine, or an etcd
+    /// cluster: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`, or `etcds://` with TLS. The default prefix is
+    /// masu/default
+    #[arg(long, value_name = "DIR|ADDRESS")]
+    registry: Option<String>,
+    /// File with the user of etcd in its first line and the password in the second, which other users cannot
+    /// read; without it MASU_ETCD_USER and MASU_ETCD_PASSWORD are used
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    registry_login: Option<PathBuf>,
+    /// Certificates (PEM) of the authorities that certify the members of etcd; required with etcds://
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    registry_ca: Option<PathBuf>,
+    /// Certificate (PEM) of this client of etcd
+    #[arg(long, value_name = "FILE", requires = "registry_key")]
+    registry_cert: Option<PathBuf>,
+    /// Key (PEM) of this client of etcd, in a file that other users cannot read
+    #[arg(long, value_name = "FILE", requires = "registry_cert")]
+    registry_key: Option<PathBuf>,
+}
+
+impl RegistryOption {
+    /// What is named. Not parsed by clap, which repeats a wrong value, with a password that may be in it.
+    fn location(&self) -> Result<Option<Location>> {
+        let parsed = self.registry.as_deref().map(str::parse).transpose();
+        parsed.context("invalid --registry")
+    }
+
+    /// Opens the registry; none: none is named.
+    pub(crate) fn open(&self, world: &World) -> Result<Option<Rc<dyn Registry>>> {
+        let Some(location) = self.location()? else { return Ok(None) };
+        let files = AccessFiles {
+            login: self.registry_login.clone(),
+            authority: self.registry_ca.clone(),
+            certificate: self.registry_cert.clone(),
+            key: self.registry_key.clone(),
+        };
+        let (user, password) = (variable("MASU_ETCD_USER")?, variable("MASU_ETCD_PASSWORD")?);
+        let access = Access::read(&location, &files, user, password)?;
+        Ok(Some(open(world, &location, &access).with_context(|| format!("cannot open registry {location}"))?))
+    }
+}
+
+/// One of the environment; none: it is not set, or empty.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "as an option of clap, a password could be on the command line"
+)]
+fn variable(name: &str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => anyhow::bail!("invalid {name}: must be UTF-8"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        registry: RegistryOption,
+    }
+
+    #[test]
+    fn a_password_on_the_command_line_is_refused_and_not_repeated() {
+        let location = |text: &str| {
+            Line::try_parse_from(["x", "--registry", text]).expect("options").registry.location()
+        };
+        assert!(location("etcds://a:2379,b/masu/one").is_ok_and(|location| location.is_some()));
+        let refused = format!("{:#}", location("etcd://root:geheim@a:2379").expect_err("refused"));
+        assert!(refused.contains("--registry-login") && !refused.contains("geheim"), "{refused}");
+        for alone in ["--registry-ca", "--registry-cert", "--registry-key", "--registry-login"] {
+            assert!(Line::try_parse_from(["x", alone, "file"]).is_err(), "{alone}");
+        }
+    }
+}

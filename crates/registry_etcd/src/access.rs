@@ -1,0 +1,221 @@
+//! Who the client is, and whom it trusts: from files and the environment, never from the command line.
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::Location;
+
+/// Longer than any certificate chain, login or key.
+const FILE_LEN_MAX: u64 = 1 << 20;
+
+const CERTIFICATE: &str = "CERTIFICATE";
+const KEY: &str = "PRIVATE KEY";
+
+/// A user of etcd.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Its name.
+    pub user: String,
+    /// Sent in the clear, unless the address is `etcds://`.
+    pub password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({}, password not shown)", self.user)
+    }
+}
+
+/// How etcd is reached; nothing of it is needed for a directory.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// None: without authentication.
+    pub login: Option<Login>,
+    /// The certificates that those of the members must lead to, as PEM.
+    pub authority: Option<Vec<u8>>,
+    /// The client's own certificate and its key, as PEM.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The files that an access is read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessFiles {
+    /// User and password, one in each of two lines.
+    pub login: Option<PathBuf>,
+    /// [`Access::authority`]
+    pub authority: Option<PathBuf>,
+    /// The client's certificate.
+    pub certificate: Option<PathBuf>,
+    /// That of the certificate, in a file that other users cannot read.
+    pub key: Option<PathBuf>,
+}
+
+/// Why there is no access.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    File {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Anybody could take the secret.
+    #[error("{} is readable by every user of this machine: remove that permission (chmod o-rwx)", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Exposed { path: PathBuf },
+    /// Not what it should be.
+    #[error("{} is longer than {FILE_LEN_MAX} bytes: name another file", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Long { path: PathBuf },
+    /// Not what it should be.
+    #[error("{} has no {what} in PEM form: name another file", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Pem { path: PathBuf, what: &'static str },
+    /// Not a login.
+    #[error("{} is not a login: must be the user in the first line and the password in the second", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Login { path: PathBuf },
+    /// A user and a password belong together.
+    #[error("only one of MASU_ETCD_USER and MASU_ETCD_PASSWORD is set: set both")]
+    HalfLogin,
+    /// They prove something only together.
+    #[error("only one of the client's certificate and its key is given: give both")]
+    HalfIdentity,
+    /// Nobody to trust.
+    #[error("etcds:// without a certificate authority: give its certificate as a file (--registry-ca)")]
+    NoAuthority,
+    /// They would not be used.
+    #[error("certificates for {0}: use etcds:// for TLS")]
+    NotTls(Location),
+    /// It would not be used.
+    #[error("user and password for a directory: remove them, or name etcd")]
+    NotEtcd,
+}
+
+fn read(path: &Path, is_secret: bool) -> Result<Vec<u8>, AccessError> {
+    let failed = |cause| AccessError::File { path: path.into(), cause };
+    let about = std::fs::metadata(path).map_err(failed)?;
+    if is_secret && about.mode() & 0o007 != 0 {
+        return Err(AccessError::Exposed { path: path.into() });
+    }
+    if about.len() > FILE_LEN_MAX {
+        return Err(AccessError::Long { path: path.into() });
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+/// A file of PEM that has at least one of these.
+fn read_pem(path: &Path, what: &'static str) -> Result<Vec<u8>, AccessError> {
+    let pem = read(path, what == KEY)?;
+    let mut lines = pem.split(|byte| *byte == b'\n');
+    let ends = format!("{what}-----");
+    let is_one =
+        |line: &[u8]| line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(ends.as_bytes());
+    if lines.any(is_one) { Ok(pem) } else { Err(AccessError::Pem { path: path.into(), what }) }
+}
+
+fn login_of(path: &Path) -> Result<Login, AccessError> {
+    let text = String::from_utf8(read(path, true)?).unwrap_or_default();
+    let mut lines = text.lines();
+    match (lines.next(), lines.next(), lines.next()) {
+        (Some(user), Some(password), None) if !user.is_empty() && !password.is_empty() => {
+            Ok(Login { user: user.into(), password: password.into() })
+        }
+        _ => Err(AccessError::Login { path: path.into() }),
+    }
+}
+
+impl Access {
+    /// Reads the files. `user` and `password` are those of the environment, for who has no login file.
+    ///
+    /// # Errors
+    /// [`AccessError`]: a file, a secret that others can read, or what does not fit the location.
+    pub fn read(
+        location: &Location,
+        files: &AccessFiles,
+        user: Option<String>,
+        password: Option<String>,
+    ) -> Result<Access, AccessError> {
+        let has_certificates = [&files.authority, &files.certificate, &files.key].iter().any(|f| f.is_some());
+        let login = match (&files.login, user, password) {
+            (Some(path), _, _) => Some(login_of(path)?),
+            (None, Some(user), Some(password)) => Some(Login { user, password }),
+            (None, None, None) => None,
+            (None, ..) => return Err(AccessError::HalfLogin),
+        };
+        let has_tls = matches!(location, Location::Etcd(address) if address.has_tls());
+        match location {
+            // The environment may be there for other processes.
+            Location::Directory(_) if files.login.is_some() => return Err(AccessError::NotEtcd),
+            _ if has_tls && files.authority.is_none() => return Err(AccessError::NoAuthority),
+            _ if !has_tls && has_certificates => return Err(AccessError::NotTls(location.clone())),
+            _ => {}
+        }
+        let authority = files.authority.as_deref().map(|path| read_pem(path, CERTIFICATE)).transpose()?;
+        let identity = match (&files.certificate, &files.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                Some((read_pem(certificate, CERTIFICATE)?, read_pem(key, KEY)?))
+            }
+            _ => return Err(AccessError::HalfIdentity),
+        };
+        Ok(Access { login, authority, identity })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn access(location: &str, files: &AccessFiles) -> Result<Access, AccessError> {
+        Access::read(&location.parse().expect("a location"), files, None, None)
+    }
+
+    #[test]
+    fn a_login_is_read_from_a_file_that_others_cannot_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("login");
+        let files = AccessFiles { login: Some(path.clone()), ..AccessFiles::default() };
+        let mode = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("permissions");
+        };
+        assert!(matches!(access("etcd://a", &files), Err(AccessError::File { .. })));
+        std::fs::write(&path, "root\ngeheim\n").expect("written");
+        mode(0o644);
+        assert!(matches!(access("etcd://a", &files), Err(AccessError::Exposed { .. })));
+        mode(0o640);
+        let login = access("etcd://a", &files).expect("access").login.expect("a login");
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("root", "geheim"));
+        assert!(!format!("{login:?}").contains("geheim"));
+        assert!(matches!(access("dir", &files), Err(AccessError::NotEtcd)));
+        for bad in ["", "root", "root\n\n", "\nx\n", "a\nb\nc\n"] {
+            std::fs::write(&path, bad).expect("written");
+            assert!(matches!(access("etcd://a", &files), Err(AccessError::Login { .. })), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn halves_and_certificates_without_tls_are_refused() {
+        let some = |name: &str| Some(PathBuf::from(name));
+        let authority = AccessFiles { authority: some("ca"), ..AccessFiles::default() };
+        assert!(matches!(access("etcd://a", &authority), Err(AccessError::NotTls(_))));
+        assert!(matches!(access("dir", &authority), Err(AccessError::NotTls(_))));
+        assert!(matches!(access("etcds://a", &AccessFiles::default()), Err(AccessError::NoAuthority)));
+        let dir = tempfile::tempdir().expect("a directory");
+        let ca = dir.path().join("ca.pem");
+        std::fs::write(&ca, "").expect("written");
+        let empty = AccessFiles { authority: Some(ca.clone()), ..AccessFiles::default() };
+        assert!(matches!(access("etcds://a", &empty), Err(AccessError::Pem { .. })));
+        std::fs::write(&ca, "-----BEGIN CERTIFICATE-----\n").expect("written");
+        let half = AccessFiles { authority: Some(ca), key: some("key"), ..AccessFiles::default() };
+        assert!(matches!(access("etcds://a", &half), Err(AccessError::HalfIdentity)));
+        let location: Location = "etcd://a".parse().expect("a location");
+        let lone = Access::read(&location, &AccessFiles::default(), Some("root".into()), None);
+        assert!(matches!(lone, Err(AccessError::HalfLogin)));
+    }
+}
