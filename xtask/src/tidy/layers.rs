@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 28] = [
+const LAYERS: [(&str, &[&str]); 29] = [
     ("world", &[]),
     ("registry", &["world"]),
     ("world_real", &["world"]),
@@ -16,6 +16,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
     ("cache", &["world", "block"]),
     ("qos", &[]),
     ("share", &["world", "registry", "qos"]),
+    ("cluster", &["world", "registry"]),
     ("vdisk", &["world", "block"]),
     ("attach", &["world", "block"]),
     ("lu", &["world", "block"]),
@@ -85,6 +86,7 @@ const ALL: &[&str] = &[
     "world",
     "registry",
     "share",
+    "cluster",
     "world_real",
     "world_model",
     "block",
@@ -130,8 +132,15 @@ const EDGE: [&str; 10] = [
 const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim", "xtask"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
-const TEXT: [(&str, &str); 5] =
-    [("config", "serde"), ("config", "toml"), ("status", "serde"), ("share", "serde"), ("share", "toml")];
+const TEXT: [(&str, &str); 7] = [
+    ("config", "serde"),
+    ("config", "toml"),
+    ("status", "serde"),
+    ("share", "serde"),
+    ("share", "toml"),
+    ("cluster", "serde"),
+    ("cluster", "toml"),
+];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.
