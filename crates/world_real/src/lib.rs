@@ -39,6 +39,7 @@ mod run;
 mod socket;
 mod stacks;
 mod tcp;
+mod term;
 mod timers;
 mod wake;
 mod watch;
@@ -46,4 +47,5 @@ mod watchdog;
 
 pub use error::RunError;
 pub use run::{Options, raise_open_files_max, run, start};
+pub use term::{boot_now, end, guard_term, set_term};
 pub use watchdog::{WatchdogLimits, Watched, abort_on_panic, start_watchdog};
