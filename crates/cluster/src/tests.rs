@@ -146,6 +146,19 @@ impl Bed {
         self.world.now() - begun
     }
 
+    /// As a service manager does it.
+    async fn start_what_has_ended(&self) {
+        loop {
+            for node in self.nodes.iter().filter(|node| node.is_up.get()) {
+                if matches!(node.standing(), Standing::Lost(_) | Standing::Left) {
+                    node.kill();
+                    node.start(&self.world);
+                }
+            }
+            self.sleep(1).await;
+        }
+    }
+
     async fn sleep(&self, seconds: u64) {
         self.world.sleep(Duration::from_secs(seconds)).await;
     }
@@ -274,6 +287,8 @@ async fn chaos(world: &World, nodes: usize) {
     let most = DRIFT_PERCENT_MAX as i64 * 10;
     let drifts: Vec<i64> = (0..nodes).map(|_| random.i64(-most..=most)).collect();
     let bed = Rc::new(Bed::new(world, &drifts));
+    let manager = bed.clone();
+    world.spawn(async move { manager.start_what_has_ended().await });
     let (ends, playing) = (Rc::new(Cell::new(false)), bed.clone());
     let end = ends.clone();
     world.spawn(async move {
@@ -304,17 +319,12 @@ async fn chaos(world: &World, nodes: usize) {
         node.link.paused.set(false);
         node.link.loses_watches.set(false);
         node.link.delay.set(Duration::from_millis(2));
-        let ended = matches!(node.standing(), Standing::Lost(_) | Standing::Left);
-        if !node.is_up.get() || ended {
-            node.kill();
+        if !node.is_up.get() {
             node.start(&bed.world);
         }
     }
-    // Those whose link was cut may notice now that they have lost the array.
-    bed.looks(Duration::from_secs(2)).await;
-    for node in bed.nodes.iter().filter(|node| matches!(node.standing(), Standing::Lost(_))) {
-        node.start(&bed.world);
-    }
+    // Those whose link was cut may notice only now that they have lost the array.
+    bed.looks(Duration::from_secs(3)).await;
     let gap = bed.until_owned(|_| true).await;
     assert!(gap <= TAKE_OVER_MAX, "seed {}: {gap:?}", world.seed());
     let changes = bed.looks(Duration::from_secs(20)).await;

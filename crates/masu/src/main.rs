@@ -11,6 +11,7 @@ mod held;
 mod load;
 mod manage;
 mod predict;
+mod registries;
 mod report;
 mod sample;
 mod table;
