@@ -26,7 +26,7 @@ impl Bound {
     /// # Errors
     /// The system has no descriptor for it.
     pub fn stand_by(&self) -> std::io::Result<Standby> {
-        // A second descriptor of the same socket: what waits in its queue is not lost when this one is closed.
+        // A second descriptor of the same socket: closing this one loses nothing that waits in its queue.
         let listener = std::os::unix::net::UnixListener::from(self.unix.as_fd().try_clone_to_owned()?);
         let listener = UnixListener::from_std(listener)?;
         let text = Arc::new(Mutex::new(String::new()));

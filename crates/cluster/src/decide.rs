@@ -17,7 +17,8 @@ impl Term {
         Term { until: sent + OWN_TIME }
     }
 
-    /// A renewal that was sent then has succeeded. A term that has passed meanwhile does not come back: false.
+    /// A renewal that was sent then has succeeded. False: the term has passed meanwhile, and does not come
+    /// back.
     pub fn renewed(&mut self, sent: Instant, now: Instant) -> bool {
         if now >= self.until {
             return false;
@@ -42,7 +43,7 @@ impl Term {
 pub struct Held {
     /// Of the record that it has written.
     pub version: Version,
-    /// Its epoch.
+    /// Of its ownership: later owners have higher ones.
     pub epoch: u64,
 }
 

@@ -39,8 +39,8 @@ pub const LEASE_TIME: Duration = Duration::from_secs(6);
 pub const OWN_TIME: Duration = Duration::from_secs(5);
 /// How far a clock may run from true time, fast or slow.
 pub const DRIFT_PERCENT_MAX: u64 = 5;
-/// Interval of renewals, and of looks at the owner. One without an answer is given up after 1 s: an owner rides
-/// out 3 s without the registry.
+/// Interval of renewals, and of looks at the owner. One without an answer is given up after 1 s: an owner
+/// rides out 3 s without the registry.
 pub const EVERY: Duration = Duration::from_millis(500);
 
 // The slowest owner stops before the fastest registry ends its lease.

@@ -1,7 +1,9 @@
 //! `masu serve`: the array as a daemon.
 
 mod controllers;
+mod locks;
 mod nodes;
+mod random;
 mod signals;
 mod supervision;
 
@@ -9,8 +11,6 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, ServerOptions, Store};
@@ -20,10 +20,11 @@ use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
 
 use self::controllers::Controllers;
-use self::nodes::{Node, refuse_private, stand_by, wait_for_drives};
+use self::locks::drives_are_free;
+use self::nodes::{Join, Node, refuse_private, stand_by};
+use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
-use crate::held::wait_until_free;
 use crate::manage::socket_in;
 
 /// Serve block storage over iSCSI
@@ -104,10 +105,11 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let tcp = serve.api.zip(serve.api_token.clone());
     let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
     let events = array::event_channel();
-    if serve.registry.is_none() {
+    let (Some(registry), Some(name)) = (&serve.registry, &serve.node) else {
         return serve_array(serve, store, bound, (&mut signals, events, None)).await;
-    }
-    let Some((node, store)) = stand_by(serve, store, &bound, (&mut signals, &events.0)).await? else {
+    };
+    let join = Join { registry, name, config: serve.config.as_deref(), listen: serve.listen };
+    let Some((node, store)) = stand_by(&join, store, &bound, (&mut signals, &events.0)).await? else {
         return Ok(());
     };
     let outcome = serve_array(serve, store, bound, (&mut signals, events, Some(&node))).await;
@@ -133,7 +135,7 @@ async fn serve_array(
     let is_free = match node {
         Some(node) => {
             refuse_private(&start.config, store.dir())?;
-            wait_for_drives(node, &start.config, &events, signals).await?
+            node.wait_for_drives(&start.config, (&events, signals)).await?
         }
         None => drives_are_free(&start.config, signals).await?,
     };
@@ -171,20 +173,6 @@ async fn serve_array(
     supervision::stopping();
     let stopped = array.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)
-}
-
-/// Waits for drives that another process holds; false: a signal to stop came first.
-async fn drives_are_free(config: &Config, signals: &mut Signals) -> Result<bool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (config, seen) = (config.clone(), stop.clone());
-    let mut waiting = tokio::task::spawn_blocking(move || wait_until_free(&config, &seen));
-    tokio::select! {
-        free = &mut waiting => free?.map(|()| true),
-        () = signals.stop() => {
-            stop.store(true, Relaxed);
-            Ok(false)
-        }
-    }
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
@@ -335,14 +323,6 @@ fn declared_at(serve: &Serve, error: &ControlError) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// Bytes from the system's random generator.
-fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .context("cannot read random bytes")?;
-    Ok(bytes)
 }
 
 /// Determines the task of this start. Without a state, a new array is created, unless the directory had one

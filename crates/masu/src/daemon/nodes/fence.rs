@@ -4,8 +4,7 @@ use anyhow::Result;
 use array::{DriveSpec, Event, EventSender};
 use config::{Config, DriveConfig};
 
-use super::Node;
-use crate::daemon::drives_are_free;
+use crate::daemon::locks::drives_are_free;
 use crate::daemon::signals::Signals;
 
 /// Fences the drives against owners of earlier epochs. This is where kinds of drives that have a command for
@@ -31,20 +30,18 @@ fn fence(drives: &[DriveConfig], _epoch: u64) -> Result<()> {
 /// Fences the drives, and waits until no other process holds one: that may be an owner that was stopped and
 /// not continued, so there is no limit. False: a signal to stop came first.
 pub(in crate::daemon) async fn wait_for_drives(
-    node: &Node,
+    (name, epoch): (&str, u64),
     config: &Config,
     events: &EventSender,
     signals: &mut Signals,
 ) -> Result<bool> {
-    fence(&config.drives, node.epoch())?;
+    fence(&config.drives, epoch)?;
     let mut waited = false;
     loop {
         match drives_are_free(config, signals).await {
             Err(error) => {
                 let text = format!(
-                    "node {} owns the array (epoch {}), and waits for its drives: {error:#}",
-                    node.name(),
-                    node.epoch()
+                    "node {name} owns the array (epoch {epoch}), and waits for its drives: {error:#}"
                 );
                 tracing::warn!("{text}");
                 // Once: the log repeats it.

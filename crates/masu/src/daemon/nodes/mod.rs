@@ -1,5 +1,5 @@
-//! A node of several: it stands by until it owns the array, then starts as any array does, and hands over when
-//! it stops.
+//! A node of several: it stands by until it owns the array, then starts as any array does, and hands over
+//! when it stops.
 //!
 //! ```text
 //!  stand_by ──> owner? ──> state from the registry ──> fence ──> begin ──> serve ──> stop ──> hand over
@@ -10,6 +10,7 @@ mod fence;
 mod seen;
 mod thread;
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use admin::{Bound, Standby, Store};
@@ -18,12 +19,19 @@ use array::{DriveSpec, Event, EventSender};
 use cluster::{NODES, NodeRecord, Standing, State};
 use config::Config;
 
-pub(super) use fence::wait_for_drives;
 use seen::Seen;
 use thread::Thread;
 
 use super::signals::Signals;
-use super::{Serve, supervision};
+use super::supervision;
+
+/// What the command line says of this node.
+pub(super) struct Join<'a> {
+    pub(super) registry: &'a str,
+    pub(super) name: &'a str,
+    pub(super) config: Option<&'a Path>,
+    pub(super) listen: Option<SocketAddr>,
+}
 
 /// The owner of the array: this process, until it is dropped or has handed over.
 pub(super) struct Node {
@@ -35,15 +43,15 @@ pub(super) struct Node {
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
 /// None: a signal to stop came first.
 pub(super) async fn stand_by(
-    serve: &Serve,
+    join: &Join<'_>,
     store: Store,
     bound: &Bound,
     (signals, events): (&mut Signals, &EventSender),
 ) -> Result<Option<(Node, Store)>> {
-    let (Some(place), Some(name)) = (&serve.registry, &serve.node) else { bail!("missing --node") };
+    let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let about = NodeRecord {
-        portals: portals(serve, &store)?,
+        portals: portals(join, &store)?,
         version: env!("CARGO_PKG_VERSION").into(),
         since_ms: thread::wall_ms(),
         lease: 0,
@@ -52,7 +60,7 @@ pub(super) async fn stand_by(
     world_real::guard_term().context("cannot start the thread that guards the term")?;
     let seen = Seen::open(store.dir())?;
     let joined_before = seen.epoch() > 0;
-    let mut thread = Thread::start(place, name, about, seen).await?;
+    let mut thread = Thread::start(join.registry, name, about, seen).await?;
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
     let owned = until_owner(name, &mut thread, &standby, signals).await;
@@ -64,7 +72,7 @@ pub(super) async fn stand_by(
     let text = format!("node {name} owns the array (epoch {epoch})");
     tracing::info!("{text}");
     events.tell(Event::warning("array", text));
-    let node = Node { name: name.clone(), epoch, thread };
+    let node = Node { name: name.into(), epoch, thread };
     match node.take_state(store, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -75,13 +83,13 @@ pub(super) async fn stand_by(
 }
 
 /// Where this node will serve hosts. The state that it takes over has the portals of another node.
-fn portals(serve: &Serve, store: &Store) -> Result<Vec<String>> {
-    let declared = serve.config.as_ref().map(|path| Config::read(path, store.dir())).transpose()?;
+fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<String>> {
+    let declared = join.config.map(|path| Config::read(path, store.dir())).transpose()?;
     if let Some(declared) = &declared {
         refuse_private(declared, store.dir())?;
     }
     let declared = declared.map(|declared| declared.portals).unwrap_or_default();
-    let portals: Vec<String> = match serve.listen {
+    let portals: Vec<String> = match join.listen {
         Some(listen) if declared.is_empty() => vec![listen.to_string()],
         _ => declared.iter().map(|portal| portal.listen.to_string()).collect(),
     };
@@ -171,14 +179,13 @@ impl Node {
         })))
     }
 
-    /// Its epoch.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// Its name.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.
+    pub(super) async fn wait_for_drives(
+        &self,
+        config: &Config,
+        (events, signals): (&EventSender, &mut Signals),
+    ) -> Result<bool> {
+        fence::wait_for_drives((&self.name, self.epoch), config, events, signals).await
     }
 
     /// Lets the next node take over at once: called when this one has closed its drives.

@@ -1,5 +1,5 @@
-//! The highest epoch that this node has seen, in its data directory: a registry with an older one was restored
-//! from a backup, or is another one.
+//! The highest epoch that this node has seen, in its data directory: a registry with an older one was
+//! restored from a backup, or is another one.
 
 use std::fs;
 use std::io::Write;

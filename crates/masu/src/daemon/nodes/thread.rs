@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use world_real::{RunError, set_term};
 
 use super::seen::Seen;
-use crate::daemon::random;
+use crate::daemon::random::random;
 use crate::registries;
 
 /// A text is put with a few calls, each of which ends after 2 s.
