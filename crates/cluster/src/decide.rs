@@ -172,11 +172,8 @@ mod tests {
 
     #[test]
     fn an_owner_whose_record_was_replaced_stops() {
-        let held = Some(Held { version: Version(9), epoch: 4 });
-        assert_eq!(
-            decide(LeaseId(1), held, &owner(Some("n1"), 1, 4, true), 4),
-            Step::Serve(held.expect("set"))
-        );
+        let held = Held { version: Version(9), epoch: 4 };
+        assert_eq!(decide(LeaseId(1), Some(held), &owner(Some("n1"), 1, 4, true), 4), Step::Serve(held));
         let held = Some(Held { version: Version(8), epoch: 4 });
         let by = |by: Option<&str>| Step::Stop(Lost::Replaced { by: by.map(Into::into) });
         assert_eq!(decide(LeaseId(1), held, &owner(Some("n2"), 2, 5, true), 4), by(Some("n2")));

@@ -1,7 +1,6 @@
 //! `masu node`: the nodes as the registry has them, also while none of them answers.
 
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -41,7 +40,7 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
 }
 
 fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0)
 }
 
 fn rows(owner: Option<&OwnerRecord>, nodes: &[(String, NodeRecord)], now_s: u64) -> Vec<Vec<String>> {

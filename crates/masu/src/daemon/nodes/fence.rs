@@ -12,7 +12,7 @@ use crate::daemon::signals::Signals;
 ///
 /// # Errors
 /// A drive that cannot be fenced: it must not be opened.
-fn fence(drives: &[DriveConfig], _epoch: u64) -> Result<()> {
+async fn fence(drives: &[DriveConfig], _epoch: u64) -> Result<()> {
     for drive in drives {
         match &drive.spec {
             // The kernel's exclusive lock is the fence, for processes of one machine: `wait_for_drives`.
@@ -35,7 +35,7 @@ pub(in crate::daemon) async fn wait_for_drives(
     events: &EventSender,
     signals: &mut Signals,
 ) -> Result<bool> {
-    fence(&config.drives, epoch)?;
+    fence(&config.drives, epoch).await?;
     let mut waited = false;
     loop {
         match drives_are_free(config, signals).await {

@@ -58,7 +58,7 @@ pub(super) async fn stand_by(
     };
     supervision::watch_controllers(events.clone())?;
     world_real::guard_term().context("cannot start the thread that guards the term")?;
-    let seen = Seen::open(store.dir())?;
+    let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
     let mut thread = Thread::start(join.registry, name, about, seen).await?;
     let standby = bound.stand_by().context("cannot answer as a standby")?;
@@ -166,7 +166,10 @@ impl Node {
                     store.adopt(name, &text)?;
                 }
                 (None, Some(_)) if joined_before && is_new => {
-                    bail!("the registry has no state of the array; restore a newer registry")
+                    bail!(
+                        "the registry has no state of the array; restore a newer registry, or remove array.epoch \
+                         from the data directory to begin with the state of this node"
+                    )
                 }
                 // An array of one node that becomes one of several.
                 (None, Some(text)) => self.thread.keeper().keep(name, &text)?,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use cluster::{Clock, Kept, Member, NodeRecord, Standing, State};
@@ -40,7 +40,7 @@ pub(super) struct Thread {
 pub(super) struct Keeper(mpsc::UnboundedSender<Ask>);
 
 pub(super) fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
 }
 
 impl Thread {
