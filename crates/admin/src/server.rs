@@ -105,7 +105,7 @@ struct Served {
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
 pub struct Bound {
     socket: SocketFile,
-    unix: UnixListener,
+    pub(crate) unix: UnixListener,
     tcp: Option<(TcpListener, Arc<str>)>,
 }
 
@@ -328,7 +328,7 @@ async fn require_token(
     }
 }
 
-fn refused(code: StatusCode, error: impl Into<String>) -> Response {
+pub(crate) fn refused(code: StatusCode, error: impl Into<String>) -> Response {
     (code, Json(Refused { error: error.into() })).into_response()
 }
 

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use array::Keeper;
 use config::{Config, Made};
@@ -25,10 +26,15 @@ const DECLARED: &str = "array.declared.toml";
 const FORMAT: u32 = 2;
 const FORMAT_LINE: &str = "# masu-state ";
 
+/// Puts a text where all nodes of a cluster see it, under the name of its file. An error: why, in one line.
+pub type Share = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
+
 /// The kept state of one data directory.
 #[derive(Clone)]
 pub struct Store {
     dir: PathBuf,
+    /// Comes first: what another node cannot see is not kept.
+    share: Option<Share>,
 }
 
 /// What was kept.
@@ -85,7 +91,49 @@ impl Store {
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
         let dir = dir.canonicalize().map_err(|e| failed(dir, e))?;
-        Ok(Store { dir })
+        Ok(Store { dir, share: None })
+    }
+
+    /// The texts that are shared, by the names of their files.
+    pub const SHARED: [&str; 2] = [FILE, DECLARED];
+
+    /// Puts each text through `share` before it takes effect here.
+    pub fn shared_by(self, share: Share) -> Store {
+        Store { share: Some(share), ..self }
+    }
+
+    /// Takes over the text of another node. It replaces what is in this directory.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn adopt(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let path = self.dir.join(name);
+        if fs::read_to_string(&path).is_ok_and(|found| found == text) {
+            return Ok(());
+        }
+        if name == FILE {
+            self.remember(&path).map_err(|e| failed(&path, e))?;
+        }
+        self.replace(name, text).map_err(|e| failed(&path, e))
+    }
+
+    /// A text of this directory, if it is there.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let path = self.dir.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failed(&path, e)),
+        }
+    }
+
+    fn share(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let path = format!("{name} in the registry");
+        share(name, text).map_err(|cause| StoreError::Io { path, cause })
     }
 
     /// The directory.
@@ -130,6 +178,7 @@ impl Store {
         let body = config.to_state_text(made);
         let head = "# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n";
         let text = format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body));
+        self.share(FILE, &text)?;
         let keep = || -> std::io::Result<()> {
             self.remember(&path)?;
             self.replace(FILE, &text)
@@ -181,6 +230,7 @@ impl Store {
     /// Where it cannot be written.
     pub fn save_declared(&self, declared: &Config) -> Result<(), StoreError> {
         let text = format!("# The declaration that was applied last. Kept by masu.\n{}", declared.to_text());
+        self.share(DECLARED, &text)?;
         self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
     }
 }
@@ -244,6 +294,32 @@ mod tests {
         assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
         let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
         assert!(newest.contains("controllers = 13"), "{newest}");
+    }
+
+    #[test]
+    fn what_cannot_be_shared_is_not_kept_and_what_was_shared_is_adopted() {
+        let (_dir, first) = store();
+        let shared = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (into, room) = (shared.clone(), Arc::new(std::sync::atomic::AtomicBool::new(true)));
+        let has_room = room.clone();
+        let mut first = first.shared_by(Arc::new(move |name, text| {
+            if !has_room.load(std::sync::atomic::Ordering::Relaxed) {
+                return Err("away".into());
+            }
+            into.lock().expect("a lock").push((name.to_owned(), text.to_owned()));
+            Ok(())
+        }));
+        first.keep(&config(2), &Made::default()).expect("kept");
+        room.store(false, std::sync::atomic::Ordering::Relaxed);
+        assert!(first.keep(&config(3), &Made::default()).expect_err("refused").contains("away"));
+        assert_eq!(first.load().expect("read").expect("kept").config, config(2));
+        let (_dir, mut second) = store();
+        second.keep(&config(9), &Made::default()).expect("kept");
+        for (name, text) in shared.lock().expect("a lock").iter() {
+            second.adopt(name, text).expect("adopted");
+            second.adopt(name, text).expect("adopted again");
+        }
+        assert_eq!(second.load().expect("read").expect("kept").config, config(2));
     }
 
     #[test]

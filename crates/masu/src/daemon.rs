@@ -1,6 +1,9 @@
 //! `masu serve`: the array as a daemon.
 
 mod controllers;
+mod locks;
+mod nodes;
+mod random;
 mod signals;
 mod supervision;
 
@@ -8,21 +11,22 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use admin::{ArrayOwner, EventLog, EventWriter, NewFiles, ServerOptions, Store};
+use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, ServerOptions, Store};
 use anyhow::{Context, Result, bail};
-use array::{Array, ControlError, DriveSpec, Event, EventSender};
+use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
 use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
 
 use self::controllers::Controllers;
+use self::locks::drives_are_free;
+use self::nodes::{Join, Node, refuse_private, stand_by};
+use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
-use crate::held::wait_until_free;
 use crate::manage::socket_in;
+use crate::registry_option::RegistryOption;
 
 /// Serve block storage over iSCSI
 ///
@@ -42,6 +46,13 @@ pub(crate) struct Serve {
     /// Address for hosts, if no portal is declared [default: the previous address, at first 127.0.0.1:3260]
     #[arg(long)]
     listen: Option<SocketAddr>,
+    // Nodes of one registry that share drives agree in it on the one that owns the array: docs/cluster.md.
+    #[command(flatten)]
+    registry: RegistryOption,
+    /// Name of this node; no other of its registry may have it. The nodes of a registry share their drives: one
+    /// owns the array and serves it, the others stand by (docs/cluster.md)
+    #[arg(long, requires = "registry")]
+    node: Option<String>,
     /// Erase the data on this declared drive when the array first uses it (repeatable). Other drives must be
     /// blank
     #[arg(long, value_name = "DRIVE")]
@@ -94,6 +105,30 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let socket = socket_in(store.dir());
     let tcp = serve.api.zip(serve.api_token.clone());
     let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
+    let events = array::event_channel();
+    let name = match (&serve.node, serve.registry.is_named()) {
+        (Some(name), true) => name,
+        (None, true) => bail!("--registry without a name for this node: pass --node NAME, too"),
+        (_, false) => return serve_array(serve, store, bound, (&mut signals, events, None)).await,
+    };
+    let join =
+        Join { registry: &serve.registry, name, config: serve.config.as_deref(), listen: serve.listen };
+    let Some((node, store)) = stand_by(&join, store, &bound, (&mut signals, &events.0)).await? else {
+        return Ok(());
+    };
+    let outcome = serve_array(serve, store, bound, (&mut signals, events, Some(&node))).await;
+    node.hand_over().await;
+    outcome
+}
+
+/// From the declaration to the end. Its drives are closed when it returns.
+async fn serve_array(
+    serve: &Serve,
+    store: Store,
+    bound: Bound,
+    (signals, (events, arriving), node): (&mut Signals, (EventSender, EventReceiver), Option<&Node>),
+) -> Result<()> {
+    let socket = socket_in(store.dir());
     let mut start = read(serve, &store)?;
     if start.config.id == ArrayId::default() {
         start.config.id = ArrayId(random()?);
@@ -101,30 +136,38 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
-    if !drives_are_free(&start.config, &mut signals).await? {
+    let is_free = match node {
+        Some(node) => {
+            refuse_private(&start.config, store.dir())?;
+            node.wait_for_drives(&start.config, (&events, signals)).await?
+        }
+        None => drives_are_free(&start.config, signals).await?,
+    };
+    if !is_free {
         tracing::info!("array: stopped before its drives were opened");
         return Ok(());
     }
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
     }
-    let (events, arriving) = array::event_channel();
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
     let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
-    supervision::watch_controllers(events.clone())?;
+    if node.is_none() {
+        supervision::watch_controllers(events.clone())?;
+    }
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
     let array = Array::new(controllers.handles.clone(), &start.config.target);
     let mut array = array.kept_by(Box::new(store.clone()), kept);
-    let begun = begin(serve, &mut array, &start, (&mut controllers, &mut signals)).await;
+    let begun = begin(serve, &mut array, &start, (&mut controllers, signals)).await;
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
         events.tell(Event::info("array", "serves"));
         supervision::ready();
-        let outcome = serve_until_told(serve, &owner, &mut controllers, &mut signals).await;
+        let outcome = serve_until_told(serve, &owner, &mut controllers, signals).await;
         supervision::stopping();
         tracing::info!("stopping: ending sessions, making data durable");
         server.stop();
@@ -134,20 +177,6 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     supervision::stopping();
     let stopped = array.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)
-}
-
-/// Waits for drives that another process holds; false: a signal to stop came first.
-async fn drives_are_free(config: &Config, signals: &mut Signals) -> Result<bool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (config, seen) = (config.clone(), stop.clone());
-    let mut waiting = tokio::task::spawn_blocking(move || wait_until_free(&config, &seen));
-    tokio::select! {
-        free = &mut waiting => free?.map(|()| true),
-        () = signals.stop() => {
-            stop.store(true, Relaxed);
-            Ok(false)
-        }
-    }
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
@@ -298,14 +327,6 @@ fn declared_at(serve: &Serve, error: &ControlError) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// Bytes from the system's random generator.
-fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .context("cannot read random bytes")?;
-    Ok(bytes)
 }
 
 /// Determines the task of this start. Without a state, a new array is created, unless the directory had one

@@ -10,7 +10,7 @@ use world::World;
 
 /// Where the registry is, and how it is reached. Passwords come from a file or the environment: the command
 /// line is visible to every user of the machine.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct RegistryOption {
     /// Registry that nodes share: a directory, the same for all processes of this machine, or an etcd
     /// cluster: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`, or `etcds://` with TLS. The default prefix is
@@ -37,6 +37,16 @@ impl RegistryOption {
     fn location(&self) -> Result<Option<Location>> {
         let parsed = self.registry.as_deref().map(str::parse).transpose();
         parsed.context("invalid --registry")
+    }
+
+    /// Whether one is named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.registry.is_some()
+    }
+
+    /// Opens the registry, which must be named.
+    pub(crate) fn open_named(&self, world: &World) -> Result<Rc<dyn Registry>> {
+        self.open(world)?.context("no registry: pass --registry DIR or --registry etcd://HOST:PORT")
     }
 
     /// Opens the registry; none: none is named.

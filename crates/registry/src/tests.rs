@@ -39,6 +39,28 @@ fn a_directory_is_a_registry() {
     run.expect("a world");
 }
 
+/// An owner must not lose its lease, nor a standby miss an owner, because the directory is not mounted.
+#[test]
+fn a_directory_that_is_away_answers_nothing_and_is_the_same_when_it_is_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, away) = (dir.path().join("registry"), dir.path().join("away"));
+    let run = world_real::run(world_real::Options::default(), async move |world| {
+        let registry = Directory::open(&world, &path).expect("a registry");
+        let lease = registry.grant(Duration::from_secs(60)).await.expect("a lease");
+        let version = registry.compare_and_put(&key(), None, b"1", Some(lease)).await.expect("put");
+        std::fs::rename(&path, &away).expect("moved");
+        let is_away = |error: RegistryError| matches!(error, RegistryError::Unreachable { .. });
+        assert!(registry.keep_alive(lease).await.is_err_and(is_away));
+        assert!(registry.get(&key()).await.is_err_and(is_away));
+        assert!(registry.list("").await.is_err_and(is_away));
+        assert!(registry.compare_and_put(&key(), None, b"2", None).await.is_err_and(is_away));
+        std::fs::rename(&away, &path).expect("moved");
+        assert_eq!(registry.keep_alive(lease).await, Ok(()));
+        assert_eq!(registry.get(&key()).await.map(|found| found.map(|e| e.version)), Ok(Some(version)));
+    });
+    run.expect("a world");
+}
+
 fn key() -> Key {
     Key::new("a").expect("a key")
 }

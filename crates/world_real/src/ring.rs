@@ -67,6 +67,7 @@ impl Ring {
         while unsafe { self.io.submission().push(entry) }.is_err() {
             // The queue is full: submit early. Temporary errors (EAGAIN, EBUSY) are retried after reaping;
             // others recur in `turn`, which reports them.
+            crate::term::check();
             let _ = self.io.submit();
             self.reap();
         }
@@ -76,6 +77,7 @@ impl Ring {
     pub(crate) fn turn(&mut self, sleep: Sleep) -> io::Result<()> {
         // A full queue caused early reaping: nothing else may end, so do not sleep.
         let sleep = if self.ended.is_empty() { sleep } else { Sleep::No };
+        crate::term::check();
         let entered = match sleep {
             Sleep::No => {
                 let queue = self.io.submission();

@@ -17,6 +17,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
     ("cache", &["world", "block"]),
     ("qos", &[]),
     ("share", &["world", "registry", "qos"]),
+    ("cluster", &["world", "registry"]),
     ("vdisk", &["world", "block"]),
     ("attach", &["world", "block"]),
     ("lu", &["world", "block"]),
@@ -87,6 +88,7 @@ const ALL: &[&str] = &[
     "registry",
     "registry_etcd",
     "share",
+    "cluster",
     "world_real",
     "world_model",
     "block",
@@ -138,8 +140,15 @@ const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim",
 const TO_ETCD: [&str; 4] = ["tokio", "prost", "tonic", "tonic-prost"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
-const TEXT: [(&str, &str); 5] =
-    [("config", "serde"), ("config", "toml"), ("status", "serde"), ("share", "serde"), ("share", "toml")];
+const TEXT: [(&str, &str); 7] = [
+    ("config", "serde"),
+    ("config", "toml"),
+    ("status", "serde"),
+    ("share", "serde"),
+    ("share", "toml"),
+    ("cluster", "serde"),
+    ("cluster", "toml"),
+];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.

@@ -7,7 +7,7 @@ use array::{ControllerHandle, EventSender, Mailbox};
 use tokio::sync::mpsc;
 use world_real::RunError;
 
-use super::random;
+use super::random::random;
 
 /// Running controllers.
 pub(super) struct Controllers {

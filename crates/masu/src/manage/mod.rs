@@ -9,6 +9,7 @@ mod group;
 mod heat;
 mod host;
 mod image;
+mod node;
 mod policy;
 mod pool;
 mod request;
@@ -121,6 +122,12 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Nodes that share drives through a registry: list them, and the owner of the array
+    #[command(subcommand_required = true)]
+    Node {
+        #[command(subcommand)]
+        what: node::NodeCommand,
+    },
 }
 
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
@@ -137,5 +144,6 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Policy { what, at } => policy::run(what, at),
         Manage::Snapshot { what, at } => volume::run_snapshot(what, at),
         Manage::Host { what, at } => host::run(what, at),
+        Manage::Node { what } => node::run(what),
     }
 }

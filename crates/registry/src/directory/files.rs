@@ -175,6 +175,12 @@ impl Files {
         Ok(())
     }
 
+    /// Whether the directory is still where it was: it may be unmounted, or moved away.
+    pub(super) fn is_there(&self) -> Result<(), RegistryError> {
+        let format = self.root.join("format");
+        fs::symlink_metadata(&format).map(drop).map_err(|e| failed(&format, &e))
+    }
+
     pub(super) fn leases(&self) -> &Leases {
         &self.leases
     }

@@ -55,8 +55,10 @@ impl Directory {
         let gone = |cause: &str| RegistryError::Unreachable { cause: cause.into() };
         let (reply, answer) = oneshot::channel();
         let call = Box::new(move |files: &Files| {
+            // A directory that is away has no keys and no leases: that says nothing about either.
+            let done = work(files);
             // Nobody waits for it any more: the caller was told that the outcome is unknown.
-            let _ = reply.send(work(files));
+            let _ = reply.send(files.is_there().and(done));
         });
         let sent = self.calls.try_send(call);
         let late = self.world.sleep(CALL_TIME_MAX);

@@ -1,0 +1,276 @@
+//! The task of a node: it renews its lease, looks at the owner, and takes over, serves or stops.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use registry::{Key, LeaseId, Registry, RegistryError, Version, Watch};
+
+use crate::{
+    EVERY, Held, LEASE_TIME, Look, Lost, Member, NODES, NodeRecord, OWNER, OwnerRecord, RecordError,
+    Standing, Step, Term, Waits, decide,
+};
+
+/// An owner that was not answered asks again after this time.
+const AGAIN: Duration = Duration::from_millis(100);
+
+fn key(name: &str) -> Key {
+    Key::new(name).expect("a constant key")
+}
+
+/// Why an interval was not done.
+enum Fault {
+    Registry(RegistryError),
+    Record(RecordError),
+    NameInUse,
+    /// The node's own record was not found where others were looked for: the look cannot be trusted.
+    Torn,
+    Lost(Lost),
+}
+
+impl From<RegistryError> for Fault {
+    fn from(error: RegistryError) -> Fault {
+        Fault::Registry(error)
+    }
+}
+
+impl From<RecordError> for Fault {
+    fn from(error: RecordError) -> Fault {
+        Fault::Record(error)
+    }
+}
+
+/// The task's own state.
+struct Agent {
+    member: Rc<Member>,
+    registry: Rc<dyn Registry>,
+    own_key: Key,
+    /// And how long an owner may serve with it.
+    lease: Option<(LeaseId, Term)>,
+    is_listed: bool,
+    held: Option<Held>,
+}
+
+/// Takes part until the node leaves, or has lost the array; then it must not serve any more, and its process
+/// has to begin anew: ownership is never taken up again by a process that has lost it.
+///
+/// # Errors
+/// Why it has lost the array; [`RegistryError::Key`] if its name is no part of a key.
+pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Option<Lost>, RegistryError> {
+    let own_key = Key::new(&format!("{NODES}{}", member.name()))?;
+    let mut watch = registry.watch(OWNER);
+    let mut agent =
+        Agent { member: member.clone(), registry, own_key, lease: None, is_listed: false, held: None };
+    while !member.leaves() {
+        if let Some(lost) = agent.interval_told().await {
+            return Ok(Some(lost));
+        }
+        if agent.held.is_some() && member.state().fault.is_some() {
+            member.wait(AGAIN, std::future::pending()).await;
+        } else {
+            wait(&member, &mut watch).await;
+        }
+    }
+    agent.leave().await;
+    Ok(None)
+}
+
+/// Until the next interval, or news of the owner.
+async fn wait(member: &Member, watch: &mut Watch) {
+    let mut fails = false;
+    member.wait(EVERY, watch.next().map(|news| fails = !matches!(news, Some(Ok(()))))).await;
+    if fails {
+        // A watch that has ended says nothing more: looking at intervals is enough.
+        member.wait(EVERY, std::future::pending()).await;
+    }
+}
+
+impl Agent {
+    /// Does an interval and says how it went.
+    async fn interval_told(&mut self) -> Option<Lost> {
+        let done = self.interval().await;
+        let late = || self.held.filter(|_| !self.in_term()).map(|_| Lost::Late);
+        let (fault, lost) = match done {
+            Ok(()) => (None, late()),
+            Err(Fault::Lost(lost)) => (None, Some(lost)),
+            Err(Fault::Registry(error)) => (Some(error.to_string()), late()),
+            Err(Fault::Record(error)) => (Some(error.to_string()), late()),
+            Err(Fault::Torn) => (Some("the registry's nodes could not be read as a whole".into()), late()),
+            Err(Fault::NameInUse) => {
+                let name = self.member.name();
+                (Some(format!("another node is called {name}, or was until its lease ends")), late())
+            }
+        };
+        self.member.set(|state| {
+            state.fault = fault;
+            if let Some(lost) = &lost {
+                state.standing = Standing::Lost(lost.clone());
+            }
+        });
+        lost
+    }
+
+    fn in_term(&self) -> bool {
+        self.lease.as_ref().is_some_and(|(_, term)| term.holds(self.member.now()))
+    }
+
+    async fn interval(&mut self) -> Result<(), Fault> {
+        let lease = self.renew().await?;
+        self.tell_owner();
+        self.list_itself(lease).await?;
+        let look = self.look().await?;
+        let found = look.owner.as_ref().map_or(0, |(_, owner)| owner.epoch);
+        match decide(lease, self.held, &look, self.member.state().epoch_seen) {
+            Step::Wait(waits) => {
+                self.member.set(|state| {
+                    state.epoch_seen = state.epoch_seen.max(found);
+                    state.standing = Standing::Standby(waits);
+                });
+                Ok(())
+            }
+            Step::Take { expected, epoch } => self.take(lease, expected, epoch).await,
+            Step::Serve(held) => {
+                self.serve(held);
+                Ok(())
+            }
+            Step::Stop(lost) => Err(Fault::Lost(lost)),
+        }
+    }
+
+    /// The node's lease: the old one, or a new one when that has ended.
+    async fn renew(&mut self) -> Result<LeaseId, Fault> {
+        let sent = self.member.now();
+        if let Some((lease, _)) = self.lease {
+            let answer = self.member.within(self.registry.keep_alive(lease)).await;
+            let now = self.member.now();
+            let in_time = self.lease.as_mut().is_some_and(|(_, term)| match answer {
+                Ok(()) => term.renewed(sent, now),
+                Err(_) => term.holds(now),
+            });
+            match (answer, in_time) {
+                (Err(RegistryError::Expired), _) if self.held.is_some() => {
+                    return Err(Fault::Lost(Lost::Expired));
+                }
+                (_, false) if self.held.is_some() => return Err(Fault::Lost(Lost::Late)),
+                (Ok(()), true) => return Ok(lease),
+                // A standby whose term has passed while its lease lives: nothing was served, it begins anew.
+                (Ok(()), false) => {
+                    self.lease = Some((lease, Term::granted(sent)));
+                    return Ok(lease);
+                }
+                (Err(RegistryError::Expired), _) => (self.lease, self.is_listed) = (None, false),
+                (Err(error), _) => return Err(error.into()),
+            }
+        }
+        let sent = self.member.now();
+        let lease = self.registry.grant(LEASE_TIME).await?;
+        self.lease = Some((lease, Term::granted(sent)));
+        Ok(lease)
+    }
+
+    /// Tells the new end of the term.
+    fn tell_owner(&self) {
+        if let (Some(held), Some((_, term))) = (self.held, self.lease) {
+            self.serve_until(held, term);
+        }
+    }
+
+    fn serve_until(&self, held: Held, term: Term) {
+        self.member.set(|state| {
+            state.epoch_seen = state.epoch_seen.max(held.epoch);
+            state.standing = Standing::Owner { epoch: held.epoch, until: term.until() };
+        });
+    }
+
+    /// It is the owner, if its term still holds; if not, the next interval looks again.
+    fn serve(&mut self, held: Held) {
+        if let Some((_, term)) = self.lease.filter(|_| self.in_term()) {
+            self.held = Some(held);
+            self.serve_until(held, term);
+        }
+    }
+
+    /// Puts the node's record, once per lease.
+    async fn list_itself(&mut self, lease: LeaseId) -> Result<(), Fault> {
+        if self.is_listed {
+            return Ok(());
+        }
+        let record = self.member.record(lease.0).encode();
+        match self.registry.compare_and_put(&self.own_key, None, &record, Some(lease)).await {
+            Ok(_) => {}
+            Err(RegistryError::Conflict { .. }) => {
+                // Its own, of an attempt that was not answered; or another's.
+                let found = self.registry.get(&self.own_key).await?;
+                let found = found.map(|e| NodeRecord::decode(self.own_key.as_str(), &e.value)).transpose()?;
+                if found.is_none_or(|found| found.lease != lease.0) {
+                    return Err(Fault::NameInUse);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.is_listed = true;
+        Ok(())
+    }
+
+    async fn look(&self) -> Result<Look, Fault> {
+        let owner_key = key(OWNER);
+        let found = self.member.within(self.registry.get(&owner_key)).await?;
+        let Some(entry) = found else { return Ok(Look::default()) };
+        let owner = OwnerRecord::decode(OWNER, &entry.value)?;
+        let own = self.lease.map(|(lease, _)| lease.0);
+        let mut owner_lives = own == Some(owner.lease);
+        if !owner_lives && owner.node.is_some() {
+            let mut knows_itself = false;
+            for (key, entry) in self.registry.list(NODES).await? {
+                let lease = NodeRecord::decode(key.as_str(), &entry.value)?.lease;
+                owner_lives |= lease == owner.lease;
+                knows_itself |= Some(lease) == own;
+            }
+            if !knows_itself {
+                return Err(Fault::Torn);
+            }
+        }
+        Ok(Look { owner: Some((entry.version, owner)), owner_lives })
+    }
+
+    async fn take(&mut self, lease: LeaseId, expected: Option<Version>, epoch: u64) -> Result<(), Fault> {
+        let node = Some(self.member.name().to_owned());
+        let record = OwnerRecord { node, lease: lease.0, epoch, since_ms: self.member.wall_ms() };
+        match self.registry.compare_and_put(&key(OWNER), expected, &record.encode(), None).await {
+            Ok(version) => {
+                self.serve(Held { version, epoch });
+                Ok(())
+            }
+            // Another node was faster: the next interval sees it.
+            Err(RegistryError::Conflict { .. }) => Ok(()),
+            // If it was made, the next interval sees it, too.
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands over what it owns, and ends its lease. Without an answer the lease ends by itself.
+    async fn leave(&mut self) {
+        let is_owner = self.in_term();
+        self.member.set(|state| state.standing = Standing::Left);
+        if let Some(Held { version, epoch }) = self.held.take().filter(|_| is_owner) {
+            let record = OwnerRecord { node: None, lease: 0, epoch, since_ms: self.member.wall_ms() };
+            let _ = self.registry.compare_and_put(&key(OWNER), Some(version), &record.encode(), None).await;
+        }
+        if let Some((lease, _)) = self.lease.take() {
+            let _ = self.registry.revoke(lease).await;
+        }
+    }
+}
+
+impl Waits {
+    /// For a person.
+    pub fn text(&self) -> String {
+        match self {
+            Waits::Owner { node, epoch } => format!("standby of {node} (epoch {epoch})"),
+            Waits::Older { found, seen } => format!(
+                "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \
+                 restore a newer registry"
+            ),
+        }
+    }
+}

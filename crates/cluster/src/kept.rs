@@ -1,0 +1,203 @@
+//! A text in the registry that follows the owner: split over keys, replaced as a whole, and only by the owner
+//! of the newest epoch.
+//!
+//! ```text
+//!  state/NAME         head: epoch, slot, length, and the version of each part
+//!  state/NAME/0/NN    parts of one slot
+//!  state/NAME/1/NN    parts of the other one; the head says which is in force
+//! ```
+//!
+//! A writer fills the slot that is not in force, and then puts the head: until then the old text is in force.
+//! An owner begins by putting the head with its own epoch, by which each older owner's writes fail: heads and
+//! parts are put by comparing versions that the writer has read while the head was its own.
+
+use std::rc::Rc;
+
+use registry::{Key, Registry, RegistryError, VALUE_LEN_MAX, Version};
+use serde::{Deserialize, Serialize};
+
+/// Parts of a text.
+const PARTS_MAX: usize = 64;
+/// The longest text.
+pub const TEXT_LEN_MAX: usize = PARTS_MAX * VALUE_LEN_MAX;
+/// Attempts while calls meet changes: only writers of ended epochs can make one.
+const ATTEMPTS_MAX: usize = 10;
+
+/// Why a text was not read, or not kept.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum KeptError {
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Nothing was changed.
+    #[error("another node owns the array: the registry has epoch {found}, this node has {own}")]
+    Stale { own: u64, found: u64 },
+    #[error("too long for the registry: {len} bytes, at most {TEXT_LEN_MAX}")]
+    TooLong { len: usize },
+    #[error("damaged value of {key} in the registry: {cause}")]
+    Damaged { key: String, cause: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    epoch: u64,
+    slot: u8,
+    len: usize,
+    /// Versions of the parts.
+    parts: Vec<u64>,
+}
+
+/// A text, and this owner's right to replace it.
+pub struct Kept {
+    registry: Rc<dyn Registry>,
+    name: String,
+    epoch: u64,
+    version: Version,
+    head: Head,
+}
+
+fn key(name: &str) -> Result<Key, KeptError> {
+    Ok(Key::new(name)?)
+}
+
+fn head_key(name: &str) -> Result<Key, KeptError> {
+    key(&format!("state/{name}"))
+}
+
+fn part_key(name: &str, slot: u8, part: usize) -> Result<Key, KeptError> {
+    key(&format!("state/{name}/{slot}/{part:02}"))
+}
+
+fn encoded(head: &Head) -> Vec<u8> {
+    toml::to_string(head).expect("a table of numbers").into_bytes()
+}
+
+async fn read_head(registry: &dyn Registry, name: &str) -> Result<Option<(Version, Head)>, KeptError> {
+    let key = head_key(name)?;
+    let Some(entry) = registry.get(&key).await? else { return Ok(None) };
+    let damaged = |cause: String| KeptError::Damaged { key: key.as_str().into(), cause };
+    let text = std::str::from_utf8(&entry.value).map_err(|e| damaged(e.to_string()))?;
+    let head: Head = toml::from_str(text).map_err(|e| damaged(e.message().into()))?;
+    if head.slot > 1 || head.parts.len() > PARTS_MAX {
+        return Err(damaged("invalid slot or number of parts".into()));
+    }
+    Ok(Some((entry.version, head)))
+}
+
+async fn read_parts(registry: &dyn Registry, name: &str, head: &Head) -> Result<Vec<u8>, KeptError> {
+    let mut text = Vec::new();
+    for (part, version) in head.parts.iter().enumerate() {
+        let key = part_key(name, head.slot, part)?;
+        let found = registry.get(&key).await?.filter(|entry| entry.version.0 == *version);
+        let Some(entry) = found else {
+            let cause = "not the version that its head names".into();
+            return Err(KeptError::Damaged { key: key.as_str().into(), cause });
+        };
+        text.extend_from_slice(&entry.value);
+    }
+    if text.len() != head.len {
+        let cause = format!("{} bytes instead of {}", text.len(), head.len);
+        return Err(KeptError::Damaged { key: head_key(name)?.as_str().into(), cause });
+    }
+    Ok(text)
+}
+
+impl Kept {
+    /// Takes over the text of this name with the epoch of an owner, and reads it; none: there was none yet.
+    /// From here on no owner of an older epoch can replace it.
+    ///
+    /// # Errors
+    /// [`KeptError::Stale`] if an owner of a newer epoch has taken it over.
+    pub async fn claim(
+        registry: Rc<dyn Registry>,
+        name: &str,
+        epoch: u64,
+    ) -> Result<(Kept, Option<Vec<u8>>), KeptError> {
+        let key = head_key(name)?;
+        let mut found = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let before = read_head(&*registry, name).await?;
+            if let Some((_, head)) = before.as_ref().filter(|(_, head)| head.epoch > epoch) {
+                return Err(KeptError::Stale { own: epoch, found: head.epoch });
+            }
+            let text = match &before {
+                Some((_, head)) if !head.parts.is_empty() => Some(read_parts(&*registry, name, head).await),
+                _ => None,
+            };
+            let head = match &before {
+                Some((_, head)) => Head { epoch, ..head.clone() },
+                None => Head { epoch, slot: 0, len: 0, parts: vec![] },
+            };
+            let expected = before.map(|(version, _)| version);
+            match registry.compare_and_put(&key, expected, &encoded(&head), None).await {
+                // The parts were in force when they were read, because the head has not changed meanwhile.
+                Ok(version) => {
+                    let text = text.transpose()?;
+                    return Ok((Kept { registry, name: name.into(), epoch, version, head }, text));
+                }
+                Err(RegistryError::Conflict { found: other }) => found = other,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(RegistryError::Conflict { found }.into())
+    }
+
+    /// Replaces the text.
+    ///
+    /// # Errors
+    /// [`KeptError::Stale`] if another owner has taken it over: nothing was changed. After
+    /// [`RegistryError::Unreachable`] either text may be in force.
+    pub async fn replace(&mut self, text: &[u8]) -> Result<(), KeptError> {
+        if text.len() > TEXT_LEN_MAX {
+            return Err(KeptError::TooLong { len: text.len() });
+        }
+        let mut found = None;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.try_replace(text).await {
+                Err(KeptError::Registry(RegistryError::Conflict { found: other })) => found = other,
+                done => return done,
+            }
+        }
+        Err(RegistryError::Conflict { found }.into())
+    }
+
+    async fn try_replace(&mut self, text: &[u8]) -> Result<(), KeptError> {
+        // In the next round the head may be another one of this owner, whose put was not answered.
+        self.follow().await?;
+        let slot = 1 - self.head.slot;
+        let mut before = Vec::new();
+        for part in 0..text.len().div_ceil(VALUE_LEN_MAX) {
+            let found = self.registry.get(&part_key(&self.name, slot, part)?).await?;
+            before.push(found.map(|entry| entry.version));
+        }
+        // Read before the head is seen to be this owner's: a later owner's parts have later versions.
+        self.follow().await?;
+        if slot == self.head.slot {
+            return Err(RegistryError::Conflict { found: Some(self.version) }.into());
+        }
+        let mut parts = Vec::new();
+        for (part, (value, expected)) in text.chunks(VALUE_LEN_MAX).zip(before).enumerate() {
+            let key = part_key(&self.name, slot, part)?;
+            parts.push(self.registry.compare_and_put(&key, expected, value, None).await?.0);
+        }
+        let head = Head { epoch: self.epoch, slot, len: text.len(), parts };
+        let key = head_key(&self.name)?;
+        let put = self.registry.compare_and_put(&key, Some(self.version), &encoded(&head), None).await;
+        self.version = put?;
+        self.head = head;
+        Ok(())
+    }
+
+    /// Reads the head again: it must be of this epoch.
+    async fn follow(&mut self) -> Result<(), KeptError> {
+        let Some((version, head)) = read_head(&*self.registry, &self.name).await? else {
+            let key = head_key(&self.name)?.as_str().into();
+            return Err(KeptError::Damaged { key, cause: "it was deleted".into() });
+        };
+        if head.epoch != self.epoch {
+            return Err(KeptError::Stale { own: self.epoch, found: head.epoch });
+        }
+        (self.version, self.head) = (version, head);
+        Ok(())
+    }
+}

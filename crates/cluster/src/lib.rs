@@ -1,0 +1,58 @@
+//! Which node owns the array, and the state that follows it to the next owner.
+//!
+//! ```text
+//!  node n1 ── lease ──┐                      ┌── nodes/n1    bound to n1's lease
+//!                     ├──> registry (keys) ──┼── nodes/n2    bound to n2's lease
+//!  node n2 ── lease ──┘                      └── owner/array {node, lease, epoch}: bound to nothing
+//! ```
+//!
+//! * [`decide`] is the rule, and pure: from a look at the registry it says whether to wait, to take over, to
+//!   serve or to stop. [`Term`] is how long an owner may serve.
+//! * [`Member`] is a node as the rest of its process sees it; [`run`] is its task over a registry.
+//! * [`Kept`] keeps a text in the registry, such that only the owner of the newest epoch can replace it.
+//!
+//! **What is guaranteed.** The owner serves until [`OWN_TIME`] after it *sent* its last successful renewal,
+//! by its own clock; its lease ends [`LEASE_TIME`] after the registry received it, and only then another node
+//! may take over. So no two nodes are within their terms at one instant, if no clock runs
+//! [`DRIFT_PERCENT_MAX`] % faster or slower than true time. A lease is no fence: a process that stands still
+//! between its check and its write writes late. The drives have to refuse it; see `docs/cluster.md`.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod decide;
+mod kept;
+mod member;
+mod record;
+
+use std::time::Duration;
+
+pub use agent::run;
+pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
+pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
+pub use member::{Clock, Member, Standing, State};
+pub use record::{NodeRecord, OwnerRecord, RecordError};
+
+/// A node's lease.
+pub const LEASE_TIME: Duration = Duration::from_secs(6);
+/// An owner serves so long after it sent its last successful renewal.
+pub const OWN_TIME: Duration = Duration::from_secs(5);
+/// How far a clock may run from true time, fast or slow.
+pub const DRIFT_PERCENT_MAX: u64 = 5;
+/// Interval of renewals, and of looks at the owner. One without an answer is given up after 1 s: an owner
+/// rides out 3 s without the registry.
+pub const EVERY: Duration = Duration::from_millis(500);
+
+// The slowest owner stops before the fastest registry ends its lease.
+const _: () = assert!(
+    OWN_TIME.as_millis() as u64 * (100 + DRIFT_PERCENT_MAX)
+        < LEASE_TIME.as_millis() as u64 * (100 - DRIFT_PERCENT_MAX)
+);
+
+/// The key of the owner of the whole array. Owners of pools will be beside it.
+pub const OWNER: &str = "owner/array";
+/// Before the names of nodes.
+pub const NODES: &str = "nodes/";
+
+#[cfg(test)]
+mod tests;

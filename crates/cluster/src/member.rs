@@ -1,0 +1,161 @@
+//! A node as the rest of its process sees it.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use registry::RegistryError;
+use world::sync::Signal;
+use world::{Instant, World};
+
+use crate::{Lost, NodeRecord, Waits};
+
+/// A renewal or look without an answer is given up after this time.
+const TRY_TIME: Duration = Duration::from_secs(1);
+
+/// The clocks of a node.
+#[derive(Clone)]
+pub struct Clock {
+    /// Never set and never stopped, not even while the machine sleeps: terms are counted by it.
+    pub steady: Rc<dyn Fn() -> Instant>,
+    /// Milliseconds since 1970, to be shown only.
+    pub wall_ms: Rc<dyn Fn() -> u64>,
+}
+
+/// What a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum Standing {
+    /// It has not seen an owner yet.
+    Joining,
+    Standby(Waits),
+    /// It owns the array, and may serve until then by its own clock.
+    Owner {
+        epoch: u64,
+        until: Instant,
+    },
+    /// It was the owner. Final: the process has to begin anew.
+    Lost(Lost),
+    /// It has left.
+    Left,
+}
+
+/// How a node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What it is.
+    pub standing: Standing,
+    /// Why the last interval was not done: the registry does not answer, a value is damaged, the name is in
+    /// use.
+    pub fault: Option<String>,
+    /// The highest epoch that it has seen.
+    pub epoch_seen: u64,
+}
+
+type Tell = Box<dyn Fn(&State)>;
+
+/// A node.
+pub struct Member {
+    world: World,
+    clock: Clock,
+    name: String,
+    about: NodeRecord,
+    state: RefCell<State>,
+    tell: Tell,
+    leaves: Cell<bool>,
+    changed: Signal,
+}
+
+impl Member {
+    /// A node that is to join. `tell` hears of each change of its state, renewals included. `epoch_seen` is
+    /// the highest epoch that it has seen in an earlier life: a registry with an older one is refused.
+    pub fn new(
+        world: &World,
+        clock: Clock,
+        (name, about): (&str, NodeRecord),
+        epoch_seen: u64,
+        tell: impl Fn(&State) + 'static,
+    ) -> Rc<Member> {
+        Rc::new(Member {
+            world: world.clone(),
+            clock,
+            name: name.into(),
+            about,
+            state: RefCell::new(State { standing: Standing::Joining, fault: None, epoch_seen }),
+            tell: Box::new(tell),
+            leaves: Cell::new(false),
+            changed: Signal::default(),
+        })
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// The epoch if it may serve at this instant.
+    pub fn owns(&self) -> Option<u64> {
+        match self.state.borrow().standing {
+            Standing::Owner { epoch, until } if self.now() < until => Some(epoch),
+            _ => None,
+        }
+    }
+
+    /// Ends the task. An owner hands over: whoever calls this has stopped serving, and closed the drives.
+    pub fn leave(&self) {
+        self.leaves.set(true);
+        self.changed.wake_all();
+    }
+
+    pub(crate) fn leaves(&self) -> bool {
+        self.leaves.get()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        (self.clock.steady)()
+    }
+
+    pub(crate) fn wall_ms(&self) -> u64 {
+        (self.clock.wall_ms)()
+    }
+
+    pub(crate) fn record(&self, lease: u64) -> NodeRecord {
+        NodeRecord { lease, ..self.about.clone() }
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {
+        let mut next = self.state();
+        change(&mut next);
+        if *self.state.borrow() != next {
+            *self.state.borrow_mut() = next.clone();
+            (self.tell)(&next);
+        }
+    }
+
+    /// The answer, or that there is none: an owner has to renew again before its term ends. If the call is
+    /// carried out later, nobody counts on it.
+    pub(crate) async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, RegistryError>>,
+    ) -> Result<T, RegistryError> {
+        match select(pin!(call), pin!(self.world.sleep(TRY_TIME))).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => {
+                Err(RegistryError::Unreachable { cause: format!("no answer in {} s", TRY_TIME.as_secs()) })
+            }
+        }
+    }
+
+    /// Waits; ends early when the node is to leave, or when `early` ends.
+    pub(crate) async fn wait(&self, time: Duration, early: impl Future<Output = ()>) {
+        let leaves = self.changed.wait_for(|| self.leaves.get().then_some(()));
+        let sleep = self.world.sleep(time);
+        select(pin!(select(pin!(leaves), pin!(early))), pin!(sleep)).await;
+    }
+}

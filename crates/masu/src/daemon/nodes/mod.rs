@@ -1,0 +1,200 @@
+//! A node of several: it stands by until it owns the array, then starts as any array does, and hands over
+//! when it stops.
+//!
+//! ```text
+//!  stand_by ──> owner? ──> state from the registry ──> fence ──> begin ──> serve ──> stop ──> hand over
+//!                 └── the term passes, the lease is lost: the process ends at once, wherever it is
+//! ```
+
+mod fence;
+mod seen;
+mod thread;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use admin::{Bound, Standby, Store};
+use anyhow::{Context, Result, bail, ensure};
+use array::{DriveSpec, Event, EventSender};
+use cluster::{NODES, NodeRecord, Standing, State};
+use config::Config;
+
+use seen::Seen;
+use thread::Thread;
+
+use super::signals::Signals;
+use super::supervision;
+use crate::registry_option::RegistryOption;
+
+/// What the command line says of this node.
+pub(super) struct Join<'a> {
+    pub(super) registry: &'a RegistryOption,
+    pub(super) name: &'a str,
+    pub(super) config: Option<&'a Path>,
+    pub(super) listen: Option<SocketAddr>,
+}
+
+/// The owner of the array: this process, until it is dropped or has handed over.
+pub(super) struct Node {
+    name: String,
+    epoch: u64,
+    thread: Thread,
+}
+
+/// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
+/// None: a signal to stop came first.
+pub(super) async fn stand_by(
+    join: &Join<'_>,
+    store: Store,
+    bound: &Bound,
+    (signals, events): (&mut Signals, &EventSender),
+) -> Result<Option<(Node, Store)>> {
+    let name = join.name;
+    registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
+    let about = NodeRecord {
+        portals: portals(join, &store)?,
+        version: env!("CARGO_PKG_VERSION").into(),
+        since_ms: thread::wall_ms(),
+        lease: 0,
+    };
+    supervision::watch_controllers(events.clone())?;
+    world_real::guard_term().context("cannot start the thread that guards the term")?;
+    let seen = Seen::open(&store)?;
+    let joined_before = seen.epoch() > 0;
+    let mut thread = Thread::start(join.registry, name, about, seen).await?;
+    let standby = bound.stand_by().context("cannot answer as a standby")?;
+    supervision::ready();
+    let owned = until_owner(name, &mut thread, &standby, signals).await;
+    standby.end().await;
+    let Some(epoch) = owned? else {
+        thread.leave().await;
+        return Ok(None);
+    };
+    let text = format!("node {name} owns the array (epoch {epoch})");
+    tracing::info!("{text}");
+    events.tell(Event::warning("array", text));
+    let node = Node { name: name.into(), epoch, thread };
+    match node.take_state(store, joined_before) {
+        Ok(store) => Ok(Some((node, store))),
+        Err(error) => {
+            node.hand_over().await;
+            Err(error)
+        }
+    }
+}
+
+/// Where this node will serve hosts. The state that it takes over has the portals of another node.
+fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<String>> {
+    let declared = join.config.map(|path| Config::read(path, store.dir())).transpose()?;
+    if let Some(declared) = &declared {
+        refuse_private(declared, store.dir())?;
+    }
+    let declared = declared.map(|declared| declared.portals).unwrap_or_default();
+    let portals: Vec<String> = match join.listen {
+        Some(listen) if declared.is_empty() => vec![listen.to_string()],
+        _ => declared.iter().map(|portal| portal.listen.to_string()).collect(),
+    };
+    ensure!(!portals.is_empty(), "no portal of this node: pass --listen, or declare a [[portal]]");
+    Ok(portals)
+}
+
+/// Refuses drives and images that no other node can have.
+pub(super) fn refuse_private(config: &Config, dir: &Path) -> Result<()> {
+    let cause = |spec: &DriveSpec| match spec {
+        DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } if path.starts_with(dir) => {
+            Some("in the data directory of this node; give a path that all nodes share")
+        }
+        DriveSpec::Memory { .. } => Some("in the memory of this node; give a file or a device"),
+        _ => None,
+    };
+    let drives = config.drives.iter().map(|drive| ("drive", &drive.name, &drive.spec));
+    let images = config.images.iter().map(|image| ("image", &image.name, &image.spec));
+    for (kind, name, spec) in drives.chain(images) {
+        if let Some(cause) = cause(spec) {
+            bail!("{kind} {name:?}: {cause}");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the epoch when this node owns the array; none: a signal to stop came first.
+async fn until_owner(
+    name: &str,
+    thread: &mut Thread,
+    standby: &Standby,
+    signals: &mut Signals,
+) -> Result<Option<u64>> {
+    let mut said = String::new();
+    loop {
+        let state = thread.state();
+        if let Standing::Owner { epoch, .. } = state.standing {
+            return Ok(Some(epoch));
+        }
+        let text = format!("node {name}: {}", words(&state));
+        if text != said {
+            tracing::info!("{text}");
+            standby.say(&text);
+            said = text;
+        }
+        tokio::select! {
+            changed = thread.changed() => changed?,
+            () = signals.stop() => return Ok(None),
+        }
+    }
+}
+
+fn words(state: &State) -> String {
+    match (&state.fault, &state.standing) {
+        (Some(fault), _) => format!("standby; {fault}"),
+        (None, Standing::Standby(waits)) => waits.text(),
+        (None, _) => "standby; looking for the owner".into(),
+    }
+}
+
+impl Node {
+    /// Takes over what the last owner kept; what this one keeps goes to the registry first.
+    fn take_state(&self, store: Store, joined_before: bool) -> Result<Store> {
+        let mut is_new = true;
+        for name in Store::SHARED {
+            let (found, own) = (self.thread.keeper().claim(name, self.epoch)?, store.text(name)?);
+            match (found, own) {
+                (Some(_), Some(_)) if !joined_before => {
+                    let dir = store.dir().display();
+                    bail!("{dir}: has the state of another array; give this node an empty data directory");
+                }
+                (Some(text), _) => {
+                    is_new = false;
+                    store.adopt(name, &text)?;
+                }
+                (None, Some(_)) if joined_before && is_new => {
+                    bail!(
+                        "the registry has no state of the array; restore a newer registry, or remove array.epoch \
+                         from the data directory to begin with the state of this node"
+                    )
+                }
+                // An array of one node that becomes one of several.
+                (None, Some(text)) => self.thread.keeper().keep(name, &text)?,
+                (None, None) => {}
+            }
+        }
+        let keeper = self.thread.keeper();
+        Ok(store.shared_by(std::sync::Arc::new(move |name, text| {
+            keeper.keep(name, text).map_err(|error| format!("{error:#}"))
+        })))
+    }
+
+    /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.
+    pub(super) async fn wait_for_drives(
+        &self,
+        config: &Config,
+        (events, signals): (&EventSender, &mut Signals),
+    ) -> Result<bool> {
+        fence::wait_for_drives((&self.name, self.epoch), config, events, signals).await
+    }
+
+    /// Lets the next node take over at once: called when this one has closed its drives.
+    pub(super) async fn hand_over(self) {
+        tracing::info!("node {}: hands over (epoch {})", self.name, self.epoch);
+        self.thread.leave().await;
+    }
+}

@@ -1,0 +1,53 @@
+//! The highest epoch that this node has seen, in its data directory: a registry with an older one was
+//! restored from a backup, or is another one.
+
+use admin::Store;
+use anyhow::{Context, Result};
+
+const FILE: &str = "array.epoch";
+
+pub(super) struct Seen {
+    store: Store,
+    epoch: u64,
+}
+
+impl Seen {
+    /// 0: this node was never one of several.
+    pub(super) fn open(store: &Store) -> Result<Seen> {
+        let text = store.text(FILE)?;
+        let invalid = || format!("{}: invalid epoch: must be a number", store.dir().join(FILE).display());
+        let epoch = text.map(|text| text.trim().parse().with_context(invalid)).transpose()?;
+        Ok(Seen { store: store.clone(), epoch: epoch.unwrap_or_default() })
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Durable when it returns.
+    pub(super) fn raise(&mut self, epoch: u64) -> Result<()> {
+        if epoch > self.epoch {
+            self.store.adopt(FILE, &format!("{epoch}\n"))?;
+            self.epoch = epoch;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_epoch_is_remembered_and_a_damaged_file_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        let mut seen = Seen::open(&store).expect("new");
+        assert_eq!(seen.epoch(), 0);
+        seen.raise(4).expect("written");
+        seen.raise(3).expect("nothing to do");
+        assert_eq!(Seen::open(&store).expect("kept").epoch(), 4);
+        store.adopt(FILE, "x").expect("written");
+        assert!(Seen::open(&store).is_err());
+    }
+}

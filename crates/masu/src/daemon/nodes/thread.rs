@@ -1,0 +1,186 @@
+//! The thread on which a node talks to the registry.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use cluster::{Clock, Kept, Member, NodeRecord, Standing, State};
+use registry::Registry;
+use tokio::sync::{mpsc, oneshot, watch};
+use world_real::{RunError, set_term};
+
+use super::seen::Seen;
+use crate::daemon::random::random;
+use crate::registry_option::RegistryOption;
+
+/// A text is put with a few calls, each of which ends after 2 s.
+const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
+
+type Reply<T> = Sender<Result<T>>;
+
+enum Ask {
+    Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
+    Keep { name: String, text: String, reply: Reply<()> },
+}
+
+/// The node's task.
+pub(super) struct Thread {
+    state: watch::Receiver<State>,
+    keeper: Keeper,
+    leave: oneshot::Sender<()>,
+    joined: JoinHandle<Result<(), RunError>>,
+}
+
+/// Reads and keeps texts in the registry, from any thread.
+#[derive(Clone)]
+pub(super) struct Keeper(mpsc::UnboundedSender<Ask>);
+
+pub(super) fn wall_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
+}
+
+impl Thread {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The registry cannot be opened.
+    pub(super) async fn start(
+        place: &RegistryOption,
+        name: &str,
+        about: NodeRecord,
+        seen: Seen,
+    ) -> Result<Thread> {
+        let (tell, state) =
+            watch::channel(State { standing: Standing::Joining, fault: None, epoch_seen: seen.epoch() });
+        let (keeper, asks) = mpsc::unbounded_channel();
+        let (leave, leaves) = oneshot::channel();
+        let (opened, is_open) = oneshot::channel();
+        let (place, name) = (place.clone(), name.to_owned());
+        let seed = u64::from_le_bytes(random()?);
+        let options = world_real::Options { seed, watch: false, ..world_real::Options::default() };
+        let joined = world_real::start("cluster", options, move |world| async move {
+            let registry = match place.open_named(&world) {
+                Ok(registry) => registry,
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                    return;
+                }
+            };
+            let _ = opened.send(Ok(()));
+            let clock = Clock { steady: Rc::new(world_real::boot_now), wall_ms: Rc::new(wall_ms) };
+            let epoch = seen.epoch();
+            let told = told(seen, tell);
+            let member = Member::new(&world, clock, (&name, about), epoch, told);
+            let leaving = member.clone();
+            world.spawn(async move {
+                // Dropped without being sent: the daemon ends without handing over.
+                if leaves.await.is_ok() {
+                    leaving.leave();
+                }
+            });
+            world.spawn(answer(registry.clone(), asks));
+            // A lost array has ended the process before.
+            if let Err(error) = cluster::run(member, registry).await {
+                tracing::error!("the node's task has ended: {error}");
+            }
+        });
+        let joined = joined.context("cannot start the thread of the node")?;
+        is_open.await.map_err(|_| anyhow!("the thread of the node has ended"))??;
+        Ok(Thread { state, keeper: Keeper(keeper), leave, joined })
+    }
+
+    pub(super) fn state(&mut self) -> State {
+        self.state.borrow_and_update().clone()
+    }
+
+    /// Returns when the state has changed.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub(super) async fn changed(&mut self) -> Result<()> {
+        self.state.changed().await.map_err(|_| anyhow!("the thread of the node has ended"))
+    }
+
+    pub(super) fn keeper(&self) -> Keeper {
+        self.keeper.clone()
+    }
+
+    /// Leaves, and waits for the registry's answer.
+    pub(super) async fn leave(self) {
+        let _ = self.leave.send(());
+        let joined = self.joined;
+        // It ends in seconds: its calls do.
+        let _ = tokio::task::spawn_blocking(move || joined.join()).await;
+    }
+}
+
+/// What happens with each change of the state, renewals included: the term of the process follows it.
+fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
+    let seen = RefCell::new(seen);
+    move |state| {
+        match &state.standing {
+            Standing::Owner { until, .. } => set_term(Some(*until)),
+            Standing::Lost(lost) => world_real::end(&format!("it does not own the array any more: {lost}")),
+            Standing::Joining | Standing::Standby(_) | Standing::Left => set_term(None),
+        }
+        if let Err(error) = seen.borrow_mut().raise(state.epoch_seen) {
+            if matches!(state.standing, Standing::Owner { .. }) {
+                world_real::end(&format!("the epoch cannot be kept: {error:#}"));
+            }
+            tracing::error!("the epoch cannot be kept: {error:#}");
+        }
+        tell.send_replace(state.clone());
+    }
+}
+
+/// One request after the other.
+async fn answer(registry: Rc<dyn Registry>, mut asks: mpsc::UnboundedReceiver<Ask>) {
+    let mut kept = BTreeMap::new();
+    while let Some(ask) = asks.recv().await {
+        // Who asked may have given up: a reply that nobody waits for is no error.
+        match ask {
+            Ask::Claim { name, epoch, reply } => {
+                let claimed = Kept::claim(registry.clone(), &name, epoch).await;
+                let _ = reply.send(match claimed {
+                    Ok((claimed, text)) => {
+                        kept.insert(name, claimed);
+                        text.map(String::from_utf8).transpose().context("the kept state is not UTF-8")
+                    }
+                    Err(error) => Err(error.into()),
+                });
+            }
+            Ask::Keep { name, text, reply } => {
+                let _ = reply.send(match kept.get_mut(&name) {
+                    Some(kept) => kept.replace(text.as_bytes()).await.map_err(Into::into),
+                    None => Err(anyhow!("{name} was not claimed")),
+                });
+            }
+        }
+    }
+}
+
+impl Keeper {
+    /// The text of the last owner, which from now on only this one replaces.
+    pub(super) fn claim(&self, name: &str, epoch: u64) -> Result<Option<String>> {
+        self.ask(|reply| Ask::Claim { name: name.into(), epoch, reply })
+    }
+
+    /// Replaces a text.
+    pub(super) fn keep(&self, name: &str, text: &str) -> Result<()> {
+        self.ask(|reply| Ask::Keep { name: name.into(), text: text.into(), reply })
+    }
+
+    fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T> {
+        let (reply, answer) = channel();
+        if self.0.send(ask(reply)).is_err() {
+            bail!("the thread of the node has ended");
+        }
+        // The other tasks of this thread go on elsewhere meanwhile.
+        tokio::task::block_in_place(|| answer.recv_timeout(KEEP_TIME_MAX))
+            .map_err(|_| anyhow!("the registry does not answer"))?
+    }
+}

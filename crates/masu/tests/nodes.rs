@@ -1,0 +1,482 @@
+//! Nodes that share drives: real processes of `masu serve --registry`, with a registry in a directory and a
+//! host that writes over all portals; the owner is killed, stopped, continued, and loses its registry. What
+//! was acknowledged must be there at the next owner.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "hosts and processes of the real world"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+use block::Pieces;
+use futures::future::{Either, select};
+use iscsi::initiator::{Options, Session};
+use scsi::Lun;
+use world::World;
+
+const TARGET: &str = "iqn.2026-11.net.example:array";
+const WAIT: Duration = Duration::from_secs(20);
+/// Blocks of 4 KiB that the host writes in turn.
+const SLOTS: u64 = 512;
+const SLOT_BYTES: usize = 4096;
+const WRITE_10: u8 = 0x2a;
+const READ_10: u8 = 0x28;
+/// The exit status of an owner that has lost the array.
+const LOST: i32 = 75;
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < WAIT, "{what}: not within {WAIT:?}");
+        sleep(Duration::from_millis(10));
+    }
+    begun.elapsed()
+}
+
+/// A process of one node.
+struct Node {
+    process: Child,
+    name: String,
+    port: u16,
+    dir: PathBuf,
+}
+
+/// The shared drives, the registry, and the nodes.
+struct Cluster {
+    nodes: Vec<Node>,
+    dir: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// With so many nodes, all started at once.
+    fn start(nodes: usize) -> Cluster {
+        let dir = tempfile::tempdir().expect("a directory");
+        let drive = dir.path().join("d0.img");
+        let text = format!(
+            "target = \"{TARGET}\"\n[[drive]]\nname = \"d0\"\nfile = \"{}\"\nsize = \"64MiB\"\n\
+             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+             [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
+             [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
+             [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n",
+            drive.display()
+        );
+        fs::write(dir.path().join("array.toml"), text).expect("written");
+        let mut cluster = Cluster { nodes: vec![], dir };
+        (0..nodes).for_each(|_| cluster.join());
+        cluster
+    }
+
+    /// One more node.
+    fn join(&mut self) {
+        let name = format!("n{}", self.nodes.len() + 1);
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let dir = self.dir.path().join(&name);
+        let process = self.process(&name, port, &dir);
+        self.nodes.push(Node { process, name, port, dir });
+    }
+
+    fn process(&self, name: &str, port: u16, dir: &Path) -> Child {
+        let log = File::options().create(true).append(true).open(dir.with_extension("log")).expect("a log");
+        Command::new(env!("CARGO_BIN_EXE_masu"))
+            .args(["serve", "--node", name, "--listen", &format!("127.0.0.1:{port}")])
+            .arg("--registry")
+            .arg(self.registry())
+            .arg("--data")
+            .arg(dir)
+            .arg("--config")
+            .arg(self.dir.path().join("array.toml"))
+            .stderr(Stdio::from(log))
+            .spawn()
+            .expect("masu runs")
+    }
+
+    fn again(&mut self, at: usize) {
+        let (name, port, dir) = (&self.nodes[at].name, self.nodes[at].port, &self.nodes[at].dir);
+        self.nodes[at].process = self.process(name, port, dir);
+    }
+
+    fn registry(&self) -> PathBuf {
+        self.dir.path().join("registry")
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(|node| node.port).collect()
+    }
+
+    /// The node that serves, when one does; two at once are the failure.
+    fn owner(&self) -> usize {
+        let mut owner = None;
+        until("an owner", || {
+            let serving: Vec<usize> = (0..self.nodes.len()).filter(|at| self.nodes[*at].serves()).collect();
+            assert!(serving.len() <= 1, "{serving:?} serve at once");
+            owner = serving.first().copied();
+            owner.is_some()
+        });
+        owner.expect("an owner")
+    }
+
+    /// The content of the drive.
+    fn drive(&self) -> Vec<u8> {
+        fs::read(self.dir.path().join("d0.img")).expect("readable")
+    }
+}
+
+impl Node {
+    fn serves(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    }
+
+    fn signal(&self, name: &str) {
+        let told = Command::new("kill").args([name, &self.process.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+    }
+
+    /// A signal is only sent by `kill`: each thread stops when it gets it.
+    fn stands_still(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("its threads");
+        tasks.flatten().all(|task| {
+            let state = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.with_extension("log")).unwrap_or_default()
+    }
+
+    fn says(&self, what: &str) -> Duration {
+        until(&format!("{} says {what:?}", self.name), || self.log().contains(what))
+    }
+
+    fn command(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+        command.env("MASU_DATA", &self.dir).args(args).output().expect("masu runs")
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.command(args);
+        assert!(output.status.success(), "masu {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Its exit status.
+    fn ended(&mut self) -> Option<i32> {
+        until("its end", || self.process.try_wait().expect("wait").is_some());
+        self.process.wait().expect("it ended").code()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {}:\n{}", self.name, self.log());
+        }
+    }
+}
+
+/// What a host had acknowledged.
+#[derive(Default)]
+struct Acknowledged {
+    /// The last number in each slot.
+    slots: BTreeMap<u64, u64>,
+    /// All numbers.
+    count: u64,
+    /// The longest time without an acknowledgement.
+    gap: Duration,
+}
+
+/// A host that writes numbers, one write at a time, to whichever portal answers.
+struct Host {
+    stops: Arc<AtomicBool>,
+    holds: Arc<AtomicBool>,
+    thread: JoinHandle<Acknowledged>,
+    ports: Vec<u16>,
+}
+
+fn cdb(opcode: u8, slot: u64) -> [u8; 16] {
+    let blocks = (SLOT_BYTES / 512) as u16;
+    let mut cdb = [0; 16];
+    // A write is durable when it is acknowledged (FUA): the pool has no journal, so WCE is 1.
+    cdb[..2].copy_from_slice(&[opcode, if opcode == WRITE_10 { 0x08 } else { 0 }]);
+    cdb[2..6].copy_from_slice(&(slot as u32 * u32::from(blocks)).to_be_bytes());
+    cdb[7..9].copy_from_slice(&blocks.to_be_bytes());
+    cdb
+}
+
+async fn within<T>(world: &World, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+    match select(std::pin::pin!(work), std::pin::pin!(world.sleep(time))).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
+}
+
+async fn login(world: &World, ports: &[u16]) -> Option<Session> {
+    for port in ports {
+        let address = SocketAddr::from(([127, 0, 0, 1], *port));
+        let options = Options::new(address, "iqn.2026-11.net.example:host", TARGET, u32::from(*port));
+        let login = Session::login(world, &options);
+        if let Some(Ok(session)) = within(world, Duration::from_millis(300), login).await {
+            return Some(session);
+        }
+    }
+    None
+}
+
+/// A command; unit attentions of a new session are passed over. None: no answer in time, or an error.
+async fn command(world: &World, session: &Session, cdb: [u8; 16], out: Pieces, len: u32) -> Option<Pieces> {
+    for _ in 0..5 {
+        let time = Duration::from_millis(500);
+        match within(world, time, session.command(Lun(0), cdb, out.clone(), len)).await? {
+            Ok(done) if done.is_good() => return Some(done.data_in),
+            Ok(done) if done.sense_codes().is_some_and(|(key, ..)| key == 6) => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+async fn write_all_the_time(
+    world: World,
+    ports: Vec<u16>,
+    (stops, holds): (Arc<AtomicBool>, Arc<AtomicBool>),
+) -> Acknowledged {
+    let (mut done, mut number, mut last) = (Acknowledged::default(), 0, None);
+    while !stops.load(Relaxed) {
+        let Some(session) = login(&world, &ports).await else {
+            world.sleep(Duration::from_millis(5)).await;
+            continue;
+        };
+        while !stops.load(Relaxed) {
+            number += 1;
+            let slot = number % SLOTS;
+            let data = Pieces::copy_of(&number.to_be_bytes().repeat(SLOT_BYTES / 8));
+            if command(&world, &session, cdb(WRITE_10, slot), data, 0).await.is_none() {
+                break;
+            }
+            let now = world.now();
+            done.gap = done.gap.max(last.map_or(Duration::ZERO, |last| now - last));
+            last = Some(now);
+            done.slots.insert(slot, number);
+            done.count += 1;
+            world.sleep(Duration::from_millis(1)).await;
+            while holds.load(Relaxed) {
+                world.sleep(Duration::from_millis(1)).await;
+            }
+        }
+        session.close();
+    }
+    done
+}
+
+/// Every slot has the number that was acknowledged last, or a later one that was not.
+async fn verify(world: World, ports: Vec<u16>, done: &Acknowledged) {
+    let session = login(&world, &ports).await.expect("an owner");
+    for (slot, number) in &done.slots {
+        let read = command(&world, &session, cdb(READ_10, *slot), Pieces::new(), SLOT_BYTES as u32).await;
+        let read = read.expect("readable").joined();
+        let found = u64::from_be_bytes(read[..8].try_into().expect("eight bytes"));
+        assert!(found >= *number && found % SLOTS == *slot, "slot {slot}: {found} instead of {number}");
+        assert!(read.chunks(8).all(|part| part == &read[..8]), "slot {slot} is torn");
+    }
+}
+
+impl Host {
+    fn start(cluster: &Cluster) -> Host {
+        let stops = Arc::new(AtomicBool::new(false));
+        let holds = Arc::new(AtomicBool::new(false));
+        let (flags, ports) = ((stops.clone(), holds.clone()), cluster.ports());
+        let used = ports.clone();
+        let thread = spawn(move || {
+            world_real::run(world_real::Options::default(), |world| write_all_the_time(world, used, flags))
+                .expect("a world")
+        });
+        let host = Host { stops, holds, thread, ports };
+        sleep(Duration::from_millis(500));
+        host
+    }
+
+    /// Sends nothing for a moment, in which the array ends what it has begun.
+    fn hold(&self) {
+        self.holds.store(true, Relaxed);
+        sleep(Duration::from_millis(300));
+    }
+
+    fn go_on(&self) {
+        self.holds.store(false, Relaxed);
+    }
+
+    /// Stops, and verifies what was acknowledged.
+    fn verified(self) -> Acknowledged {
+        sleep(Duration::from_millis(500));
+        self.stops.store(true, Relaxed);
+        let done = self.thread.join().expect("no panic");
+        assert!(done.count > 100, "only {} writes", done.count);
+        let run = world_real::run(world_real::Options::default(), |world| verify(world, self.ports, &done));
+        run.expect("a world");
+        done
+    }
+}
+
+#[test]
+fn kill_9_of_the_owner_loses_nothing_and_the_next_one_serves_after_the_lease() {
+    let mut cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    cluster.nodes[owner].process.kill().expect("kill -9");
+    cluster.nodes[1 - owner].says("array: serves");
+    let done = host.verified();
+    println!("kill -9: a gap of {:?} in {} writes", done.gap, done.count);
+    assert!(done.gap > Duration::from_secs(4) && done.gap < Duration::from_secs(9), "{:?}", done.gap);
+    // The dead one comes back as a standby.
+    cluster.again(owner);
+    cluster.nodes[owner].says("standby of");
+}
+
+#[test]
+fn an_owner_that_is_asked_to_stop_hands_over_at_once() {
+    let mut cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    cluster.nodes[owner].signal("-TERM");
+    cluster.nodes[1 - owner].says("array: serves");
+    assert_eq!(cluster.nodes[owner].ended(), Some(0));
+    let done = host.verified();
+    println!("SIGTERM: a gap of {:?} in {} writes", done.gap, done.count);
+    // A second, and the opening.
+    assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+}
+
+#[test]
+fn an_owner_that_was_stopped_for_longer_than_its_lease_wakes_up_and_writes_nothing() {
+    let mut cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let next = 1 - owner;
+    let host = Host::start(&cluster);
+    // What was handed to the kernel before may still be carried out by it: the locks are held until then. So
+    // that the drive does not change by this, nothing is in flight when the owner is stopped.
+    host.hold();
+    cluster.nodes[owner].signal("-STOP");
+    until("all of its threads stand still", || cluster.nodes[owner].stands_still());
+    // The next write waits in the socket of the stopped one.
+    host.go_on();
+    cluster.nodes[next].says("waits for its drives");
+    assert!(!cluster.nodes[next].serves());
+    // The next one stands still, too, so that every write would be the first one's.
+    cluster.nodes[next].signal("-STOP");
+    let before = cluster.drive();
+    cluster.nodes[owner].signal("-CONT");
+    assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
+    let after = cluster.drive();
+    assert!(after == before, "it has written");
+    cluster.nodes[next].signal("-CONT");
+    cluster.nodes[next].says("array: serves");
+    let done = host.verified();
+    println!("SIGSTOP: a gap of {:?} in {} writes", done.gap, done.count);
+    assert!(cluster.nodes[next].log().contains("the drives are free"));
+}
+
+#[test]
+fn an_owner_rides_out_a_short_absence_of_the_registry_and_stops_in_a_long_one() {
+    let mut cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    let away = cluster.dir.path().join("away");
+    fs::rename(cluster.registry(), &away).expect("moved");
+    sleep(Duration::from_millis(2500));
+    fs::rename(&away, cluster.registry()).expect("moved");
+    sleep(Duration::from_secs(1));
+    let done = host.verified();
+    println!("registry away for 2.5 s: a gap of {:?} in {} writes", done.gap, done.count);
+    assert!(done.gap < Duration::from_secs(1) && cluster.nodes[owner].serves(), "{:?}", done.gap);
+    let host = Host::start(&cluster);
+    fs::rename(cluster.registry(), &away).expect("moved");
+    let begun = Instant::now();
+    assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
+    let time = begun.elapsed();
+    assert!(time > Duration::from_secs(4) && time < Duration::from_millis(5500), "{time:?}");
+    sleep(Duration::from_secs(2));
+    assert!(!cluster.nodes[1 - owner].serves(), "nobody takes over without the registry");
+    fs::rename(&away, cluster.registry()).expect("moved");
+    cluster.nodes[1 - owner].says("array: serves");
+    let done = host.verified();
+    println!("registry away for {:?}: a gap of {:?}", time + Duration::from_secs(2), done.gap);
+}
+
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-r").args([from, to]).status().expect("cp runs");
+    assert!(done.success());
+}
+
+#[test]
+fn of_three_nodes_one_serves_and_changes_by_command_follow_the_owner() {
+    let mut cluster = Cluster::start(2);
+    let first = cluster.owner();
+    cluster.join();
+    cluster.nodes[2].says("standby of");
+    assert!(!cluster.nodes[2].serves());
+    let refused = cluster.nodes[2].command(&["status"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("standby of") && text.contains("epoch 1"), "{text}");
+    cluster.nodes[first].ok(&["volume", "create", "by-command", "--size", "1MiB"]);
+    cluster.nodes[first].ok(&["host", "unmap", "any", "v0", "--yes"]);
+    let backup = cluster.dir.path().join("backup");
+    copy(&cluster.registry(), &backup);
+    cluster.nodes[first].signal("-TERM");
+    assert_eq!(cluster.nodes[first].ended(), Some(0));
+    let second = cluster.owner();
+    cluster.nodes[second].says("array: serves");
+    let list = cluster.nodes[second].ok(&["volume", "list"]);
+    // The declaration maps v0: that it was unmapped by command is known only with the base that follows, too.
+    assert!(list.contains("by-command") && !list.contains("any:0"), "{list}");
+    let registry = cluster.registry();
+    let nodes = cluster.nodes[second].ok(&["node", "list", "--registry", registry.to_str().expect("utf-8")]);
+    let row = |name: &str| nodes.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(row(&cluster.nodes[second].name).contains("owner (epoch 2)"), "{nodes}");
+    assert!(!nodes.contains(&cluster.nodes[first].name), "{nodes}");
+    // A registry that was restored from before the take-over.
+    for node in &mut cluster.nodes {
+        // One has ended already.
+        let _ = node.process.kill();
+        node.ended();
+    }
+    fs::remove_dir_all(&registry).expect("removed");
+    fs::rename(&backup, &registry).expect("moved");
+    cluster.again(second);
+    cluster.nodes[second].says("the registry is older than the array");
+    assert!(!cluster.nodes[second].serves());
+}
+
+#[test]
+fn drives_that_other_nodes_cannot_reach_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (drive, cause) in [("file = \"d0.img\"", "data directory"), ("memory = true", "memory of this node")]
+    {
+        let text = format!("[[drive]]\nname = \"d0\"\n{drive}\nsize = \"64MiB\"\n");
+        let config = dir.path().join("array.toml");
+        fs::write(&config, text).expect("written");
+        let output = Command::new(env!("CARGO_BIN_EXE_masu"))
+            .args(["serve", "--node", "n1", "--listen", "127.0.0.1:0", "--registry"])
+            .arg(dir.path().join("registry"))
+            .arg("--data")
+            .arg(dir.path().join("data"))
+            .arg("--config")
+            .arg(&config)
+            .output()
+            .expect("masu runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("drive \"d0\"") && said.contains(cause), "{said}");
+    }
+}
