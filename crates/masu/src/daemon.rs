@@ -49,8 +49,8 @@ pub(crate) struct Serve {
     // Nodes of one registry that share drives agree in it on the one that owns the array: docs/cluster.md.
     #[command(flatten)]
     registry: RegistryOption,
-    /// Name of this node; no other of its registry may have it. The nodes of a registry share their drives: one
-    /// owns the array and serves it, the others stand by (docs/cluster.md)
+    /// Name of this node; no other of its registry may have it. The nodes of a registry share their drives:
+    /// one owns the array and serves it, the others stand by (docs/cluster.md)
     #[arg(long, requires = "registry")]
     node: Option<String>,
     /// Erase the data on this declared drive when the array first uses it (repeatable). Other drives must be

@@ -7,17 +7,17 @@
 //! | `qos/leader` | the name of the node that divides | that node's lease |
 //! | `qos/shares` | what it divided last | nothing: it stays in force when nobody divides |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures::{FutureExt, StreamExt};
-use qos::{Claim, Policy, expected};
+use qos::Policy;
 use registry::{Entry, Key, LeaseId, Registry, RegistryError, Version, Watch};
 use world::Instant;
 
-use crate::limiter::claim;
+use crate::divide::Divider;
 use crate::record::{decode_policies, encode_policies};
-use crate::{EVERY, Estimate, LEASE, Node, RecordError, Report, Seen, Shares, Store};
+use crate::{EVERY, LEASE, Node, RecordError, Report, Shares, Store};
 
 /// The key of the policies.
 pub const POLICIES: &str = "qos/policies";
@@ -25,8 +25,6 @@ const NODES: &str = "qos/nodes/";
 const LEADER: &str = "qos/leader";
 /// The key of the shares in force.
 pub const SHARES: &str = "qos/shares";
-/// Of the sum, so much must be claimed for the sum to be what limits the disks.
-const BOUND_PERMILLE: u64 = 990;
 /// Attempts to change the policies while others change them, too.
 const ATTEMPTS_MAX: usize = 100;
 
@@ -79,14 +77,9 @@ pub async fn set_policies(
 }
 
 /// What a leader remembers from one division to the next.
-struct Divider {
-    estimate: Estimate,
-    /// Who claims what, to see a change.
-    claimed: BTreeMap<String, (u64, Option<u64>, u64)>,
-    /// Whether the sum limited the disks in the last division; if not, serving all of it says nothing.
-    is_bound: bool,
-    /// Who had shares when it began.
-    disks: BTreeSet<String>,
+struct Leading {
+    divider: Divider,
+    /// Of the shares in force.
     version: Option<Version>,
 }
 
@@ -98,7 +91,7 @@ struct Agent {
     reported: Option<Version>,
     policies_version: Option<Version>,
     policies: BTreeMap<String, Policy>,
-    divider: Option<Divider>,
+    leading: Option<Leading>,
     /// Until then other nodes may be on their way back, as this one was.
     returns_until: Instant,
 }
@@ -113,7 +106,7 @@ pub async fn run(node: Rc<Node>, registry: Rc<dyn Registry>) {
         reported: None,
         policies_version: None,
         policies: BTreeMap::new(),
-        divider: None,
+        leading: None,
         returns_until: node.world().now(),
     };
     while !node.leaves.get() {
@@ -133,7 +126,7 @@ impl Agent {
     fn note(&mut self, done: Result<(), Fault>) {
         let now = self.node.world().now();
         let mut state = self.node.state.borrow_mut();
-        state.is_leader = self.divider.is_some();
+        state.is_leader = self.leading.is_some();
         state.fault = None;
         match done {
             Err(Fault::Registry(error)) => {
@@ -143,6 +136,8 @@ impl Agent {
                 };
                 state.store = Store::Away { since, cause: error.to_string() };
                 self.returns_until = now + LEASE;
+                drop(state);
+                self.node.hold();
                 return;
             }
             Err(Fault::Record(error)) => state.fault = Some(error.to_string()),
@@ -167,7 +162,7 @@ impl Agent {
                 node.wait(next, std::future::pending()).await;
                 return;
             }
-            if self.divider.is_none()
+            if self.leading.is_none()
                 && let Ok(Some(entry)) = self.registry.get(&key(SHARES)).await
                 && let Ok(shares) = Shares::decode(&entry.value)
             {
@@ -181,7 +176,7 @@ impl Agent {
         let lease = self.renew().await?;
         self.put_report(lease).await?;
         if !self.leads(lease).await? {
-            self.divider = None;
+            self.leading = None;
             if let Some(entry) = self.registry.get(&key(SHARES)).await? {
                 self.node.set_shares(&Shares::decode(&entry.value)?);
             }
@@ -209,7 +204,7 @@ impl Agent {
             match self.registry.keep_alive(lease).await {
                 Ok(()) => return Ok(lease),
                 // What it was bound to is gone, leadership included.
-                Err(RegistryError::Expired) => (self.lease, self.reported, self.divider) = (None, None, None),
+                Err(RegistryError::Expired) => (self.lease, self.reported, self.leading) = (None, None, None),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -259,148 +254,36 @@ impl Agent {
     async fn divide(&mut self) -> Result<(), Fault> {
         let mut reports = BTreeMap::new();
         for (name, entry) in self.registry.list(NODES).await? {
-            reports.insert(name, Report::decode(&entry.value)?);
+            reports.insert(name, (entry.version, Report::decode(&entry.value)?));
         }
-        let mut divider = match self.divider.take() {
-            Some(divider) => divider,
+        let mut leading = match self.leading.take() {
+            Some(leading) => leading,
             None => self.begin().await?,
         };
-        if self.node.world().now() < self.returns_until && !divider.knows_all(&reports) {
-            self.divider = Some(divider);
+        let now = self.node.world().now();
+        if now < self.returns_until && !leading.divider.knows_all(&reports) {
+            self.leading = Some(leading);
             return Ok(());
         }
-        let shares = divider.divide(self.node.name(), &reports, &self.policies);
-        if let Some(shares) = shares {
-            let put =
-                self.registry.compare_and_put(&key(SHARES), divider.version, &shares.encode(), None).await;
-            match put {
-                Ok(version) => divider.version = Some(version),
+        if let Some(shares) = leading.divider.divide(now, self.node.name(), &reports, &self.policies) {
+            let encoded = shares.encode();
+            match self.registry.compare_and_put(&key(SHARES), leading.version, &encoded, None).await {
+                Ok(version) => leading.version = Some(version),
                 // Another leader came between: it is asked for again in the next interval.
                 Err(RegistryError::Conflict { .. }) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
             self.node.set_shares(&shares);
         }
-        self.divider = Some(divider);
+        self.leading = Some(leading);
         Ok(())
     }
 
     /// Goes on where the last leader stopped.
-    async fn begin(&self) -> Result<Divider, Fault> {
+    async fn begin(&self) -> Result<Leading, Fault> {
         let entry = self.registry.get(&key(SHARES)).await?;
         let version = entry.as_ref().map(|entry| entry.version);
         let shares = entry.and_then(|entry| Shares::decode(&entry.value).ok());
-        let estimate = shares.as_ref().map_or_else(Estimate::default, |old| Estimate::resumed(old.sum));
-        let disks = shares.map_or_else(BTreeSet::new, |shares| shares.disks.into_keys().collect());
-        Ok(Divider { estimate, claimed: BTreeMap::new(), is_bound: false, disks, version })
-    }
-}
-
-impl Divider {
-    /// Whether all who had shares report. After the store was away nodes come back one after the other: to
-    /// divide among the first ones would give them what the others still use.
-    fn knows_all(&self, reports: &BTreeMap<Key, Report>) -> bool {
-        self.disks.iter().all(|disk| reports.values().any(|report| report.disks.contains_key(disk)))
-    }
-
-    /// The shares of all disks; none while nothing is known of the array.
-    fn divide(
-        &mut self,
-        leader: &str,
-        reports: &BTreeMap<Key, Report>,
-        policies: &BTreeMap<String, Policy>,
-    ) -> Option<Shares> {
-        let policy = |disk: &String| policies.get(disk).copied().unwrap_or_else(Policy::none);
-        let disks: Vec<(&String, &crate::DiskReport, Claim)> = reports
-            .values()
-            .flat_map(|report| report.disks.iter().map(move |(disk, seen)| (report.unit, disk, seen)))
-            .map(|(unit, disk, seen)| (disk, seen, claim(&policy(disk), unit, seen.demand)))
-            .collect();
-        let claimed: BTreeMap<String, (u64, Option<u64>, u64)> = disks
-            .iter()
-            .map(|(disk, _, claim)| ((*disk).clone(), (claim.minimum, claim.maximum, claim.weight)))
-            .collect();
-        if claimed != self.claimed {
-            self.estimate.changed();
-            self.claimed = claimed;
-        }
-        let is_first = self.estimate.sum().is_none();
-        self.estimate.observe(seen(disks.iter().map(|(_, seen, _)| *seen), is_first, self.is_bound));
-        let sum = self.estimate.sum()?;
-        let claims: Vec<Claim> = disks.iter().map(|(_, _, claim)| *claim).collect();
-        let rates = expected(sum, &claims).rates;
-        let used: u64 = rates.iter().sum();
-        self.is_bound = used >= sum / 1000 * BOUND_PERMILLE;
-        let scale_permille = scale_permille(&claims, &rates);
-        let disks = disks.iter().zip(&rates).map(|((disk, _, _), rate)| ((*disk).clone(), *rate)).collect();
-        Some(Shares { leader: leader.into(), sum, scale_permille, disks })
-    }
-}
-
-/// Of 1000: what is given of the minimums, of the disk that gets least of what it asks for.
-fn scale_permille(claims: &[Claim], rates: &[u64]) -> u64 {
-    let given = |(claim, rate): (&Claim, &u64)| {
-        let asked = claim.minimum.min(claim.demand.unwrap_or(u64::MAX));
-        // Rates are rounded down.
-        (asked > 0).then(|| ((u128::from(*rate) + 1) * 1000 / u128::from(asked)).min(1000) as u64)
-    };
-    claims.iter().zip(rates).filter_map(given).min().unwrap_or(1000)
-}
-
-/// What the reports say together. Before the first shares nobody has any: all service counts then.
-fn seen<'a>(disks: impl Iterator<Item = &'a crate::DiskReport>, is_first: bool, is_bound: bool) -> Seen {
-    let mut seen = Seen { is_bound, ..Seen::default() };
-    let mut squares = 0.0;
-    for disk in disks {
-        seen.shares += disk.granted.unwrap_or_default();
-        match disk.granted {
-            Some(granted) if disk.hungry => {
-                seen.granted += granted;
-                seen.served += disk.served;
-                squares += (disk.largest as f64).powi(2);
-            }
-            None if is_first => seen.served += disk.served,
-            _ => {}
-        }
-    }
-    // Each disk may be off by a request, in either direction.
-    seen.grain = (squares.sqrt() / EVERY.as_secs_f64()) as u64;
-    seen
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claim(minimum: u64) -> Claim {
-        Claim { minimum, maximum: None, weight: 1, demand: None }
-    }
-
-    /// The floor is that of the array's own scheduler: one formula for both.
-    #[test]
-    fn shares_are_those_of_the_formula_and_say_what_of_the_minimums_is_given() {
-        let claims = [claim(500), claim(1500), claim(0), claim(0)];
-        let rates = expected(1000, &claims).rates;
-        assert_eq!((rates.as_slice(), scale_permille(&claims, &rates)), (&[245, 735, 10, 10][..], 490));
-        let claims = [claim(400), claim(0)];
-        assert_eq!(scale_permille(&claims, &expected(1000, &claims).rates), 1000);
-        let idle = Claim { demand: Some(10), ..claim(400) };
-        assert_eq!(scale_permille(&[idle], &[10]), 1000);
-        assert_eq!(scale_permille(&[claim(0)], &[0]), 1000);
-    }
-
-    #[test]
-    fn a_sum_is_judged_by_the_disks_that_want_more_and_told_of_all() {
-        let disk = |served, granted, hungry| crate::DiskReport {
-            served,
-            granted,
-            largest: 8192,
-            hungry,
-            demand: None,
-        };
-        let disks = [disk(90, Some(100), true), disk(5, Some(50), false), disk(7, None, true)];
-        let seen = seen(disks.iter(), false, true);
-        assert_eq!((seen.shares, seen.granted, seen.served), (150, 100, 90));
-        assert_eq!(super::seen(disks[2..].iter(), true, true).served, 7);
+        Ok(Leading { divider: Divider::new(self.node.world().now(), shares.as_ref()), version })
     }
 }

@@ -3,18 +3,18 @@
 use qos::{Claim, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// By so much service that was late may be caught up: of a share, and of a maximum. A share is made up for
-/// what the array held up; a maximum must not be exceeded by more than a request.
-const SHARE_LATE_NS: u64 = 250_000_000;
+/// By so much service that was late may be caught up: of a share, of one with a minimum, and of a maximum. When
+/// the array is slow, disks without a minimum yield at once; a maximum must not be exceeded by more than a
+/// request.
+const SHARE_LATE_NS: u64 = 50_000_000;
+const MINIMUM_LATE_NS: u64 = 500_000_000;
 const MAXIMUM_LATE_NS: u64 = 25_000_000;
 /// The rate of a maximum, in exchange for what may be caught up.
 const MAXIMUM_PERMILLE: u64 = 990;
 /// A disk that had requests for this part of an interval wants more.
 const HUNGRY_PERCENT: u64 = 90;
-/// Whoever had less demand than its share may have so much more in the next interval, and whoever the array
-/// held up all the time.
+/// Whoever had less demand than its share may have so much more in the next interval.
 const GROWTH_PERCENT: u64 = 125;
-const BOUND_GROWTH_PERCENT: u64 = 105;
 
 /// An interval that is longer was not that of a node at work.
 const INTERVAL_NS_MAX: u64 = 2_000_000_000;
@@ -36,8 +36,13 @@ impl Bucket {
         let before = std::mem::replace(&mut self.bytes_per_s, bytes_per_s.map(|rate| rate.max(1)));
         // A wait by a low rate is not served out when the rate rises.
         if let (Some(old), Some(new)) = (before, self.bytes_per_s) {
-            let wait = u128::from(self.free_ns.saturating_sub(now)) * u128::from(old) / u128::from(new);
-            self.free_ns = self.free_ns.min(now + u64::try_from(wait).unwrap_or(u64::MAX));
+            let at_new = |ns: u64| {
+                u64::try_from(u128::from(ns) * u128::from(old) / u128::from(new)).unwrap_or(u64::MAX)
+            };
+            self.free_ns = match self.free_ns > now {
+                true => self.free_ns.min(now.saturating_add(at_new(self.free_ns - now))),
+                false => now.saturating_sub(at_new(now.saturating_sub(self.free_ns)).min(self.late_ns)),
+            };
         }
     }
 
@@ -64,12 +69,15 @@ pub struct Usage {
     pub largest_bytes: u64,
     /// Whether it had requests nearly all the time.
     pub is_hungry: bool,
+    /// Whether it had, and neither its share nor its maximum made one wait.
+    pub is_held_up: bool,
     /// What it would take; none: all that it can get.
     pub demand: Option<u64>,
+    /// Bytes served since the limiter began.
+    pub total: u64,
 }
 
 struct Disk {
-    unit_bytes: u64,
     policy: Policy,
     share: Bucket,
     maximum: Bucket,
@@ -79,6 +87,8 @@ struct Disk {
     busy_ns: u64,
     changed_ns: u64,
     served: u64,
+    /// Bytes served since the limiter began.
+    total: u64,
     /// The share in force, added up over time; none: there was none for a while.
     granted: Option<u128>,
     granted_ns: u64,
@@ -96,7 +106,6 @@ impl Limiter {
     /// Disks without policies and shares; `unit_bytes` is the unit of rates in policies.
     pub fn new(now: u64, unit_bytes: u64, disks: usize) -> Limiter {
         let disk = |_| Disk {
-            unit_bytes,
             policy: Policy::none(),
             share: Bucket::new(SHARE_LATE_NS),
             maximum: Bucket::new(MAXIMUM_LATE_NS),
@@ -105,6 +114,7 @@ impl Limiter {
             busy_ns: 0,
             changed_ns: now,
             served: 0,
+            total: 0,
             granted: None,
             granted_ns: now,
             largest: unit_bytes,
@@ -118,6 +128,7 @@ impl Limiter {
         let most = maximum(&policy, self.unit_bytes);
         let disk = &mut self.disks[disk];
         disk.policy = policy;
+        disk.share.late_ns = if policy.minimum_iops > 0 { MINIMUM_LATE_NS } else { SHARE_LATE_NS };
         disk.maximum.set(now, most.map(|most| most / 1000 * MAXIMUM_PERMILLE));
     }
 
@@ -167,7 +178,9 @@ impl Limiter {
 
     /// A request was served.
     pub fn served(&mut self, disk: usize, bytes: u64) {
-        self.disks[disk].served += bytes.max(self.unit_bytes);
+        let (disk, bytes) = (&mut self.disks[disk], bytes.max(self.unit_bytes));
+        disk.served += bytes;
+        disk.total = disk.total.saturating_add(bytes);
     }
 
     /// Ends the interval of all disks.
@@ -215,23 +228,26 @@ impl Disk {
         self.grant_until(now);
         let granted = self.granted.map(|sum| u64::try_from(sum / u128::from(passed)).unwrap_or(u64::MAX));
         let granted = granted.filter(|_| passed <= INTERVAL_NS_MAX);
-        let demand = match (is_hungry, self.was_held) {
+        let demand = match is_hungry {
             // The node stood still: nothing is known of its disks.
             _ if passed > INTERVAL_NS_MAX => None,
-            (true, true) => None,
-            // The array holds it up. A share beyond what it can use with its requests would be idle.
-            (true, false) => Some((served / 100 * BOUND_GROWTH_PERCENT).max(self.minimum())),
+            true => None,
             // A request more than now is always possible: who begins is not held back by having been idle.
-            (false, _) => Some(served / 100 * GROWTH_PERCENT + self.largest),
+            false => Some(served / 100 * GROWTH_PERCENT + self.largest),
         };
-        let usage = Usage { served, granted, largest_bytes: self.largest, is_hungry, demand };
+        let total = self.total;
+        let usage = Usage {
+            served,
+            granted,
+            largest_bytes: self.largest,
+            is_hungry,
+            is_held_up: is_hungry && !self.was_held && passed <= INTERVAL_NS_MAX,
+            demand,
+            total,
+        };
         (self.since_ns, self.busy_ns, self.served, self.was_held) = (now, 0, 0, false);
         (self.granted, self.granted_ns) = (Some(0), now);
         usage
-    }
-
-    fn minimum(&self) -> u64 {
-        self.policy.minimum_iops.saturating_mul(self.unit_bytes)
     }
 
     fn grant_until(&mut self, now: u64) {
@@ -269,15 +285,16 @@ mod tests {
     #[test]
     fn a_share_is_reached_and_what_the_array_held_up_is_caught_up() {
         let mut limiter = Limiter::new(0, 8192, 1);
+        limiter.set_policy(0, 0, Policy { minimum_iops: 1, ..Policy::none() });
         limiter.set_share(0, 0, Some(10 << 20));
         let even = served(&mut limiter, (0, 5_000 * MS), 10 * MS);
         assert!(even.abs_diff(50 << 20) <= 1 << 20, "{even}");
         // 200 ms late, and then on time.
         let late = served(&mut limiter, (5_200 * MS, 10_000 * MS), 10 * MS);
         assert!(late.abs_diff(50 << 20) <= 1 << 20, "{late}");
-        // Two seconds late: a quarter of a second is caught up.
+        // Two seconds late: half a second is caught up.
         let lost = served(&mut limiter, (12_000 * MS, 17_000 * MS), 10 * MS);
-        assert!(lost.abs_diff((50 << 20) + (5 << 19)) <= 1 << 20, "{lost}");
+        assert!(lost.abs_diff((50 << 20) + (5 << 20)) <= 1 << 20, "{lost}");
     }
 
     #[test]
@@ -314,7 +331,7 @@ mod tests {
         limiter.set_share(500 * MS, 0, Some(100 << 20));
         served(&mut limiter, (550 * MS, 1000 * MS), 50 * MS);
         let bound = limiter.close(1000 * MS)[0];
-        assert!(bound.is_hungry && bound.demand.is_some_and(|demand| demand < 11 << 20), "{bound:?}");
+        assert!(bound.is_held_up && !held.is_held_up, "{bound:?}");
         limiter.begin(1000 * MS, 0);
         limiter.end(1010 * MS, 0);
         let idle = limiter.close(1500 * MS)[0];

@@ -47,6 +47,8 @@ pub struct Node {
     unit_bytes: u64,
     disks: Vec<String>,
     limiter: RefCell<Limiter>,
+    /// Rates of its disks while the registry is away.
+    steady: RefCell<Vec<Option<u64>>>,
     /// One request of each disk at a time looks whether it may go.
     turns: Vec<Permits>,
     changes: Cell<u64>,
@@ -85,6 +87,7 @@ impl Node {
             name: name.into(),
             unit_bytes,
             limiter: RefCell::new(Limiter::new(world.now().0, unit_bytes, disks.len())),
+            steady: RefCell::new(vec![None; disks.len()]),
             turns: disks.iter().map(|_| Permits::new(1)).collect(),
             disks,
             changes: Cell::new(0),
@@ -179,13 +182,27 @@ impl Node {
         let mut limiter = self.limiter.borrow_mut();
         for (number, disk) in self.disks.iter().enumerate() {
             if let Some(grant) = shares.disks.get(disk) {
-                limiter.set_share(now, number, Some(*grant));
+                limiter.set_share(now, number, Some(grant.rate));
+                self.steady.borrow_mut()[number] = Some(grant.steady);
             }
         }
         drop(limiter);
         let mut state = self.state.borrow_mut();
         (state.sum, state.scale_permille) = (shares.sum, shares.scale_permille);
         drop(state);
+        self.changed();
+    }
+
+    /// The registry is away: nobody corrects the rates of its disks.
+    pub(crate) fn hold(&self) {
+        let now = self.world.now().0;
+        let mut limiter = self.limiter.borrow_mut();
+        for (number, steady) in self.steady.borrow().iter().enumerate() {
+            if steady.is_some() {
+                limiter.set_share(now, number, *steady);
+            }
+        }
+        drop(limiter);
         self.changed();
     }
 
@@ -198,7 +215,9 @@ impl Node {
                 granted: usage.granted,
                 largest: usage.largest_bytes,
                 hungry: usage.is_hungry,
+                held_up: usage.is_held_up,
                 demand: usage.demand,
+                total: usage.total,
             };
             (disk.clone(), report)
         };

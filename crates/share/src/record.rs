@@ -27,9 +27,15 @@ pub struct DiskReport {
     pub largest: u64,
     /// Whether it had requests nearly all the time.
     pub hungry: bool,
+    /// Whether it had, and its share made none wait: the array did, or it has too few at once.
+    #[serde(default)]
+    pub held_up: bool,
     /// What it would take; none: all that it can get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<u64>,
+    /// Bytes served since the node began.
+    #[serde(default)]
+    pub total: u64,
 }
 
 /// What a node says of its disks, by name.
@@ -45,8 +51,15 @@ pub struct Report {
     pub disks: BTreeMap<String, DiskReport>,
 }
 
-/// The share of a disk.
-pub type Grant = u64;
+/// What a disk is granted, bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The rate in force while the leader corrects it every interval.
+    pub rate: u64,
+    /// The rate in force while the registry is away: without what was to be made up.
+    pub steady: u64,
+}
 
 /// What the leader has divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +67,11 @@ pub type Grant = u64;
 pub struct Shares {
     /// The node that divided.
     pub leader: String,
-    /// The sum that was divided, bytes per second.
+    /// The capacity that was divided, bytes per second.
     pub sum: u64,
     /// Of 1000: what of the minimums could be given.
     pub scale_permille: u64,
-    /// By disk, bytes per second.
+    /// By disk.
     #[serde(default)]
     pub disks: BTreeMap<String, Grant>,
 }
@@ -153,11 +166,19 @@ mod tests {
 
     #[test]
     fn records_survive_the_registry_and_damaged_ones_are_errors() {
-        let report = DiskReport { served: 1, granted: Some(2), largest: 8192, hungry: true, demand: None };
+        let report = DiskReport {
+            served: 1,
+            granted: Some(2),
+            largest: 8192,
+            hungry: true,
+            held_up: true,
+            demand: None,
+            total: 3,
+        };
         let report = Report { unit: 8192, lease: 1, disks: [("vm-1.vhdx".into(), report)].into() };
         assert_eq!(Report::decode(&report.encode()), Ok(report));
-        let shares =
-            Shares { leader: "a".into(), sum: 9, scale_permille: 1000, disks: [("d".into(), 9)].into() };
+        let disks = [("d".into(), Grant { rate: 9, steady: 8 })].into();
+        let shares = Shares { leader: "a".into(), sum: 9, scale_permille: 1000, disks };
         assert_eq!(Shares::decode(&shares.encode()), Ok(shares));
         let policies: BTreeMap<String, Policy> = [
             ("a".to_owned(), Policy { minimum_iops: 5, weight: 7, ..Policy::none() }),

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 29] = [
+const LAYERS: [(&str, &[&str]); 30] = [
     ("world", &[]),
     ("registry", &["world"]),
     ("registry_etcd", &["world", "registry"]),

@@ -1,0 +1,154 @@
+//! What each disk has got more or less than its share, and the rate that makes up for it.
+//!
+//! The array serves whoever asks. A disk whose rate is low gets all of it, and one whose rate is high gets what
+//! is left: so each rate is corrected by what the disk is behind or ahead of its share, until all have theirs
+//! on average, whatever the array can do. A disk that stays behind has too few requests at once for its share:
+//! it is taken to want what it gets, until it is tried again.
+
+use std::collections::BTreeMap;
+
+use crate::Seen;
+
+/// So long it takes to make up for a difference; and at least as long as these requests at the disk's share.
+const CORRECT_S: f64 = 1.5;
+const REQUESTS: f64 = 2.0;
+/// A difference of more than this time at the disk's share is not made up: the disk cannot use its share.
+const LATE_S: f64 = 1.0;
+/// A rate is corrected down to this part of the share.
+const LEAST: f64 = 0.25;
+/// Whoever cannot use its share is given so much more than it gets.
+const GROWTH: f64 = 1.05;
+/// Weight of a new interval in what it gets.
+const WEIGHT: f64 = 0.25;
+/// Intervals for which a minimum is tried, and those after which a share is tried again.
+const HOPELESS: u32 = 20;
+const RETRY: u32 = 120;
+
+/// What the leader knows of a disk in an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Service {
+    /// Bytes served since the node began.
+    pub(crate) total: u64,
+    /// Bytes per second in the interval.
+    pub(crate) served: u64,
+    /// The rate in force in it.
+    pub(crate) granted: u64,
+    /// Bytes of its largest request.
+    pub(crate) largest: u64,
+    /// Whether its share is what limits it: it has requests all the time, and no lower maximum.
+    pub(crate) is_limited: bool,
+    /// Whether its share is its minimum: what the array lacks is for others to go without.
+    pub(crate) is_promised: bool,
+    /// Whether it has, and its rate made none wait.
+    pub(crate) is_held_up: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Disk {
+    /// None: no report in the last interval.
+    total: Option<u64>,
+    /// Bytes per second, averaged.
+    served: f64,
+    largest: f64,
+    /// Bytes per second.
+    share: f64,
+    /// Bytes that it is behind its share.
+    behind: f64,
+    /// Intervals in a row in which it could not use its share.
+    short: u32,
+}
+
+impl Disk {
+    fn late(&self) -> f64 {
+        LATE_S * self.share + self.largest
+    }
+
+    fn observe(&mut self, seconds: f64, service: &Service) {
+        let got = self.total.map(|total| service.total.saturating_sub(total) as f64);
+        self.total = Some(service.total);
+        self.largest = service.largest as f64;
+        self.served += WEIGHT * (service.served as f64 - self.served);
+        match got {
+            Some(got) if service.is_limited => self.behind += self.share * seconds - got,
+            _ => self.behind = 0.0,
+        }
+    }
+}
+
+/// The disks by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deficits {
+    disks: BTreeMap<String, Disk>,
+}
+
+impl Deficits {
+    /// Claims have changed: what was missed under the old ones is not made up.
+    pub(crate) fn forget(&mut self) {
+        self.disks.values_mut().for_each(|disk| (disk.behind, disk.short) = (0.0, 0));
+    }
+
+    /// Takes the service of an interval of `seconds` into account; none: its node did not report. Disks that are
+    /// not named are gone.
+    pub(crate) fn observe(&mut self, seconds: f64, services: &BTreeMap<String, Option<Service>>) {
+        self.disks.retain(|name, _| services.contains_key(name));
+        for (name, service) in services {
+            let disk = self.disks.entry(name.clone()).or_default();
+            match service {
+                Some(service) => disk.observe(seconds, service),
+                None => (disk.total, disk.behind) = (None, 0.0),
+            }
+        }
+        let is_limited = |name: &String, disk: &Disk| {
+            disk.short == 0 && services[name].is_some_and(|service| service.is_limited)
+        };
+        // The array did more or less than it was known to do: nobody is owed that. Whoever has its minimum keeps it.
+        let limited = || self.disks.iter().filter(|(name, disk)| is_limited(name, disk));
+        let behind: f64 = limited().map(|(_, disk)| disk.behind).sum();
+        let is_promised = |name: &String| services[name].is_some_and(|service| service.is_promised);
+        let all_promised = limited().all(|(name, _)| is_promised(name));
+        let bears = |name: &String| all_promised || !is_promised(name);
+        let shares: f64 = limited().filter(|(name, _)| bears(name)).map(|(_, disk)| disk.share).sum();
+        for (name, disk) in &mut self.disks {
+            let is_held_up = services[name].is_some_and(|service| service.is_limited && service.is_held_up);
+            if is_limited(name, disk) {
+                if bears(name) {
+                    disk.behind -= behind / shares.max(1.0) * disk.share;
+                }
+                let is_short = is_held_up && disk.behind > disk.late();
+                disk.short = u32::from(is_short);
+                disk.behind = disk.behind.clamp(-disk.late(), disk.late());
+            } else if disk.short > 0 {
+                disk.behind = 0.0;
+                disk.short = if is_held_up && disk.short < RETRY { disk.short + 1 } else { 0 };
+            }
+        }
+    }
+
+    /// What all nodes together report of an interval; before the first shares all service counts.
+    pub(crate) fn seen(&self, services: &BTreeMap<String, Option<Service>>, is_bound: bool) -> Seen {
+        let mut seen = Seen { is_bound, ..Seen::default() };
+        for (name, service) in services.iter().filter_map(|(name, service)| Some((name, (*service)?))) {
+            seen.served += service.served;
+            if service.is_limited && self.disks.get(name).is_some_and(|disk| disk.short == 0) {
+                seen.granted += service.granted;
+                seen.served_of_granted += service.served;
+            }
+        }
+        seen
+    }
+
+    /// What a disk with this minimum would take, if it cannot use its share; bytes per second.
+    pub(crate) fn demand(&self, name: &str, minimum: u64) -> Option<u64> {
+        let disk = self.disks.get(name).filter(|disk| disk.short > 0)?;
+        let usable = (disk.served * GROWTH) as u64;
+        Some(if disk.short < HOPELESS { usable.max(minimum) } else { usable })
+    }
+
+    /// The rate in force for a disk with this share from now on, bytes per second, before headroom.
+    pub(crate) fn rate(&mut self, name: &str, share: f64) -> f64 {
+        let Some(disk) = self.disks.get_mut(name) else { return share };
+        disk.share = share;
+        let time = CORRECT_S.max(REQUESTS * disk.largest / share.max(1.0));
+        (share + disk.behind / time).max(share * LEAST)
+    }
+}

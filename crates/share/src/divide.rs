@@ -1,0 +1,210 @@
+//! The division of the array among all disks, every interval. Pure; `now` is an argument.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qos::{Claim, Policy, expected};
+use registry::{Key, Version};
+use world::Instant;
+
+use crate::deficit::{Deficits, Service};
+use crate::grant::Grants;
+use crate::limiter::claim;
+use crate::{DiskReport, Estimate, Report, Shares};
+
+/// Of the capacity, so much must be claimed for it to be what limits the disks.
+const BOUND_PERMILLE: u64 = 990;
+
+/// What a leader remembers from one division to the next.
+pub(crate) struct Divider {
+    estimate: Estimate,
+    deficits: Deficits,
+    /// By the last division.
+    shares: BTreeMap<String, u64>,
+    at: Instant,
+    /// Who claims what, to see a change.
+    claimed: BTreeMap<String, (u64, Option<u64>, u64)>,
+    /// Whether the capacity limited the disks in the last division; if not, serving all of it says nothing.
+    is_bound: bool,
+    /// Versions of the reports: one that has not changed is that of a node that hangs.
+    reported: BTreeMap<Key, Version>,
+    /// Who had shares when it began.
+    disks: BTreeSet<String>,
+}
+
+/// The disks of all reports, with what they claim and got; none: their node did not report.
+#[derive(Default)]
+struct Disks {
+    names: Vec<String>,
+    claims: Vec<Claim>,
+    services: BTreeMap<String, Option<Service>>,
+}
+
+impl Divider {
+    /// Goes on where the last leader stopped.
+    pub(crate) fn new(now: Instant, last: Option<&Shares>) -> Divider {
+        Divider {
+            estimate: last.map_or_else(Estimate::default, |last| Estimate::resumed(last.sum)),
+            deficits: Deficits::default(),
+            shares: BTreeMap::new(),
+            at: now,
+            claimed: BTreeMap::new(),
+            is_bound: false,
+            reported: BTreeMap::new(),
+            disks: last.map_or_else(BTreeSet::new, |last| last.disks.keys().cloned().collect()),
+        }
+    }
+
+    /// Whether all who had shares report. After the store was away nodes come back one after the other: to
+    /// divide among the first ones would give them what the others still use.
+    pub(crate) fn knows_all(&self, reports: &BTreeMap<Key, (Version, Report)>) -> bool {
+        self.disks.iter().all(|disk| reports.values().any(|(_, report)| report.disks.contains_key(disk)))
+    }
+
+    /// The shares of all disks; none while nothing is known of the array.
+    pub(crate) fn divide(
+        &mut self,
+        now: Instant,
+        leader: &str,
+        reports: &BTreeMap<Key, (Version, Report)>,
+        policies: &BTreeMap<String, Policy>,
+    ) -> Option<Shares> {
+        let mut disks = self.read(reports, policies);
+        self.learn(now, &disks);
+        let capacity = self.estimate.capacity()?;
+        for (name, claim) in disks.names.iter().zip(&mut disks.claims) {
+            let usable = self.deficits.demand(name, claim.minimum);
+            claim.demand = [claim.demand, usable].into_iter().flatten().min();
+        }
+        let rates = expected(capacity, &disks.claims).rates;
+        self.is_bound = rates.iter().sum::<u64>() >= capacity / 1000 * BOUND_PERMILLE;
+        let scale_permille = scale_permille(&disks.claims, &rates);
+        let shares: Vec<(u64, bool)> = rates
+            .iter()
+            .zip(&disks.claims)
+            .map(|(share, claim)| (*share, is_promised(*share, claim)))
+            .collect();
+        let terms = Grants::new(self.estimate.headroom(), &shares);
+        let mut grants = BTreeMap::new();
+        for (name, (share, is_promised)) in disks.names.iter().zip(shares) {
+            let rate = self.deficits.rate(name, terms.target(share, is_promised));
+            grants.insert(name.clone(), terms.grant(share, is_promised, rate));
+        }
+        self.shares = disks.names.into_iter().zip(rates).collect();
+        Some(Shares { leader: leader.into(), sum: capacity, scale_permille, disks: grants })
+    }
+
+    fn read(
+        &mut self,
+        reports: &BTreeMap<Key, (Version, Report)>,
+        policies: &BTreeMap<String, Policy>,
+    ) -> Disks {
+        let mut disks = Disks::default();
+        for (node, (version, report)) in reports {
+            let is_news = self.reported.insert(node.clone(), *version) != Some(*version);
+            for (name, seen) in &report.disks {
+                let policy = policies.get(name).copied().unwrap_or_else(Policy::none);
+                let claim = claim(&policy, report.unit, seen.demand);
+                let service = service(seen, &claim, self.shares.get(name).copied());
+                disks.names.push(name.clone());
+                disks.claims.push(claim);
+                disks.services.insert(name.clone(), is_news.then_some(service));
+            }
+        }
+        self.reported.retain(|node, _| reports.contains_key(node));
+        disks
+    }
+
+    /// Learns from the interval that has passed.
+    fn learn(&mut self, now: Instant, disks: &Disks) {
+        let seconds = now.since(self.at).as_secs_f64();
+        self.at = now;
+        self.estimate.observe(self.deficits.seen(&disks.services, self.is_bound));
+        self.deficits.observe(seconds, &disks.services);
+        let claimed = disks.names.iter().zip(&disks.claims);
+        let claimed = claimed
+            .map(|(name, claim)| (name.clone(), (claim.minimum, claim.maximum, claim.weight)))
+            .collect();
+        if claimed != self.claimed {
+            self.estimate.changed();
+            self.deficits.forget();
+            self.claimed = claimed;
+        }
+    }
+}
+
+/// What a disk got, with this claim and share.
+fn service(seen: &DiskReport, claim: &Claim, share: Option<u64>) -> Service {
+    let is_below_maximum = share.is_some_and(|share| claim.maximum.is_none_or(|most| share < most));
+    Service {
+        total: seen.total,
+        served: seen.served,
+        granted: seen.granted.unwrap_or_default(),
+        largest: seen.largest,
+        is_limited: seen.hungry && seen.granted.is_some() && is_below_maximum,
+        is_promised: share.is_some_and(|share| is_promised(share, claim)),
+        is_held_up: seen.held_up,
+    }
+}
+
+/// Whether a share is the minimum, no more and no less; shares are rounded down.
+fn is_promised(share: u64, claim: &Claim) -> bool {
+    claim.minimum > 0 && (share..=share + 1).contains(&claim.minimum)
+}
+
+/// Of 1000: what is given of the minimums, of the disk that gets least of what it asks for.
+fn scale_permille(claims: &[Claim], rates: &[u64]) -> u64 {
+    let given = |(claim, rate): (&Claim, &u64)| {
+        let asked = claim.minimum.min(claim.demand.unwrap_or(u64::MAX));
+        // Rates are rounded down.
+        (asked > 0).then(|| ((u128::from(*rate) + 1) * 1000 / u128::from(asked)).min(1000) as u64)
+    };
+    claims.iter().zip(rates).filter_map(given).min().unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(minimum: u64) -> Claim {
+        Claim { minimum, maximum: None, weight: 1, demand: None }
+    }
+
+    /// The floor is that of the array's own scheduler: one formula for both.
+    #[test]
+    fn shares_are_those_of_the_formula_and_say_what_of_the_minimums_is_given() {
+        let claims = [claim(500), claim(1500), claim(0), claim(0)];
+        let rates = expected(1000, &claims).rates;
+        assert_eq!((rates.as_slice(), scale_permille(&claims, &rates)), (&[245, 735, 10, 10][..], 490));
+        let claims = [claim(400), claim(0)];
+        assert_eq!(scale_permille(&claims, &expected(1000, &claims).rates), 1000);
+        let idle = Claim { demand: Some(10), ..claim(400) };
+        assert_eq!(scale_permille(&[idle], &[10]), 1000);
+        assert_eq!(scale_permille(&[claim(0)], &[0]), 1000);
+    }
+
+    /// A node that hangs goes on with its rates: nothing is known of it, and nobody owes it anything.
+    #[test]
+    fn a_report_that_has_not_changed_is_not_counted_twice() {
+        let key = Key::new("qos/nodes/a").expect("a key");
+        let report = |total| {
+            let disk = DiskReport {
+                served: 1000,
+                granted: Some(1000),
+                hungry: true,
+                total,
+                ..DiskReport::default()
+            };
+            Report { unit: 1, lease: 1, disks: [("d".into(), disk)].into() }
+        };
+        let mut divider = Divider::new(Instant(0), Some(&Shares { sum: 1000, ..Shares::default() }));
+        let mut divide = |second: u64, version: u64, total: u64| {
+            let reports = [(key.clone(), (Version(version), report(total)))].into();
+            let shares = divider.divide(Instant(second * 1_000_000_000), "a", &reports, &BTreeMap::new());
+            shares.expect("known")
+        };
+        let first = divide(1, 1, 1000);
+        assert_eq!(first, divide(2, 1, 1000));
+        assert_eq!(first, divide(9, 1, 1000));
+        assert_eq!(first, divide(10, 2, 10_000));
+    }
+}
