@@ -1,9 +1,9 @@
 //! What each disk has got more or less than its share, and the rate that makes up for it.
 //!
-//! The array serves whoever asks. A disk whose rate is low gets all of it, and one whose rate is high gets what
-//! is left: so each rate is corrected by what the disk is behind or ahead of its share, until all have theirs
-//! on average, whatever the array can do. A disk that stays behind has too few requests at once for its share:
-//! it is taken to want what it gets, until it is tried again.
+//! The array serves whoever asks. A disk whose rate is low gets all of it, and one whose rate is high gets
+//! what is left: so each rate is corrected by what the disk is behind or ahead of its share, until all have
+//! theirs on average, whatever the array can do. A disk that stays behind has too few requests at once for
+//! its share: it is taken to want what it gets, until it is tried again.
 
 use std::collections::BTreeMap;
 
@@ -87,8 +87,8 @@ impl Deficits {
         self.disks.values_mut().for_each(|disk| (disk.behind, disk.short) = (0.0, 0));
     }
 
-    /// Takes the service of an interval of `seconds` into account; none: its node did not report. Disks that are
-    /// not named are gone.
+    /// Takes the service of an interval of `seconds` into account; none: its node did not report. Disks that
+    /// are not named are gone.
     pub(crate) fn observe(&mut self, seconds: f64, services: &BTreeMap<String, Option<Service>>) {
         self.disks.retain(|name, _| services.contains_key(name));
         for (name, service) in services {
@@ -101,7 +101,8 @@ impl Deficits {
         let is_limited = |name: &String, disk: &Disk| {
             disk.short == 0 && services[name].is_some_and(|service| service.is_limited)
         };
-        // The array did more or less than it was known to do: nobody is owed that. Whoever has its minimum keeps it.
+        // The array did more or less than it was known to do: nobody is owed that. Whoever has its minimum
+        // keeps it.
         let limited = || self.disks.iter().filter(|(name, disk)| is_limited(name, disk));
         let behind: f64 = limited().map(|(_, disk)| disk.behind).sum();
         let is_promised = |name: &String| services[name].is_some_and(|service| service.is_promised);
@@ -150,5 +151,73 @@ impl Deficits {
         disk.share = share;
         let time = CORRECT_S.max(REQUESTS * disk.largest / share.max(1.0));
         (share + disk.behind / time).max(share * LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(total: u64, served: u64, is_promised: bool) -> Option<Service> {
+        Some(Service {
+            total,
+            served,
+            granted: served,
+            largest: 10,
+            is_limited: true,
+            is_promised,
+            is_held_up: true,
+        })
+    }
+
+    /// Two disks that have got so much in a second, of shares of 1000 each.
+    fn after_a_second(a: u64, b: u64, a_is_promised: bool) -> (f64, f64) {
+        let mut deficits = Deficits::default();
+        let services = |a, b| {
+            [("a".to_owned(), service(a, a, a_is_promised)), ("b".to_owned(), service(b, b, false))].into()
+        };
+        deficits.observe(1.0, &services(0, 0));
+        deficits.rate("a", 1000.0);
+        deficits.rate("b", 1000.0);
+        deficits.observe(1.0, &services(a, b));
+        (deficits.rate("a", 1000.0), deficits.rate("b", 1000.0))
+    }
+
+    #[test]
+    fn what_one_got_more_than_its_share_is_made_up_for() {
+        let (a, b) = after_a_second(900, 1100, false);
+        assert!(a > 1000.0 && b < 1000.0 && (a + b - 2000.0).abs() < 1.0, "{a} {b}");
+        // The array did less than it was known to do: neither is owed that.
+        assert_eq!(after_a_second(900, 900, false), (1000.0, 1000.0));
+    }
+
+    #[test]
+    fn a_minimum_is_made_up_for_by_those_who_have_none() {
+        let (promised, other) = after_a_second(900, 900, true);
+        assert!(promised > 1000.0 && other < 1000.0, "{promised} {other}");
+    }
+
+    #[test]
+    fn a_disk_that_cannot_use_its_share_wants_what_it_gets_until_it_is_tried_again() {
+        let mut deficits = Deficits::default();
+        let mut totals = (0, 0);
+        let mut wants = Vec::new();
+        for interval in 0..=RETRY + 20 {
+            let services = [
+                ("a".to_owned(), service(totals.0, 400, false)),
+                ("b".to_owned(), service(totals.1, 1600, false)),
+            ];
+            deficits.observe(0.5, &services.into());
+            wants.push(deficits.demand("a", 0));
+            assert_eq!(deficits.demand("b", 0), None, "{interval}");
+            let share = deficits.demand("a", 0).map_or(1000.0, |usable| usable as f64);
+            deficits.rate("a", share);
+            deficits.rate("b", 2000.0 - share);
+            totals = (totals.0 + 200, totals.1 + 800);
+        }
+        let first = wants.iter().position(Option::is_some).expect("it is noticed");
+        assert!(first <= 8, "{first}");
+        assert!(wants[first + 10].is_some_and(|usable| (380..=430).contains(&usable)), "{wants:?}");
+        assert!(wants[first + 1..].contains(&None), "it is tried again");
     }
 }

@@ -129,8 +129,8 @@ impl Estimate {
         served / last.len().max(1) as f64 / self.capacity - 1.0
     }
 
-    /// Whether the array can do much less than it could, and by what part. The disks that the sum does not limit
-    /// have what they want: it is the others that lack.
+    /// Whether the array can do much less than it could, and by what part. The disks that the sum does not
+    /// limit have what they want: it is the others that lack.
     fn fallen(&self) -> Option<f64> {
         let last = self.recent.len().checked_sub(JUMPED).map(|from| &self.recent[from..])?;
         let lack = |seen: &Seen| (seen.granted as f64 - seen.served_of_granted as f64) / self.capacity;
@@ -151,8 +151,8 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    /// An array that serves at most `capacity` and keeps up to `room` in a cache; the capacity found, on average
-    /// after the first 20 intervals.
+    /// An array that serves at most `capacity` and keeps up to `room` in a cache; the capacity found, on
+    /// average after the first 20 intervals.
     fn play(estimate: &mut Estimate, capacity: u64, room: u64, intervals: u64) -> u64 {
         let (mut free, mut sum) = (0, 0);
         for interval in 0..intervals {

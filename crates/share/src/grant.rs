@@ -1,18 +1,19 @@
-//! From shares to rates: what disks are granted beyond their shares, so that minimums are kept in the bad moments
-//! of the array, too.
+//! From shares to rates: what disks are granted beyond their shares, so that minimums are kept in the bad
+//! moments of the array, too.
 //!
 //! A disk whose share is its minimum, no more and no less, is *promised* it. The others have what is left.
 
 use crate::Grant;
 
-/// Promised disks are to get so much more than their minimum, as long as the others lose no more than so much.
+/// Promised disks are to get so much more than their minimum, as long as the others lose no more than so
+/// much.
 const MARGIN: f64 = 0.03;
 const OTHERS_MARGIN: f64 = 0.025;
-/// What is granted beyond the capacity is for promised disks first, up to this part of their shares: the array
-/// serves whoever asks, so what others are granted beyond theirs would be taken from these.
+/// What is granted beyond the capacity is for promised disks first, up to this part of their shares: the
+/// array serves whoever asks, so what others are granted beyond theirs would be taken from these.
 const EXTRA_MAX: f64 = 0.06;
-/// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for the
-/// array may do less than now.
+/// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for
+/// the array may do less than now.
 const STEADY_PROMISED: f64 = 1.1;
 const STEADY_OTHERS: f64 = 0.97;
 

@@ -3,9 +3,9 @@
 use qos::{Claim, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// By so much service that was late may be caught up: of a share, of one with a minimum, and of a maximum. When
-/// the array is slow, disks without a minimum yield at once; a maximum must not be exceeded by more than a
-/// request.
+/// By so much service that was late may be caught up: of a share, of one with a minimum, and of a maximum.
+/// When the array is slow, disks without a minimum yield at once; a maximum must not be exceeded by more than
+/// a request.
 const SHARE_LATE_NS: u64 = 50_000_000;
 const MINIMUM_LATE_NS: u64 = 500_000_000;
 const MAXIMUM_LATE_NS: u64 = 25_000_000;

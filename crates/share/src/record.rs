@@ -71,7 +71,7 @@ pub struct Shares {
     pub sum: u64,
     /// Of 1000: what of the minimums could be given.
     pub scale_permille: u64,
-    /// By disk.
+    /// What each disk is granted, by its name.
     #[serde(default)]
     pub disks: BTreeMap<String, Grant>,
 }
