@@ -169,6 +169,11 @@ ceph: build ## drives on RBD images of a real Ceph cluster of one node: the back
 	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
 	@$(STEP) "drives on RBD images" judges/ceph_rbd.sh $(KILLS)
 
+.PHONY: cluster
+cluster: build ## two nodes over a real Ceph and a real etcd: the owner killed, stopped, ended; etcd away (as root)
+	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+	@$(STEP) "two nodes over RBD and etcd" judges/cluster.sh
+
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)
 ceph-bench: release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine

@@ -54,6 +54,7 @@ struct Node {
 /// The shared drives, the registry, and the nodes.
 struct Cluster {
     nodes: Vec<Node>,
+    registry: String,
     dir: tempfile::TempDir,
 }
 
@@ -61,17 +62,22 @@ impl Cluster {
     /// With so many nodes, all started at once.
     fn start(nodes: usize) -> Cluster {
         let dir = tempfile::tempdir().expect("a directory");
-        let drive = dir.path().join("d0.img");
+        let drive = format!("file = \"{}\"\nsize = \"64MiB\"", dir.path().join("d0.img").display());
+        let registry = dir.path().join("registry").display().to_string();
+        Cluster::of(nodes, dir, &drive, registry)
+    }
+
+    /// On this drive, with this registry.
+    fn of(nodes: usize, dir: tempfile::TempDir, drive: &str, registry: String) -> Cluster {
         let text = format!(
-            "target = \"{TARGET}\"\n[[drive]]\nname = \"d0\"\nfile = \"{}\"\nsize = \"64MiB\"\n\
+            "target = \"{TARGET}\"\n[[drive]]\nname = \"d0\"\n{drive}\n\
              [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
-             [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n",
-            drive.display()
+             [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
         );
         fs::write(dir.path().join("array.toml"), text).expect("written");
-        let mut cluster = Cluster { nodes: vec![], dir };
+        let mut cluster = Cluster { nodes: vec![], registry, dir };
         (0..nodes).for_each(|_| cluster.join());
         cluster
     }
@@ -90,7 +96,7 @@ impl Cluster {
         Command::new(env!("CARGO_BIN_EXE_masu"))
             .args(["serve", "--node", name, "--listen", &format!("127.0.0.1:{port}")])
             .arg("--registry")
-            .arg(self.registry())
+            .arg(&self.registry)
             .arg("--data")
             .arg(dir)
             .arg("--config")
@@ -106,7 +112,7 @@ impl Cluster {
     }
 
     fn registry(&self) -> PathBuf {
-        self.dir.path().join("registry")
+        PathBuf::from(&self.registry)
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -478,5 +484,89 @@ fn drives_that_other_nodes_cannot_reach_are_refused() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("drive \"d0\"") && said.contains(cause), "{said}");
+    }
+}
+
+/// A table line of one case. The times are those of issue 22's bars.
+fn tell(case: &str, done: &Acknowledged, most: Duration) {
+    println!("{case:<32} gap {:>6} ms, {:>6} writes, nothing lost", done.gap.as_millis(), done.count);
+    assert!(done.gap <= most, "{case}: a gap of {:?}, more than {most:?}", done.gap);
+}
+
+const UNPLANNED: Duration = Duration::from_secs(12);
+const PLANNED: Duration = Duration::from_secs(1);
+
+/// Two nodes on a new RBD image with etcd, as judges/cluster.sh has set them up.
+fn over_rbd_and_etcd(case: &str) -> Cluster {
+    let of = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let conf = of("MASU_CEPH_CONF");
+    let image = format!("vms/{case}");
+    let made = Command::new("rbd").args(["-c", &conf, "create", "--size", "192M", &image]).status();
+    assert!(made.expect("rbd runs").success());
+    let drive = format!("rbd = \"vms/{case}\"\nrbd_conf = \"{conf}\"");
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::of(2, dir, &drive, format!("etcd://{}/masu/{case}", of("MASU_ETCD")));
+    cluster.owner();
+    cluster
+}
+
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn rbd_and_etcd_kill_9() {
+    for round in 0..3 {
+        let mut cluster = over_rbd_and_etcd(&format!("kill{round}"));
+        let owner = cluster.owner();
+        let host = Host::start(&cluster);
+        cluster.nodes[owner].process.kill().expect("kill -9");
+        cluster.nodes[1 - owner].says("array: serves");
+        tell("kill -9 of the owner", &host.verified(), UNPLANNED);
+    }
+}
+
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn rbd_and_etcd_sigstop() {
+    let mut cluster = over_rbd_and_etcd("stop");
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    // In the middle of writes: what it still sends when it wakes up is refused by the OSDs.
+    cluster.nodes[owner].signal("-STOP");
+    cluster.nodes[1 - owner].says("array: serves");
+    assert!(cluster.nodes[1 - owner].log().contains("fenced"), "served without a fence");
+    sleep(Duration::from_secs(1));
+    cluster.nodes[owner].signal("-CONT");
+    assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
+    assert!(cluster.nodes[1 - owner].serves());
+    tell("SIGSTOP, fenced, SIGCONT", &host.verified(), UNPLANNED);
+}
+
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn rbd_and_etcd_sigterm() {
+    let mut cluster = over_rbd_and_etcd("term");
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    cluster.nodes[owner].signal("-TERM");
+    cluster.nodes[1 - owner].says("array: serves");
+    assert_eq!(cluster.nodes[owner].ended(), Some(0));
+    assert!(!cluster.nodes[1 - owner].log().contains("fenced"), "nobody had the image");
+    tell("SIGTERM of the owner", &host.verified(), PLANNED);
+}
+
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn rbd_and_etcd_absence_of_etcd() {
+    let etcd = |signal: &str| {
+        let pid = std::env::var("MASU_ETCD_PID").expect("MASU_ETCD_PID is set");
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
+    };
+    for (seconds, most) in [(3, PLANNED), (10, Duration::from_secs(22))] {
+        let cluster = over_rbd_and_etcd(&format!("etcd{seconds}"));
+        let host = Host::start(&cluster);
+        etcd("-STOP");
+        sleep(Duration::from_secs(seconds));
+        etcd("-CONT");
+        cluster.owner();
+        tell(&format!("etcd stopped for {seconds} s"), &host.verified(), most);
     }
 }

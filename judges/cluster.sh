@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Two nodes of one array over a real Ceph (judges/ceph.sh) and a real etcd of one member, both started here and ended afterwards:
+# the owner is killed, stopped and continued, ended in order, and etcd stands still; a host writes to whichever node serves.
+# For each case a line with the longest time between two acknowledged writes; what was acknowledged is read back from the new owner.
+#   judges/cluster.sh
+# Without Ceph or etcd it says that it is skipped.
+# shellcheck disable=SC2317 # stop is reached through the trap
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly START_TIMEOUT_S=20
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
+command -v etcd >/dev/null || { echo "cluster: skipped: etcd is not installed; run judges/setup.sh"; exit 0; }
+
+mkdir -p target/judges
+dir=$(mktemp -d "$PWD/target/judges/cluster.XXXXXX")
+pid=""
+stop() {
+  trap - EXIT INT TERM
+  [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
+  judges/ceph.sh stop "$dir/ceph"
+  rm -rf "$dir"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+rc=0
+judges/ceph.sh start "$dir/ceph" || rc=$?
+[ "$rc" != 77 ] || exit 0
+[ "$rc" = 0 ] || exit "$rc"
+client=$(free_port); peer=$(free_port)
+while [ "$client" = "$peer" ]; do peer=$(free_port); done
+etcd --name m --data-dir "$dir/etcd" --listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
+  --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+  --initial-cluster "m=http://127.0.0.1:$peer" >"$dir/etcd.log" 2>&1 &
+pid=$!
+waited=0
+until (exec 3<>"/dev/tcp/127.0.0.1/$client") 2>/dev/null; do
+  kill -0 "$pid" 2>/dev/null || { tail -n 3 "$dir/etcd.log" >&2; echo "cluster: etcd does not start" >&2; exit 1; }
+  [ "$waited" -lt $((START_TIMEOUT_S * 10)) ] || { echo "cluster: etcd does not start in $START_TIMEOUT_S s" >&2; exit 1; }
+  sleep 0.1; waited=$((waited + 1))
+done
+
+export MASU_CEPH_CONF=$dir/ceph/ceph.conf CEPH_CONF=$dir/ceph/ceph.conf MASU_ETCD=127.0.0.1:$client MASU_ETCD_PID=$pid
+# One at a time: one of them stops etcd.
+cargo test --profile checked -p masu --test nodes --locked --quiet -- --ignored --test-threads=1 --nocapture rbd_and_etcd >"$dir/tests" 2>&1 ||
+  { cat "$dir/tests" >&2; echo "cluster: a case failed" >&2; exit 1; }
+grep -E " gap +[0-9]+ ms" "$dir/tests" | sed 's/^[.i]*/  /'
