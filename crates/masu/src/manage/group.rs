@@ -40,7 +40,7 @@ pub(crate) enum GroupCommand {
         /// 0, 1, 10, 5 or 6
         #[arg(long, default_value = "1", value_parser = level)]
         level: String,
-        /// A drive: a block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to
+        /// A drive: a block device under /dev, `rbd:POOL/IMAGE[:id=USER][:conf=FILE]`, or a file (relative to
         /// the data directory); repeatable
         #[arg(long = "drive", required = true)]
         drives: Vec<String>,
@@ -131,7 +131,7 @@ pub(crate) enum DriveCommand {
     Spare {
         /// Its name
         name: String,
-        /// A block device under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or a file (relative to the data
+        /// A block device under /dev, `rbd:POOL/IMAGE[:id=USER][:conf=FILE]`, or a file (relative to the data
         /// directory)
         path: String,
         /// Size of a new file, e.g. 64GiB

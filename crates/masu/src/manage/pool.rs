@@ -110,7 +110,7 @@ pub(crate) enum PoolCommand {
     },
     /// Import an exported pool with its groups and volumes
     Import {
-        /// All its drives: devices under /dev, rbd:POOL/IMAGE[:id=USER][:conf=FILE], or files (relative to
+        /// All its drives: devices under /dev, `rbd:POOL/IMAGE[:id=USER][:conf=FILE]`, or files (relative to
         /// the data directory)
         #[arg(required = true)]
         drives: Vec<String>,
