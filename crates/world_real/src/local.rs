@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,8 +15,12 @@ use world::io::{Completions, Io};
 use crate::aside::{self, Answer, Closings};
 use crate::clock;
 use crate::executor::Tasks;
+use crate::rbd::Flights;
 use crate::reactor::Reactor;
 use crate::timers::Timers;
+
+/// An image with the lane of calls about it.
+type Image = (PathBuf, Weak<Flights>);
 
 /// The parts of a world that its drives share.
 #[derive(Clone)]
@@ -24,11 +29,19 @@ pub(crate) struct Local {
     pub(crate) timers: Rc<RefCell<Timers>>,
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) closings: Closings,
+    /// Images that were opened here: the cluster has to be told of their end, whatever still holds a handle.
+    images: Rc<RefCell<Vec<Image>>>,
 }
 
 impl Local {
     pub(crate) fn new(tasks: Tasks, reactor: Rc<Reactor>) -> Local {
-        Local { tasks: Rc::new(tasks), timers: Rc::default(), reactor, closings: Closings::default() }
+        Local {
+            tasks: Rc::new(tasks),
+            timers: Rc::default(),
+            reactor,
+            closings: Closings::default(),
+            images: Rc::default(),
+        }
     }
 
     pub(crate) fn sleep_until(&self, deadline: Instant) -> Io<()> {
@@ -36,6 +49,22 @@ impl Local {
             return Io::ready(());
         }
         self.timers.borrow_mut().set(deadline)
+    }
+
+    /// Remembers an image that was opened.
+    pub(crate) fn opened(&self, lane: PathBuf, image: &Arc<Flights>) {
+        let mut images = self.images.borrow_mut();
+        images.retain(|(_, image)| image.strong_count() > 0);
+        images.push((lane, Arc::downgrade(image)));
+    }
+
+    /// Closes the images that are still open, on other threads: their locks are released.
+    pub(crate) fn close_images(&self) {
+        for (lane, image) in self.images.take() {
+            if let Some(image) = image.upgrade() {
+                self.closings.close(&lane, move || image.close());
+            }
+        }
     }
 
     /// Makes a call about `lane` on another thread, then calls `then` here with the result, or with `None`

@@ -36,6 +36,7 @@ impl OpenImage {
             fenced: Cell::new(false),
             ends: Cell::new(false),
         });
+        local.opened(front.lane(), &front.flights);
         local.tasks.spawn(Box::pin(pump(front.clone())));
         Drive::new(
             info,

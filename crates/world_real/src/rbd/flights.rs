@@ -69,7 +69,7 @@ struct State {
 }
 
 /// An open image and what is in flight on it.
-pub(super) struct Flights {
+pub(crate) struct Flights {
     image: Mutex<Option<Arc<Image>>>,
     state: Mutex<State>,
     none_in_flight: Condvar,
@@ -165,7 +165,7 @@ impl Flights {
     }
 
     /// Waits until nothing is in flight, then closes the image, which releases its lock. Blocks.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.lock();
         while state.in_flight > 0 {
             state = self.none_in_flight.wait(state).unwrap_or_else(PoisonError::into_inner);

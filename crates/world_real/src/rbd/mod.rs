@@ -20,5 +20,6 @@ mod image;
 mod library;
 mod open;
 
+pub(crate) use flights::Flights;
 pub use open::rbd_holder;
 pub(crate) use open::{OpenImage, fence, open};
