@@ -21,7 +21,7 @@ use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, forma
 
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
-use self::nodes::{Join, Node, refuse_private, stand_by};
+use self::nodes::{Join, Node, refuse_unshared, stand_by};
 use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
@@ -138,7 +138,7 @@ async fn serve_array(
     ports_are_free(serve, &start.config).await?;
     let is_free = match node {
         Some(node) => {
-            refuse_private(&start.config, store.dir())?;
+            refuse_unshared(&start.config, store.dir(), serve.registry.spans_machines()?)?;
             node.wait_for_drives(&start.config, (&events, signals)).await?
         }
         None => drives_are_free(&start.config, signals).await?,

@@ -44,6 +44,11 @@ impl RegistryOption {
         self.registry.is_some()
     }
 
+    /// Whether nodes of several machines reach it.
+    pub(crate) fn spans_machines(&self) -> Result<bool> {
+        Ok(matches!(self.location()?, Some(Location::Etcd(_))))
+    }
+
     /// Opens the registry, which must be named.
     pub(crate) fn open_named(&self, world: &World) -> Result<Rc<dyn Registry>> {
         self.open(world)?.context("no registry: pass --registry DIR or --registry etcd://HOST:PORT")

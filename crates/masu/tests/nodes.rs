@@ -467,14 +467,19 @@ fn of_three_nodes_one_serves_and_changes_by_command_follow_the_owner() {
 #[test]
 fn drives_that_other_nodes_cannot_reach_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    for (drive, cause) in [("file = \"d0.img\"", "data directory"), ("memory = true", "memory of this node")]
-    {
+    let shared = format!("file = \"{}\"", dir.path().join("d0.img").display());
+    let directory = dir.path().join("registry").display().to_string();
+    for (drive, registry, cause) in [
+        ("file = \"d0.img\"", &*directory, "data directory"),
+        ("memory = true", &directory, "memory of this node"),
+        // Two machines would both have the lock of a file. Nobody answers there: it is refused before.
+        (&shared, "etcd://127.0.0.1:1", "one machine only"),
+    ] {
         let text = format!("[[drive]]\nname = \"d0\"\n{drive}\nsize = \"64MiB\"\n");
         let config = dir.path().join("array.toml");
         fs::write(&config, text).expect("written");
         let output = Command::new(env!("CARGO_BIN_EXE_masu"))
-            .args(["serve", "--node", "n1", "--listen", "127.0.0.1:0", "--registry"])
-            .arg(dir.path().join("registry"))
+            .args(["serve", "--node", "n1", "--listen", "127.0.0.1:0", "--registry", registry])
             .arg("--data")
             .arg(dir.path().join("data"))
             .arg("--config")

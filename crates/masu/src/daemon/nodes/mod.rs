@@ -87,7 +87,7 @@ pub(super) async fn stand_by(
 fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<String>> {
     let declared = join.config.map(|path| Config::read(path, store.dir())).transpose()?;
     if let Some(declared) = &declared {
-        refuse_private(declared, store.dir())?;
+        refuse_unshared(declared, store.dir(), join.registry.spans_machines()?)?;
     }
     let declared = declared.map(|declared| declared.portals).unwrap_or_default();
     let portals: Vec<String> = match join.listen {
@@ -98,13 +98,20 @@ fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<String>> {
     Ok(portals)
 }
 
-/// Refuses drives and images that no other node can have.
-pub(super) fn refuse_private(config: &Config, dir: &Path) -> Result<()> {
+/// Refuses drives and images that no other node can have, and those that two nodes could write to at once: on
+/// several machines, what only the kernel of one machine locks.
+pub(super) fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<()> {
     let cause = |spec: &DriveSpec| match spec {
         DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } if path.starts_with(dir) => {
             Some("in the data directory of this node; give a path that all nodes share")
         }
         DriveSpec::Memory { .. } => Some("in the memory of this node; give a file or a device"),
+        DriveSpec::File { .. } | DriveSpec::Device { .. } | DriveSpec::Image { .. } if spans_machines => {
+            Some(
+                "locked on one machine only, and etcd is for nodes of several: use RBD images, or a registry in a \
+             directory",
+            )
+        }
         _ => None,
     };
     let drives = config.drives.iter().map(|drive| ("drive", &drive.name, &drive.spec));
