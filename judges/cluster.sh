@@ -2,7 +2,7 @@
 # Two nodes of one array over a real Ceph (judges/ceph.sh) and a real etcd of one member, both started here and ended afterwards:
 # the owner is killed, stopped and continued, ended in order, and etcd stands still; a host writes to whichever node serves.
 # For each case a line with the longest time between two acknowledged writes; what was acknowledged is read back from the new owner.
-#   judges/cluster.sh
+#   [KILLS=20] judges/cluster.sh
 # Without Ceph or etcd it says that it is skipped.
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
@@ -17,7 +17,7 @@ dir=$(mktemp -d "$PWD/target/judges/cluster.XXXXXX")
 pid=""
 stop() {
   trap - EXIT INT TERM
-  [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
+  [ -z "$pid" ] || { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
   judges/ceph.sh stop "$dir/ceph"
   rm -rf "$dir"
 }

@@ -519,7 +519,8 @@ fn over_rbd_and_etcd(case: &str) -> Cluster {
 #[test]
 #[ignore = "needs Ceph and etcd: judges/cluster.sh"]
 fn rbd_and_etcd_kill_9() {
-    for round in 0..3 {
+    let rounds = std::env::var("KILLS").map_or(3, |text| text.parse().expect("KILLS is a number"));
+    for round in 0..rounds {
         let mut cluster = over_rbd_and_etcd(&format!("kill{round}"));
         let owner = cluster.owner();
         let host = Host::start(&cluster);
