@@ -129,10 +129,11 @@ impl Deficits {
     pub(crate) fn seen(&self, services: &BTreeMap<String, Option<Service>>, is_bound: bool) -> Seen {
         let mut seen = Seen { is_bound, ..Seen::default() };
         for (name, service) in services.iter().filter_map(|(name, service)| Some((name, (*service)?))) {
-            seen.served += service.served;
+            // Reports are input: a damaged one must not end the process.
+            seen.served = seen.served.saturating_add(service.served);
             if service.is_limited && self.disks.get(name).is_some_and(|disk| disk.short == 0) {
-                seen.granted += service.granted;
-                seen.served_of_granted += service.served;
+                seen.granted = seen.granted.saturating_add(service.granted);
+                seen.served_of_granted = seen.served_of_granted.saturating_add(service.served);
             }
         }
         seen

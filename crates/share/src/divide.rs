@@ -148,7 +148,7 @@ fn service(seen: &DiskReport, claim: &Claim, share: Option<u64>) -> Service {
 
 /// Whether a share is the minimum, no more and no less; shares are rounded down.
 fn is_promised(share: u64, claim: &Claim) -> bool {
-    claim.minimum > 0 && (share..=share + 1).contains(&claim.minimum)
+    claim.minimum > 0 && (share..=share.saturating_add(1)).contains(&claim.minimum)
 }
 
 /// Of 1000: what is given of the minimums, of the disk that gets least of what it asks for.
@@ -206,5 +206,31 @@ mod tests {
         assert_eq!(first, divide(2, 1, 1000));
         assert_eq!(first, divide(9, 1, 1000));
         assert_eq!(first, divide(10, 2, 10_000));
+    }
+
+    #[test]
+    fn reports_of_any_numbers_are_divided_without_a_panic() {
+        let numbers = [0, 1, 8192, u64::MAX / 2, u64::MAX];
+        let mut divider = Divider::new(Instant(0), Some(&Shares { sum: u64::MAX, ..Shares::default() }));
+        for (round, number) in (1..).zip(numbers.into_iter().cycle().take(40)) {
+            let disk = |hungry, demand| DiskReport {
+                served: number,
+                granted: Some(number),
+                largest: number,
+                hungry,
+                held_up: hungry,
+                demand,
+                total: number,
+            };
+            let disks =
+                [("a", disk(true, None)), ("b", disk(true, Some(number))), ("c", disk(false, Some(number)))];
+            let disks = disks.into_iter().map(|(name, disk)| (name.to_owned(), disk)).collect();
+            let key = Key::new("qos/nodes/n").expect("a key");
+            let reports = [(key, (Version(round), Report { unit: number, lease: number, disks }))].into();
+            let policy = Policy { minimum_iops: number, ..Policy::none() };
+            let policies = [("a".to_owned(), policy)].into();
+            let shares = divider.divide(Instant(round.saturating_mul(number)), "n", &reports, &policies);
+            assert!(shares.is_some_and(|shares| shares.disks.len() == 3), "{number}");
+        }
     }
 }

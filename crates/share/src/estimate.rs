@@ -17,10 +17,10 @@ const JUMP: f64 = 0.1;
 /// Intervals that are not judged after a change of claims: they show the old ones, too.
 const BLIND: u32 = 2;
 /// Intervals that are judged together: the service of one varies, and one of few large requests says little.
+/// First whether all is served, then whether it still is with more headroom, and whether far less is.
 const JUDGED: usize = 6;
-const JUMPED: usize = 3;
-/// The same, once the headroom has grown.
 const SERVED_AGAIN: usize = 2;
+const JUMPED: usize = 3;
 /// Intervals before the first shares. First a cache fills.
 const FIRST: usize = 3;
 
@@ -88,7 +88,8 @@ impl Estimate {
         self.first.push(seen.served);
         self.first.retain(|served| *served > 0);
         if self.first.len() == FIRST {
-            self.capacity = self.first[1..].iter().sum::<u64>() as f64 / (FIRST - 1) as f64;
+            self.capacity =
+                self.first[1..].iter().map(|served| *served as f64).sum::<f64>() / (FIRST - 1) as f64;
             self.changed();
         }
     }

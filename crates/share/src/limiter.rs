@@ -228,14 +228,10 @@ impl Disk {
         self.grant_until(now);
         let granted = self.granted.map(|sum| u64::try_from(sum / u128::from(passed)).unwrap_or(u64::MAX));
         let granted = granted.filter(|_| passed <= INTERVAL_NS_MAX);
-        let demand = match is_hungry {
-            // The node stood still: nothing is known of its disks.
-            _ if passed > INTERVAL_NS_MAX => None,
-            true => None,
-            // A request more than now is always possible: who begins is not held back by having been idle.
-            false => Some(served / 100 * GROWTH_PERCENT + self.largest),
-        };
-        let total = self.total;
+        // Who is hungry wants all; of a node that stood still nothing is known. A request more than now is
+        // always possible: who begins is not held back by having been idle.
+        let demand = (!is_hungry && passed <= INTERVAL_NS_MAX)
+            .then(|| (served / 100 * GROWTH_PERCENT).saturating_add(self.largest));
         let usage = Usage {
             served,
             granted,
@@ -243,7 +239,7 @@ impl Disk {
             is_hungry,
             is_held_up: is_hungry && !self.was_held && passed <= INTERVAL_NS_MAX,
             demand,
-            total,
+            total: self.total,
         };
         (self.since_ns, self.busy_ns, self.served, self.was_held) = (now, 0, 0, false);
         (self.granted, self.granted_ns) = (Some(0), now);
