@@ -118,7 +118,10 @@ impl Divider {
     fn learn(&mut self, now: Instant, disks: &Disks) {
         let seconds = now.since(self.at).as_secs_f64();
         self.at = now;
-        self.estimate.observe(self.deficits.seen(&disks.services, self.is_bound));
+        // What a node that hangs does not report is not what the array does not serve.
+        if disks.services.values().all(Option::is_some) {
+            self.estimate.observe(self.deficits.seen(&disks.services, self.is_bound));
+        }
         self.deficits.observe(seconds, &disks.services);
         let claimed = disks.names.iter().zip(&disks.claims);
         let claimed = claimed
@@ -206,6 +209,32 @@ mod tests {
         assert_eq!(first, divide(2, 1, 1000));
         assert_eq!(first, divide(9, 1, 1000));
         assert_eq!(first, divide(10, 2, 10_000));
+    }
+
+    #[test]
+    fn a_node_that_hangs_does_not_lower_the_capacity() {
+        let mut divider = Divider::new(Instant(0), Some(&Shares { sum: 2000, ..Shares::default() }));
+        let mut sums = vec![];
+        for interval in 1..20 {
+            let report = |name: &str, node: &str, version: u64| {
+                let total = 500 * version;
+                let disk = DiskReport {
+                    served: 1000,
+                    granted: Some(1010),
+                    hungry: true,
+                    held_up: true,
+                    total,
+                    ..DiskReport::default()
+                };
+                let report = Report { unit: 1, lease: 1, disks: [(name.to_owned(), disk)].into() };
+                (Key::new(&format!("qos/nodes/{node}")).expect("a key"), (Version(version), report))
+            };
+            // The second one hangs from the tenth interval on.
+            let reports = [report("d", "a", interval), report("e", "b", interval.min(10))].into();
+            let shares = divider.divide(Instant(interval * 500_000_000), "a", &reports, &BTreeMap::new());
+            sums.push(shares.expect("known").sum);
+        }
+        assert!(sums[10..].iter().all(|sum| sum.abs_diff(sums[8]) <= sums[8] / 100), "{sums:?}");
     }
 
     #[test]
