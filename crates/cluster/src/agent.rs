@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use registry::{Key, LeaseId, Registry, RegistryError, Version, Watch};
+use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 
 use crate::{
-    EVERY, Held, LEASE_TIME, Look, Lost, Member, NODES, NodeRecord, OWNER, OwnerRecord, RecordError,
-    Standing, Step, Term, Waits, decide,
+    EVERY, Held, LEASE_TIME, Look, Lost, Member, NODES, NodeRecord, OWNER, OwnerRecord, Standing, Step, Term,
+    Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.

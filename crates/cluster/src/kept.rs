@@ -13,7 +13,8 @@
 
 use std::rc::Rc;
 
-use registry::{Key, Registry, RegistryError, VALUE_LEN_MAX, Version};
+use registry::record::{decode, encode};
+use registry::{Key, RecordError, Registry, RegistryError, VALUE_LEN_MAX, Version};
 use serde::{Deserialize, Serialize};
 
 /// Parts of a text.
@@ -34,8 +35,8 @@ pub enum KeptError {
     Stale { own: u64, found: u64 },
     #[error("too long for the registry: {len} bytes, at most {TEXT_LEN_MAX}")]
     TooLong { len: usize },
-    #[error("damaged value of {key} in the registry: {cause}")]
-    Damaged { key: String, cause: String },
+    #[error(transparent)]
+    Damaged(#[from] RecordError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,18 +69,12 @@ fn part_key(name: &str, slot: u8, part: usize) -> Result<Key, KeptError> {
     key(&format!("state/{name}/{slot}/{part:02}"))
 }
 
-fn encoded(head: &Head) -> Vec<u8> {
-    toml::to_string(head).expect("a table of numbers").into_bytes()
-}
-
 async fn read_head(registry: &dyn Registry, name: &str) -> Result<Option<(Version, Head)>, KeptError> {
     let key = head_key(name)?;
     let Some(entry) = registry.get(&key).await? else { return Ok(None) };
-    let damaged = |cause: String| KeptError::Damaged { key: key.as_str().into(), cause };
-    let text = std::str::from_utf8(&entry.value).map_err(|e| damaged(e.to_string()))?;
-    let head: Head = toml::from_str(text).map_err(|e| damaged(e.message().into()))?;
+    let head: Head = decode(key.as_str(), &entry.value)?;
     if head.slot > 1 || head.parts.len() > PARTS_MAX {
-        return Err(damaged("invalid slot or number of parts".into()));
+        return Err(RecordError::new(key.as_str(), "invalid slot or number of parts").into());
     }
     Ok(Some((entry.version, head)))
 }
@@ -90,14 +85,13 @@ async fn read_parts(registry: &dyn Registry, name: &str, head: &Head) -> Result<
         let key = part_key(name, head.slot, part)?;
         let found = registry.get(&key).await?.filter(|entry| entry.version.0 == *version);
         let Some(entry) = found else {
-            let cause = "not the version that its head names".into();
-            return Err(KeptError::Damaged { key: key.as_str().into(), cause });
+            return Err(RecordError::new(key.as_str(), "not the version that its head names").into());
         };
         text.extend_from_slice(&entry.value);
     }
     if text.len() != head.len {
         let cause = format!("{} bytes instead of {}", text.len(), head.len);
-        return Err(KeptError::Damaged { key: head_key(name)?.as_str().into(), cause });
+        return Err(RecordError::new(head_key(name)?.as_str(), cause).into());
     }
     Ok(text)
 }
@@ -129,7 +123,7 @@ impl Kept {
                 None => Head { epoch, slot: 0, len: 0, parts: vec![] },
             };
             let expected = before.map(|(version, _)| version);
-            match registry.compare_and_put(&key, expected, &encoded(&head), None).await {
+            match registry.compare_and_put(&key, expected, &encode(&head), None).await {
                 // The parts were in force when they were read, because the head has not changed meanwhile.
                 Ok(version) => {
                     let text = text.transpose()?;
@@ -182,7 +176,7 @@ impl Kept {
         }
         let head = Head { epoch: self.epoch, slot, len: text.len(), parts };
         let key = head_key(&self.name)?;
-        let put = self.registry.compare_and_put(&key, Some(self.version), &encoded(&head), None).await;
+        let put = self.registry.compare_and_put(&key, Some(self.version), &encode(&head), None).await;
         self.version = put?;
         self.head = head;
         Ok(())
@@ -192,7 +186,7 @@ impl Kept {
     async fn follow(&mut self) -> Result<(), KeptError> {
         let Some((version, head)) = read_head(&*self.registry, &self.name).await? else {
             let key = head_key(&self.name)?.as_str().into();
-            return Err(KeptError::Damaged { key, cause: "it was deleted".into() });
+            return Err(RecordError { key, cause: "it was deleted".into() }.into());
         };
         if head.epoch != self.epoch {
             return Err(KeptError::Stale { own: self.epoch, found: head.epoch });

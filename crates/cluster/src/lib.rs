@@ -31,7 +31,7 @@ pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
 pub use member::{Clock, Member, Standing, State};
-pub use record::{NodeRecord, OwnerRecord, RecordError};
+pub use record::{NodeRecord, OwnerRecord};
 
 /// A node's lease.
 pub const LEASE_TIME: Duration = Duration::from_secs(6);

@@ -1,15 +1,8 @@
 //! What nodes write to the registry about themselves and about ownership, as TOML.
 
+use registry::RecordError;
+use registry::record::{decode, encode};
 use serde::{Deserialize, Serialize};
-
-/// A value of the registry that is not what it should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("damaged value of {key} in the registry: {cause}")]
-#[expect(missing_docs, reason = "self-explanatory names")]
-pub struct RecordError {
-    pub key: String,
-    pub cause: String,
-}
 
 /// A node, as long as its lease lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,39 +36,29 @@ pub struct OwnerRecord {
     pub since_ms: u64,
 }
 
-fn text<T: Serialize>(value: &T) -> Vec<u8> {
-    toml::to_string(value).expect("a table of numbers and names").into_bytes()
-}
-
-fn parsed<T: for<'a> Deserialize<'a>>(key: &str, bytes: &[u8]) -> Result<T, RecordError> {
-    let failed = |cause: String| RecordError { key: key.into(), cause };
-    let text = std::str::from_utf8(bytes).map_err(|e| failed(e.to_string()))?;
-    toml::from_str(text).map_err(|e| failed(e.message().into()))
-}
-
 impl NodeRecord {
     /// For the registry.
     pub fn encode(&self) -> Vec<u8> {
-        text(self)
+        encode(self)
     }
 
     /// # Errors
     /// A value that is not a node.
     pub fn decode(key: &str, bytes: &[u8]) -> Result<NodeRecord, RecordError> {
-        parsed(key, bytes)
+        decode(key, bytes)
     }
 }
 
 impl OwnerRecord {
     /// For the registry.
     pub fn encode(&self) -> Vec<u8> {
-        text(self)
+        encode(self)
     }
 
     /// # Errors
     /// A value that is not an owner.
     pub fn decode(key: &str, bytes: &[u8]) -> Result<OwnerRecord, RecordError> {
-        parsed(key, bytes)
+        decode(key, bytes)
     }
 }
 

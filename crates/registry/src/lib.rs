@@ -17,6 +17,7 @@ mod directory;
 mod faulty;
 mod key;
 mod memory;
+pub mod record;
 
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub use directory::Directory;
 pub use faulty::{Faulty, Link};
 pub use key::{KEY_LEN_MAX, Key};
 pub use memory::{Memory, Store};
+pub use record::RecordError;
 
 /// The longest value.
 pub const VALUE_LEN_MAX: usize = 64 << 10;

@@ -12,19 +12,15 @@ use std::rc::Rc;
 
 use futures::{FutureExt, StreamExt};
 use qos::Policy;
-use registry::{Entry, Key, LeaseId, Registry, RegistryError, Version, Watch};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 use world::Instant;
 
 use crate::divide::Divider;
-use crate::record::{decode_policies, encode_policies};
-use crate::{EVERY, LEASE, Node, RecordError, Report, Shares, Store};
+use crate::record::{POLICIES, SHARES, decode_policies, encode_policies};
+use crate::{EVERY, LEASE, Node, Report, Shares, Store};
 
-/// The key of the policies.
-pub const POLICIES: &str = "qos/policies";
 const NODES: &str = "qos/nodes/";
 const LEADER: &str = "qos/leader";
-/// The key of the shares in force.
-pub const SHARES: &str = "qos/shares";
 /// Attempts to change the policies while others change them, too.
 const ATTEMPTS_MAX: usize = 100;
 
@@ -225,7 +221,7 @@ impl Agent {
             Err(error) => return Err(error.into()),
         }
         let found = self.registry.get(&key).await?;
-        let lease_of = |entry: &Entry| Report::decode(&entry.value).map(|report| LeaseId(report.lease));
+        let lease_of = |entry: &Entry| Report::decode(&key, &entry.value).map(|report| LeaseId(report.lease));
         match &found {
             // Its own, of an attempt that was not answered.
             Some(entry) if lease_of(entry) == Ok(lease) => self.reported = Some(entry.version),
@@ -254,7 +250,8 @@ impl Agent {
     async fn divide(&mut self) -> Result<(), Fault> {
         let mut reports = BTreeMap::new();
         for (name, entry) in self.registry.list(NODES).await? {
-            reports.insert(name, (entry.version, Report::decode(&entry.value)?));
+            let report = Report::decode(&name, &entry.value)?;
+            reports.insert(name, (entry.version, report));
         }
         let mut leading = match self.leading.take() {
             Some(leading) => leading,

@@ -34,11 +34,11 @@ mod record;
 
 use std::time::Duration;
 
-pub use agent::{POLICIES, SHARES, run, set_policies};
+pub use agent::{run, set_policies};
 pub use estimate::{Estimate, Seen};
 pub use limiter::{Limiter, Usage};
 pub use node::{Admitted, Node, State, Store};
-pub use record::{DiskReport, Grant, RecordError, Report, Shares};
+pub use record::{DiskReport, Grant, POLICIES, Report, SHARES, Shares};
 
 /// How often nodes report, and the leader divides.
 pub const EVERY: Duration = Duration::from_millis(500);

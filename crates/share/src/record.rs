@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use qos::Policy;
+use registry::record::{decode, encode};
+use registry::{Key, RecordError};
 use serde::{Deserialize, Serialize};
 
-/// A value of the registry that is not what it should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} in the registry are damaged: {cause}")]
-#[expect(missing_docs, reason = "self-explanatory names")]
-pub struct RecordError {
-    pub what: &'static str,
-    pub cause: String,
-}
+/// The key of the policies.
+pub const POLICIES: &str = "qos/policies";
+/// The key of the shares in force.
+pub const SHARES: &str = "qos/shares";
 
 /// What a node says of one of its disks, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,38 +92,29 @@ fn is_none(minimum: &u64) -> bool {
     *minimum == 0
 }
 
-fn text<T: Serialize>(value: &T) -> Vec<u8> {
-    toml::to_string(value).expect("tables of numbers and names").into_bytes()
-}
-
-fn parsed<T: for<'a> Deserialize<'a>>(what: &'static str, bytes: &[u8]) -> Result<T, RecordError> {
-    let text = std::str::from_utf8(bytes).map_err(|e| RecordError { what, cause: e.to_string() })?;
-    toml::from_str(text).map_err(|e| RecordError { what, cause: e.message().into() })
-}
-
 impl Report {
     /// For the registry.
     pub fn encode(&self) -> Vec<u8> {
-        text(self)
+        encode(self)
     }
 
     /// # Errors
     /// A value that is not a report.
-    pub fn decode(bytes: &[u8]) -> Result<Report, RecordError> {
-        parsed("reports", bytes)
+    pub fn decode(key: &Key, bytes: &[u8]) -> Result<Report, RecordError> {
+        decode(key.as_str(), bytes)
     }
 }
 
 impl Shares {
     /// For the registry.
     pub fn encode(&self) -> Vec<u8> {
-        text(self)
+        encode(self)
     }
 
     /// # Errors
     /// A value that is not one of shares.
     pub fn decode(bytes: &[u8]) -> Result<Shares, RecordError> {
-        parsed("shares", bytes)
+        decode(SHARES, bytes)
     }
 }
 
@@ -139,13 +128,12 @@ pub(crate) fn encode_policies(policies: &BTreeMap<String, Policy>) -> Vec<u8> {
     };
     let kept: BTreeMap<&String, KeptPolicy> =
         policies.iter().map(|(disk, policy)| (disk, kept(policy))).collect();
-    text(&kept)
+    encode(&kept)
 }
 
 /// Policies by disk; one that cannot be kept is an error.
 pub(crate) fn decode_policies(bytes: &[u8]) -> Result<BTreeMap<String, Policy>, RecordError> {
-    let what = "policies";
-    let kept: BTreeMap<String, KeptPolicy> = parsed(what, bytes)?;
+    let kept: BTreeMap<String, KeptPolicy> = decode(POLICIES, bytes)?;
     let policy = |(disk, kept): (String, KeptPolicy)| {
         let policy = Policy {
             minimum_iops: kept.minimum,
@@ -154,7 +142,7 @@ pub(crate) fn decode_policies(bytes: &[u8]) -> Result<BTreeMap<String, Policy>, 
             weight: kept.weight.unwrap_or(qos::WEIGHT_DEFAULT),
             ..Policy::none()
         };
-        let checked = policy.check().map_err(|e| RecordError { what, cause: format!("{disk}: {e}") });
+        let checked = policy.check().map_err(|e| RecordError::new(POLICIES, format!("{disk}: {e}")));
         checked.map(|()| (disk, policy))
     };
     kept.into_iter().map(policy).collect()
@@ -176,7 +164,8 @@ mod tests {
             total: 3,
         };
         let report = Report { unit: 8192, lease: 1, disks: [("vm-1.vhdx".into(), report)].into() };
-        assert_eq!(Report::decode(&report.encode()), Ok(report));
+        let key = Key::new("qos/nodes/a").expect("a key");
+        assert_eq!(Report::decode(&key, &report.encode()), Ok(report));
         let disks = [("d".into(), Grant { rate: 9, steady: 8 })].into();
         let shares = Shares { leader: "a".into(), sum: 9, scale_permille: 1000, disks };
         assert_eq!(Shares::decode(&shares.encode()), Ok(shares));
@@ -187,7 +176,7 @@ mod tests {
         .into();
         assert_eq!(decode_policies(&encode_policies(&policies)), Ok(policies));
         for bad in [&b"\xff"[..], b"unit = -1", b"[disks.d]", b"nonsense"] {
-            assert!(Report::decode(bad).is_err() && Shares::decode(bad).is_err());
+            assert!(Report::decode(&key, bad).is_err() && Shares::decode(bad).is_err());
         }
         assert!(decode_policies(b"a = { minimum = 9, maximum = 5 }").is_err());
     }

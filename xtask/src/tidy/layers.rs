@@ -144,10 +144,10 @@ const TEXT: [(&str, &str); 7] = [
     ("config", "serde"),
     ("config", "toml"),
     ("status", "serde"),
+    ("registry", "serde"),
+    ("registry", "toml"),
     ("share", "serde"),
-    ("share", "toml"),
     ("cluster", "serde"),
-    ("cluster", "toml"),
 ];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
