@@ -4,7 +4,6 @@
 #   the array: killed under load, every sector compared; an image that holds something else, or that another array has
 #   judges/ceph_rbd.sh [ROUNDS]   (kills, default 3)
 # Without Ceph it says that it is skipped. MASU and KILL name other binaries than those under target/checked.
-# shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly ROUNDS=${1:-3} START_TIMEOUT_S=20
@@ -15,24 +14,10 @@ for needed in "$masu" "$kill_judge"; do
 done
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
+# shellcheck source=judges/own_ceph.sh
+. judges/own_ceph.sh
 
-mkdir -p target/judges
-dir=$(mktemp -d "$PWD/target/judges/ceph.XXXXXX")
-pid=""
-stop() {
-  trap - EXIT INT TERM
-  [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-  judges/ceph.sh stop "$dir/ceph"
-  rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM
-
-rc=0
-judges/ceph.sh start "$dir/ceph" || rc=$?
-[ "$rc" != 77 ] || exit 0
-[ "$rc" = 0 ] || exit "$rc"
-export MASU_CEPH_CONF=$dir/ceph/ceph.conf CEPH_CONF=$dir/ceph/ceph.conf
+own_ceph ceph
 begun=$SECONDS
 tell() { echo "ceph_rbd: $1: $((SECONDS - begun)) s"; begun=$SECONDS; }
 wrong() { echo "ceph_rbd: $1" >&2; exit 1; }

@@ -4,30 +4,16 @@
 # For each case a line with the longest time between two acknowledged writes; what was acknowledged is read back from the new owner.
 #   [KILLS=20] judges/cluster.sh
 # Without Ceph or etcd it says that it is skipped.
-# shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly START_TIMEOUT_S=20
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
+# shellcheck source=judges/own_ceph.sh
+. judges/own_ceph.sh
 command -v etcd >/dev/null || { echo "cluster: skipped: etcd is not installed; run judges/setup.sh"; exit 0; }
 
-mkdir -p target/judges
-dir=$(mktemp -d "$PWD/target/judges/cluster.XXXXXX")
-pid=""
-stop() {
-  trap - EXIT INT TERM
-  [ -z "$pid" ] || { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
-  judges/ceph.sh stop "$dir/ceph"
-  rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM
-
-rc=0
-judges/ceph.sh start "$dir/ceph" || rc=$?
-[ "$rc" != 77 ] || exit 0
-[ "$rc" = 0 ] || exit "$rc"
+own_ceph cluster
 client=$(free_port); peer=$(free_port)
 while [ "$client" = "$peer" ]; do peer=$(free_port); done
 etcd --name m --data-dir "$dir/etcd" --listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
@@ -41,7 +27,7 @@ until (exec 3<>"/dev/tcp/127.0.0.1/$client") 2>/dev/null; do
   sleep 0.1; waited=$((waited + 1))
 done
 
-export MASU_CEPH_CONF=$dir/ceph/ceph.conf CEPH_CONF=$dir/ceph/ceph.conf MASU_ETCD=127.0.0.1:$client MASU_ETCD_PID=$pid
+export MASU_ETCD=127.0.0.1:$client MASU_ETCD_PID=$pid
 # One at a time: one of them stops etcd.
 cargo test --profile checked -p masu --test nodes --locked --quiet -- --ignored --test-threads=1 --nocapture rbd_and_etcd >"$dir/tests" 2>&1 ||
   { cat "$dir/tests" >&2; echo "cluster: a case failed" >&2; exit 1; }
