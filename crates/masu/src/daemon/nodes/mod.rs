@@ -108,8 +108,8 @@ pub(super) fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool)
         DriveSpec::Memory { .. } => Some("in the memory of this node; give a file or a device"),
         DriveSpec::File { .. } | DriveSpec::Device { .. } | DriveSpec::Image { .. } if spans_machines => {
             Some(
-                "locked on one machine only, and etcd is for nodes of several: use RBD images, or a registry in a \
-             directory",
+                "locked on one machine only, and nodes of an etcd registry may be on several: use RBD images, or a \
+             registry in a directory",
             )
         }
         _ => None,
