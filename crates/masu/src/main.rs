@@ -69,7 +69,7 @@ enum Command {
 
 /// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
 /// number of SIGPIPE.
-const NO_READER: i32 = 141;
+pub(crate) const NO_READER: i32 = 141;
 
 /// Ends `masu ... | head` silently when its reader has left: Rust's `println!` would panic.
 fn end_without_reader() {

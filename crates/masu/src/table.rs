@@ -1,6 +1,6 @@
-//! Tables on the terminal, or as JSON.
+//! Plain tables on the terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::manage::list::plain;
 
 /// Prints a table with a header; columns named in `numeric` are right-aligned. Prints `empty` if there are no
 /// rows.
@@ -9,16 +9,5 @@ pub(crate) fn print(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>, e
         println!("{empty}");
         return;
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header.iter().map(|h| h.to_uppercase()));
-    for (i, name) in header.iter().enumerate() {
-        if let (true, Some(column)) = (numeric.contains(name), table.column_mut(i)) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    println!("{}", table.trim_fmt());
+    plain(header, numeric, rows).iter().for_each(|line| println!("{line}"));
 }

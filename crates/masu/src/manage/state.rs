@@ -2,14 +2,16 @@
 
 use admin::{Status, Trouble};
 
-use super::{events, image, tables};
+use super::events;
+use super::list::{Look, part};
+use super::nouns::{DRIVE, GROUP, IMAGE, JOB, POOL, PORT, SESSION};
 
 /// Minimum width of a terminal.
 const COLUMNS: usize = 80;
 /// Events at the end of the status.
 const EVENTS_SHOWN: usize = 10;
 
-pub(super) fn print(s: &Status) {
+pub(super) fn print(s: &Status, look: Look) {
     let busy = |l: &admin::Load| format!("{:.0} %", 100.0 * l.busy_ms as f64 / l.up_ms.max(1) as f64);
     let busy = s.loads.iter().map(busy).collect::<Vec<_>>().join(", ");
     let up = time(s.uptime_s);
@@ -23,26 +25,48 @@ pub(super) fn print(s: &Status) {
         }
     }
     if !s.jobs.is_empty() {
-        tables::jobs(s);
-        println!();
+        section("JOBS", || part(&JOB, &s.jobs, look));
     }
     if !s.images.is_empty() {
-        image::images(s);
+        section("IMAGES", || part(&IMAGE, &s.images, look));
+    }
+    section("POOLS", || part(&POOL, &s.pools, look));
+    section("GROUPS", || part(&GROUP, &s.groups, look));
+    section("DRIVES", || part(&DRIVE, &s.drives, look));
+    section("PORTS", || part(&PORT, &s.ports, look));
+    if let Some(line) = unprotected(s) {
+        wrapped(&line, "");
         println!();
     }
-    for part in [tables::pools, tables::groups, tables::drives, tables::ports] {
-        part(s);
-        println!();
-    }
-    if let Some(line) = tables::unprotected(s) {
-        println!("{line}\n");
-    }
-    tables::sessions(s);
+    println!("SESSIONS");
+    part(&SESSION, &s.sessions, look);
     if !s.events.is_empty() {
         println!("\nEVENTS (masu events shows all of them, with times)");
         let skipped = s.events.len().saturating_sub(EVENTS_SHOWN);
         s.events.iter().skip(skipped).for_each(|e| println!("{e}"));
     }
+}
+
+fn section(title: &str, print: impl FnOnce()) {
+    println!("{title}");
+    print();
+    println!();
+}
+
+/// Limit of unprotected hosts named in the status.
+const UNPROTECTED_SHOWN: usize = 8;
+
+/// The hosts without a secret, in one line; none if all have one.
+fn unprotected(s: &Status) -> Option<String> {
+    let open = s.hosts.iter().filter(|h| h.authentication == "none");
+    let names: Vec<String> = open.map(|h| format!("{} ({})", h.name, h.initiator)).collect();
+    let text = "unprotected (no CHAP; any initiator with the name is the host): ";
+    let more = match names.len().saturating_sub(UNPROTECTED_SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more: masu host list"),
+    };
+    let shown = names[..names.len().min(UNPROTECTED_SHOWN)].join(", ");
+    (!names.is_empty()).then(|| format!("{text}{shown}{more}"))
 }
 
 /// A problem: what, since when, and what to do, within 80 columns if words are short enough.
