@@ -211,7 +211,7 @@ fn set(name: &str, class: Option<Class>, percent: Option<u8>, at: &Where) -> Res
     let share = percent.map(|percent| Change::GroupForegroundShare { name: name.into(), percent });
     let wanted: Vec<Change> = class.into_iter().chain(share).collect();
     if wanted.is_empty() {
-        bail!("nothing to set: give --class or --foreground-share");
+        bail!("group {name:?}: nothing is to be set; give --class or --foreground-share");
     }
     changes(at, &wanted)
 }

@@ -198,7 +198,9 @@ fn set(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
         wanted.push(Change::PoolPlacement { name: name.clone(), on: state == "on" });
     }
     if wanted.is_empty() {
-        bail!("nothing to set: give --soft-threshold-percent, --critical-threshold-percent or --placement");
+        bail!(
+            "pool {name:?}: nothing is to be set; give --soft-threshold-percent, --critical-threshold-percent or --placement"
+        );
     }
     changes(at, &wanted)
 }

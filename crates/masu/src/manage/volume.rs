@@ -168,7 +168,7 @@ fn set(name: &str, terms: &VolumeTerms, at: &Where) -> Result<ExitCode> {
         wanted.push(Change::VolumeSet { name: name.into(), cache: terms.cache, partition });
     }
     if wanted.is_empty() {
-        bail!("nothing to set: give --size, --cache or --partition");
+        bail!("volume {name:?}: nothing is to be set; give --size, --cache or --partition");
     }
     changes(at, &wanted)
 }

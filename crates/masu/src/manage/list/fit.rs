@@ -92,24 +92,19 @@ fn shrink(heads: &[Head], widths: &mut [usize], columns: usize, with_head: bool)
         true => TEXT_MIN.max(heads[i].text.width()),
         false => TEXT_MIN,
     };
-    let mut kept = widths.len();
-    loop {
-        let mut over = total(&widths[..kept]).saturating_sub(columns);
-        while over > 0 {
-            let shrinkable = (0..kept).filter(|i| !heads[*i].is_number && widths[*i] > floor(*i));
-            let Some(widest) = shrinkable.max_by_key(|i| widths[*i]) else { break };
-            widths[widest] -= 1;
-            over -= 1;
-        }
-        if over == 0 || kept == 1 {
-            // The first column alone is as wide as the terminal.
-            if kept == 1 {
-                widths[0] = widths[0].min(columns.max(1));
-            }
-            return kept;
-        }
-        kept -= 1;
+    let least = |i: usize| if heads[i].is_number { widths[i] } else { widths[i].min(floor(i)) };
+    let least: Vec<usize> = (0..widths.len()).map(least).collect();
+    let kept = (1..=widths.len()).rev().find(|kept| total(&least[..*kept]) <= columns).unwrap_or(1);
+    let mut over = total(&widths[..kept]).saturating_sub(columns);
+    while over > 0 {
+        let shrinkable = (0..kept).filter(|i| widths[*i] > least[*i]);
+        let Some(widest) = shrinkable.max_by_key(|i| widths[*i]) else { break };
+        widths[widest] -= 1;
+        over -= 1;
     }
+    // The first column alone may be wider than the terminal.
+    widths[0] = widths[0].min(columns.max(1));
+    kept
 }
 
 fn line(heads: &[Head], cells: &[Cell], widths: &[usize]) -> String {

@@ -12,6 +12,8 @@ use crate::manage::list::lines;
 
 const OBJECTS: usize = 1000;
 const TERMINAL: usize = 80;
+/// What a port executes in thirty years, at a million a second.
+const COMMANDS: u64 = 1_000_000_000_000_000;
 
 /// A name of the greatest length that a declaration allows.
 fn long(kind: &str, i: usize) -> String {
@@ -112,7 +114,7 @@ fn status() -> Status {
     let job = |i| json!({"kind": "evacuate", "object": long("group", i), "progress": {"done_bytes": 1, "total_bytes": u64::MAX}});
     let port = |i: usize| {
         json!({"listen": format!("[2001:db8:1234:5678:9abc:def0:1234:{i:x}]:3260"), "portal_group": 65_535,
-        "controller": 63, "sessions": 4096, "commands": u64::MAX, "bytes_in": u64::MAX, "bytes_out": u64::MAX})
+        "controller": 63, "sessions": 4096, "commands": COMMANDS, "bytes_in": u64::MAX, "bytes_out": u64::MAX})
     };
     serde_json::from_value(json!({"version": "1", "target": "iqn.x", "uptime_s": 1, "controllers": 1,
         "ports": thousand(port), "drives": thousand(drive), "groups": thousand(group), "pools": thousand(pool),
