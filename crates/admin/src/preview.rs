@@ -1,6 +1,6 @@
-//! What a change would do, without doing it: the checks of its declaration, of the drives that it takes, and of
-//! what refuses a deletion. What only the engine finds out (a thick volume that finds no space, a drive that
-//! cannot be opened) is found out when the change is made.
+//! What a change would do, without doing it: the checks of its declaration, of the drives that it takes, and
+//! of what refuses a deletion. What only the engine finds out (a thick volume that finds no space, a drive
+//! that cannot be opened) is found out when the change is made.
 
 use std::path::Path;
 

@@ -164,5 +164,5 @@ fn print(series: &Series, window: &Window) {
     });
     println!("\n{}, {:.0} s to {:.0} s", series.name, window.from_s, window.to_s);
     let header = ["resource", "counter", "mean", "most", "unit"];
-    table::print(&header, &["mean", "most"], rows.collect(), "no samples in this window");
+    table::print_plain(&header, &["mean", "most"], rows.collect(), "no samples in this window");
 }

@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use config::{format_bytes, parse_bytes};
 
-use super::list::ListArgs;
 use super::nouns::{PARTITION, partitions};
 use super::request::{Where, change, list, show, show_one, status};
 use crate::table;
+use crate::table::ListArgs;
 
 pub(super) const HELP: &str = "\
 Example: memory that the databases' volume keeps whatever others read
@@ -147,7 +147,7 @@ fn print_one(cache: &Cache) {
         known.into_iter().chain(sizes).chain(traffic(&v.traffic)).collect()
     };
     let header = [&["volume", "policy", "partition", "cached", "pending"], &TRAFFIC[..]].concat();
-    table::print(&header, &header[3..], cache.volumes.iter().map(row).collect(), "no volumes");
+    table::print_plain(&header, &header[3..], cache.volumes.iter().map(row).collect(), "no volumes");
     print_journals(cache);
 }
 
@@ -171,7 +171,7 @@ fn print_partitions(cache: &Cache) {
         [p.name.clone()].into_iter().chain(sizes).chain(traffic(&p.traffic)).collect()
     };
     let header = [&["partition", "minimum", "cached", "pending"], &TRAFFIC[..]].concat();
-    table::print(&header, &header[1..], cache.partitions.iter().map(row).collect(), "no partitions");
+    table::print_plain(&header, &header[1..], cache.partitions.iter().map(row).collect(), "no partitions");
 }
 
 fn print_journals(cache: &Cache) {
@@ -193,5 +193,5 @@ fn print_journals(cache: &Cache) {
         ]
     };
     let header = ["journal of", "size", "full", "records", "commits", "a commit", "written"];
-    table::print(&header, &header[1..], cache.journals.iter().map(row).collect(), "no journals");
+    table::print_plain(&header, &header[1..], cache.journals.iter().map(row).collect(), "no journals");
 }

@@ -1,17 +1,15 @@
 //! `masu events`.
 
-#![expect(clippy::disallowed_methods, reason = "events are asked for by the time of day")]
-
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use admin::{EventQuery, EventRecord};
 use anyhow::Result;
 use clap::Args;
-use jiff::Timestamp;
 
 use super::request::{Where, client, wait};
+use crate::table::moment::{since, time};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -81,26 +79,6 @@ pub(super) fn text(event: &EventRecord) -> String {
     format!("{}  {severity:<7}  {object}: {text}{who}", time(*unix_ms))
 }
 
-/// A time of day in UTC, to the second.
-pub(super) fn time(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1000).unwrap_or_default();
-    Timestamp::from_second(seconds).map_or_else(|_| unix_ms.to_string(), |t| t.to_string())
-}
-
-/// Milliseconds since 1970 of an age or a time.
-///
-/// # Errors
-/// It is neither.
-pub(super) fn since(text: &str) -> Result<u64, String> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(u64::try_from(time.as_millisecond()).unwrap_or_default());
-    }
-    let age = units::parse_duration(text)
-        .map_err(|why| format!("{why}; or a point in time, as in 2026-11-23T08:00:00Z"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX))
-}
-
 /// All kept events since a time, the oldest first.
 ///
 /// # Errors
@@ -118,20 +96,4 @@ pub(super) fn kept(at: &Where, since_ms: u64) -> Result<Vec<EventRecord>> {
             all.extend(part);
         }
     })?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_and_shown() {
-        assert_eq!(since("1970-01-01T00:00:01.5Z").ok(), Some(1500));
-        let now = since("0s").expect("now");
-        assert!(now.abs_diff(since("2h").expect("ago") + 7_200_000) < 10_000);
-        for wrong in ["", "h", "2", "2y", "99999999999999999999h", "yesterday"] {
-            assert!(since(wrong).is_err(), "{wrong:?}");
-        }
-        assert_eq!(time(1_763_856_000_123), "2025-11-23T00:00:00Z");
-    }
 }

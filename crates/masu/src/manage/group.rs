@@ -8,9 +8,9 @@ use clap::Subcommand;
 use config::{Class, parse_bytes};
 
 use super::confirm::ask;
-use super::list::{ListArgs, part};
 use super::nouns::{DRIVE, GROUP, MEMBER, members};
 use super::request::{Where, begin, change, changes, list, show_one};
+use crate::table::{ListArgs, part};
 
 pub(super) const HELP: &str = "\
 Levels:
@@ -61,7 +61,7 @@ pub(crate) enum GroupCommand {
         #[arg(long)]
         overwrite: bool,
     },
-    /// Set the class and the foreground share of a group, online; options that are not given keep their values
+    /// Set class and foreground share of a group, online; options that are not given keep their values
     Set {
         /// The group
         name: String,

@@ -6,9 +6,9 @@ use admin::{ClassHeat, Decision, Heat, Pool};
 use anyhow::{Context, Result};
 use config::format_bytes;
 
-use super::list::unknown;
 use super::request::{Where, status};
 use crate::table;
+use crate::table::unknown;
 
 /// Shows the heat of a pool.
 ///
@@ -59,14 +59,14 @@ fn print(pool: &str, heat: &Heat) {
         ]
     };
     let header = ["class", "size", "used", "reads", "writes", "share", "hottest", "coldest", "to come up"];
-    table::print(&header, &header[1..], heat.classes.iter().map(row).collect(), "no classes");
+    table::print_plain(&header, &header[1..], heat.classes.iter().map(row).collect(), "no classes");
     if heat.decisions.is_empty() {
         return;
     }
     println!();
     let row = |d: &Decision| vec![d.interval.to_string(), format!("{} / {}", d.upper, d.lower), why(d)];
     let decisions = heat.decisions.iter().map(row).collect();
-    table::print(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
+    table::print_plain(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
 }
 
 /// A decision as text.

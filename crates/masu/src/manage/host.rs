@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use super::confirm::{ask, confirm};
-use super::list::ListArgs;
 use super::nouns::HOST;
 use super::request::{Where, change, list, show_one, status};
 use super::secret::ChapArgs;
+use crate::table::ListArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum HostCommand {

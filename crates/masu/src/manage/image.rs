@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Subcommand;
 use config::FileFormat;
 
-use super::list::ListArgs;
 use super::nouns::IMAGE;
 use super::request::{Where, change, list, show_one};
+use crate::table::ListArgs;
 
 pub(super) const HELP: &str = "\
 Example: a new VHDX, seen by the host kvm1 as its next LUN

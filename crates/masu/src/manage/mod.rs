@@ -3,13 +3,13 @@
 mod cache;
 mod config;
 mod confirm;
+mod doctor;
 mod events;
 mod follow;
 mod group;
 mod heat;
 mod host;
 mod image;
-pub(crate) mod list;
 mod node;
 mod nouns;
 mod observed;
@@ -61,7 +61,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Drives: list, show, create (spares), delete; replay a trace on a modelled drive, fit a drive to a trace
+    /// Drives: list, show, create spares, delete; replay a trace on a modelled drive, fit one to a trace
     #[command(subcommand_required = true)]
     Drive {
         #[command(subcommand)]
@@ -157,6 +157,14 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Examine this machine, the drives and the array: what is wrong, and what would fail next
+    #[command(after_help = doctor::HELP)]
+    Doctor {
+        #[command(flatten)]
+        what: doctor::DoctorCommand,
+        #[command(flatten)]
+        at: Where,
+    },
     /// Nodes that share drives through a registry: list them, and the owner of the array
     #[command(subcommand_required = true)]
     Node {
@@ -183,6 +191,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Session { what, at } => observed::run_session(what, at),
         Manage::Port { what, at } => observed::run_port(what, at),
         Manage::Event { what, at } => observed::run_event(what, at),
+        Manage::Doctor { what, at } => doctor::run(what, at),
         Manage::Node { what } => node::run(what),
     }
 }

@@ -7,10 +7,10 @@ use clap::Subcommand;
 use cluster::{NODES, NodeRecord, OWNER, OwnerRecord};
 use registry::Key;
 
-use super::list::{self, ListArgs};
 use super::nouns::{NODE, NodeRow};
 use super::request::Form;
 use crate::registry_option::RegistryOption;
+use crate::table::{self, ListArgs};
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
@@ -36,9 +36,11 @@ pub(crate) enum NodeCommand {
 
 pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
     match what {
-        NodeCommand::List { registry, args, form } => list::list(&NODE, args, form.look(), || read(registry)),
+        NodeCommand::List { registry, args, form } => {
+            table::list(&NODE, args, form.look(), || read(registry))
+        }
         NodeCommand::Show { name, registry, form } => {
-            list::show(&NODE, name, form.look(), read(registry)?, |_| ())
+            table::show(&NODE, name, form.look(), read(registry)?, |_| ())
         }
     }
 }

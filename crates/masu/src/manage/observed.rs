@@ -1,4 +1,4 @@
-//! `masu job`, `masu session`, `masu port` and `masu event`: what comes and goes by itself is listed and shown.
+//! `masu job`, `masu session`, `masu port` and `masu event`: what comes and goes by itself, listed and shown.
 
 use std::process::ExitCode;
 
@@ -8,9 +8,9 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::events;
-use super::list::{self, ListArgs, column::Noun};
 use super::nouns::{EVENT, JOB, PORT, SESSION};
 use super::request::{Where, list, show_one};
+use crate::table::{self, ListArgs, column::Noun};
 
 #[derive(Subcommand)]
 pub(crate) enum ObservedCommand {
@@ -31,7 +31,7 @@ pub(crate) enum EventCommand {
     /// List the kept events, the oldest first
     List {
         /// Only events since: an age (90s, 30m, 2h, 7d), or a time (2026-11-23T08:00:00Z)
-        #[arg(long, value_parser = events::since)]
+        #[arg(long, value_parser = crate::table::moment::since)]
         since: Option<u64>,
         #[command(flatten)]
         args: ListArgs,
@@ -82,10 +82,10 @@ pub(super) fn run_port(what: &ObservedCommand, at: &Where) -> Result<ExitCode> {
 pub(super) fn run_event(what: &EventCommand, at: &Where) -> Result<ExitCode> {
     match what {
         EventCommand::List { since, args } => {
-            list::list(&EVENT, args, at.form.look(), || events::kept(at, since.unwrap_or_default()))
+            table::list(&EVENT, args, at.form.look(), || events::kept(at, since.unwrap_or_default()))
         }
         EventCommand::Show { number } => {
-            list::show(&EVENT, number, at.form.look(), events::kept(at, 0)?, |_| ())
+            table::show(&EVENT, number, at.form.look(), events::kept(at, 0)?, |_| ())
         }
     }
 }

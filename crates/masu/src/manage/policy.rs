@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use config::parse_bytes;
 
-use super::list::{ListArgs, part};
 use super::nouns::{POLICY, SERVICE, services};
 use super::request::{Where, change, list, show_one};
+use crate::table::{ListArgs, part};
 
 pub(super) const HELP: &str = "\
 IOPS are normalised: a request counts once for each 8 KiB of it ([qos] unit in array.toml), so one of 512 KiB counts 64,

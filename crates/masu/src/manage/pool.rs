@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT, format_bytes, parse_bytes};
 
-use super::list::{ListArgs, part, unknown};
 use super::nouns::{POOL, POOL_GROUP, VOLUME, volumes};
 use super::request::{Where, begin, change, changes, list, show_one, status};
 use super::{heat, policy};
+use crate::table::{ListArgs, part, unknown};
 
 pub(super) const HELP: &str = "\
 Groups come and go while hosts work:

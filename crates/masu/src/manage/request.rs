@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use admin::{Change, Client, Endpoint, Status};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::follow;
-use super::list::column::Noun;
-use super::list::{self, ListArgs, Look};
+use crate::table::column::Noun;
+use crate::table::{self, Color, ListArgs, Look, Output};
 
 /// The array, the output format, and what a change asks first.
 #[derive(Args)]
@@ -45,9 +45,26 @@ pub(crate) struct Form {
     color: Color,
 }
 
+impl Where {
+    /// Whether the array is elsewhere.
+    pub(super) fn is_remote(&self) -> bool {
+        self.api.is_some()
+    }
+
+    /// The data directory.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+}
+
 impl Form {
     pub(super) fn look(self) -> Look {
         Look { output: self.output, color: self.color }
+    }
+
+    /// Whether people read it: the table.
+    pub(super) fn is_plain(self) -> bool {
+        self.output == Output::Table
     }
 
     /// Refuses a format that is for objects only; says whether it is JSON.
@@ -63,21 +80,6 @@ impl Form {
             }
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Table,
-    Json,
-    Csv,
-    Name,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    Auto,
-    Always,
-    Never,
 }
 
 /// The path of the API's socket in a data directory.
@@ -160,7 +162,7 @@ pub(super) fn list<T: Serialize>(
     args: &ListArgs,
     of: impl FnOnce(Status) -> Vec<T>,
 ) -> Result<ExitCode> {
-    list::list(noun, args, at.form.look(), || Ok(of(status(at)?)))
+    table::list(noun, args, at.form.look(), || Ok(of(status(at)?)))
 }
 
 /// Shows one object of the status; `more` prints what a table adds.
@@ -173,5 +175,5 @@ pub(super) fn show_one<T: Serialize>(
 ) -> Result<ExitCode> {
     let status = status(at)?;
     let objects = of(status.clone());
-    list::show(noun, name, at.form.look(), objects, |object| more(&status, object))
+    table::show(noun, name, at.form.look(), objects, |object| more(&status, object))
 }

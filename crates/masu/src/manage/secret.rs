@@ -50,6 +50,7 @@ impl ChapArgs {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a secret may come from the environment")]
 fn credentials(
     option: &str,
     variable: &str,

@@ -2,9 +2,8 @@
 
 use admin::{Status, Trouble};
 
-use super::events;
-use super::list::{Look, part};
 use super::nouns::{DRIVE, GROUP, IMAGE, JOB, POOL, PORT, SESSION};
+use crate::table::{Look, part};
 
 /// Minimum width of a terminal.
 const COLUMNS: usize = 80;
@@ -35,7 +34,7 @@ pub(super) fn print(s: &Status, look: Look) {
     section("DRIVES", || part(&DRIVE, &s.drives, look));
     section("PORTS", || part(&PORT, &s.ports, look));
     if let Some(line) = unprotected(s) {
-        wrapped(&line, "");
+        wrapped(&line, "", "");
         println!();
     }
     println!("SESSIONS");
@@ -72,17 +71,18 @@ fn unprotected(s: &Status) -> Option<String> {
 /// A problem: what, since when, and what to do, within 80 columns if words are short enough.
 fn print_trouble(trouble: &Trouble) {
     let Trouble { severity, object, text, to_do, since_ms, .. } = trouble;
-    println!("{:<8} {object}, since {}", severity.to_uppercase(), events::time(*since_ms));
-    wrapped(text, "         ");
-    wrapped(&format!("→ {to_do}"), "         ");
+    println!("{:<8} {object}, since {}", severity.to_uppercase(), crate::table::moment::time(*since_ms));
+    wrapped(text, "         ", "         ");
+    wrapped(&format!("→ {to_do}"), "         ", "         ");
 }
 
-/// Prints words in lines that begin with `indent`.
-fn wrapped(text: &str, indent: &str) {
-    let mut line = String::new();
+/// Prints words in lines of 80 columns: `first` begins the first one, `indent` all others.
+pub(super) fn wrapped(text: &str, first: &str, indent: &str) {
+    let (mut line, mut begin) = (String::new(), first);
     for word in text.split(' ') {
         if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            println!("{indent}{line}");
+            println!("{begin}{line}");
+            begin = indent;
             line.clear();
         }
         if !line.is_empty() {
@@ -90,7 +90,7 @@ fn wrapped(text: &str, indent: &str) {
         }
         line.push_str(word);
     }
-    println!("{indent}{line}");
+    println!("{begin}{line}");
 }
 
 /// Seconds as text: the two largest units.

@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 use config::{CachePolicy, parse_bytes};
 
 use super::confirm::confirm;
-use super::list::ListArgs;
 use super::nouns::{SNAPSHOT, VOLUME, snapshots, volumes};
 use super::request::{Where, begin, change, changes, list, show_one};
+use crate::table::ListArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum VolumeCommand {

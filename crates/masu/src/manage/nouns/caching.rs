@@ -3,7 +3,7 @@
 use admin::{CachePartition, CacheTraffic, Status};
 use serde::Serialize;
 
-use crate::manage::list::column::{Column, Kind, Noun, share};
+use crate::table::column::{Column, Kind, Noun, share};
 
 /// A partition: the sum over the controllers' caches.
 #[derive(Clone, Serialize)]
@@ -14,7 +14,7 @@ pub(crate) struct PartitionRow {
     used_bytes: u64,
     pending_bytes: u64,
     evictions: u64,
-    /// Volumes in it.
+    /// Whose content it holds.
     volumes: Vec<String>,
     #[serde(flatten)]
     traffic: CacheTraffic,

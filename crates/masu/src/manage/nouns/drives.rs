@@ -3,7 +3,7 @@
 use admin::{Drive, Group, Member, Progress, Status};
 
 use crate::manage::follow::percent;
-use crate::manage::list::column::{Column, Kind, Noun, Value};
+use crate::table::column::{Column, Kind, Noun, Value};
 
 static DRIVE_COLUMNS: [Column<Drive>; 12] = [
     Column::shown("name", Kind::Text, |d| (&d.name).into()),

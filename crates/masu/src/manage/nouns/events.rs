@@ -2,7 +2,7 @@
 
 use admin::EventRecord;
 
-use crate::manage::list::column::{Column, Kind, Noun};
+use crate::table::column::{Column, Kind, Noun};
 
 static EVENT_COLUMNS: [Column<EventRecord>; 6] = [
     Column::new("number", Kind::Number, |e| e.number.into()),

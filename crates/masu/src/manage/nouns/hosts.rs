@@ -2,7 +2,7 @@
 
 use admin::{Host, Port, Session};
 
-use crate::manage::list::column::{Column, Kind, Noun, Value};
+use crate::table::column::{Column, Kind, Noun, Value};
 
 /// A host without a secret is unprotected: any initiator with its name is this host.
 fn protection(host: &Host) -> &str {

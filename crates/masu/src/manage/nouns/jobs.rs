@@ -3,7 +3,7 @@
 use admin::Job;
 
 use crate::manage::follow::percent;
-use crate::manage::list::column::{Column, Kind, Noun, Value};
+use crate::table::column::{Column, Kind, Noun, Value};
 
 /// While nobody knows how much there is, no share is done.
 fn share(job: &Job) -> Value {

@@ -4,7 +4,7 @@ use admin::{CachedVolume, Image, Mapping, Status, Volume, VolumeCounters};
 use serde::Serialize;
 
 use super::qos::service;
-use crate::manage::list::column::{Column, Kind, Noun, Value};
+use crate::table::column::{Column, Kind, Noun, Value};
 
 /// A volume, with what a cache has of it.
 #[derive(Clone, Serialize)]

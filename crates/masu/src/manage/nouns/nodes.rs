@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::manage::list::column::{Column, Kind, Noun};
+use crate::table::column::{Column, Kind, Noun};
 
 /// A node, and what it is to the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,7 +2,7 @@
 
 use admin::{Pool, PoolGroup};
 
-use crate::manage::list::column::{Column, Kind, Noun, share};
+use crate::table::column::{Column, Kind, Noun, share};
 
 static POOL_COLUMNS: [Column<Pool>; 14] = [
     Column::shown("name", Kind::Text, |p| (&p.name).into()),

@@ -3,7 +3,7 @@
 use admin::{Policy, Status, VolumeQos};
 use serde::Serialize;
 
-use crate::manage::list::column::{Column, Kind, Noun, Value};
+use crate::table::column::{Column, Kind, Noun, Value};
 
 /// The state of a promise; none where nothing is promised.
 pub(super) fn service(qos: &VolumeQos) -> Value {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::manage::list::column::Noun;
-use crate::manage::list::lines;
+use crate::table::column::Noun;
+use crate::table::lines;
 
 const OBJECTS: usize = 1000;
 const TERMINAL: usize = 80;

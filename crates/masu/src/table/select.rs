@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use config::parse_bytes;
 
 use super::column::{Column, Kind, Noun, Value};
+use super::moment::since;
 use super::natural;
-use crate::manage::events::since;
 
 /// How a filter compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

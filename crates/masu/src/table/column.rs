@@ -2,7 +2,7 @@
 
 use config::format_bytes;
 
-use crate::manage::events::time;
+use super::moment::time;
 
 /// What a value of a column is: it decides alignment, unit, order and the text on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

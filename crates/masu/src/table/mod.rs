@@ -2,6 +2,7 @@
 
 pub(crate) mod column;
 mod fit;
+pub(crate) mod moment;
 mod natural;
 mod nearest;
 mod output;
@@ -11,15 +12,35 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::column::{Column, Noun};
 use self::fit::{Head, Lines};
 use self::select::{Filter, Key, select};
-use super::request::{Color, Output};
 
 pub(crate) use nearest::unknown;
+
+/// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
+/// number of SIGPIPE.
+pub(crate) const NO_READER: i32 = 141;
+
+/// The format of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+    Csv,
+    Name,
+}
+
+/// Whether answers have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
 
 /// Which objects of a list are shown, in which order, and what of them.
 #[derive(Args, Clone, Default)]
@@ -58,6 +79,14 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// The text in the colour of a state, where colours are wanted.
+    pub(crate) fn toned(self, state: &str, text: &str) -> String {
+        match output::tone(state).filter(|_| self.has_colour()) {
+            Some(tone) => format!("\u{1b}[{tone}m{text}\u{1b}[0m"),
+            None => text.into(),
+        }
+    }
+
     /// Whether standard output gets colours.
     fn has_colour(self) -> bool {
         match self.color {
@@ -73,6 +102,12 @@ impl Look {
     }
 }
 
+/// What an environment variable says of how output looks.
+#[expect(clippy::disallowed_methods, reason = "the environment says how wide output may be")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// The columns of standard output: those of the terminal; without one, what the environment variable COLUMNS
 /// says, and no limit if it says nothing.
 fn width() -> Option<usize> {
@@ -82,14 +117,14 @@ fn width() -> Option<usize> {
         // A terminal that does not say how wide it is.
         return Some(if columns == 0 { 80 } else { columns.into() });
     }
-    std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0)
+    variable("COLUMNS").and_then(|text| text.parse().ok()).filter(|columns| *columns > 0)
 }
 
 /// Prints text; a reader that has left ends the process.
 fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(crate::NO_READER),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(NO_READER),
         other => Ok(other?),
     }
 }
@@ -104,6 +139,12 @@ fn print_lines(lines: &Lines) -> Result<()> {
 }
 
 impl ListArgs {
+    /// Whether nothing was asked for.
+    pub(crate) fn is_plain(&self) -> bool {
+        let lists = [&self.columns, &self.sort, &self.filter];
+        lists.iter().all(|list| list.is_empty()) && self.limit.is_none() && !self.no_header
+    }
+
     /// Checks the options without a running array: what is wrong with them is said before anything is asked.
     fn prepare<T>(&self, noun: &Noun<T>) -> Result<Prepared<T>, String> {
         let all = self.columns.iter().any(|name| name == "all");
@@ -208,10 +249,15 @@ pub(crate) fn show<T: Serialize>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A plain table for people, of text: columns named in `numeric` are aligned on the right.
-pub(crate) fn plain(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+/// Prints a plain table, of text, with a header; columns named in `numeric` are right-aligned. Prints `empty`
+/// if there are no rows.
+pub(crate) fn print_plain(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>, empty: &str) {
+    if rows.is_empty() {
+        println!("{empty}");
+        return;
+    }
     let head = |h: &&str| Head { text: h.to_uppercase(), is_number: numeric.contains(h) };
     let heads: Vec<Head> = header.iter().map(head).collect();
     let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
-    fit::lines(&heads, rows, width(), true).lines
+    fit::lines(&heads, rows, width(), true).lines.iter().for_each(|line| println!("{line}"));
 }

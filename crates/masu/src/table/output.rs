@@ -65,7 +65,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// The objects as a JSON array: as the API has them, or, of chosen columns, one member a column in base units.
+/// The objects as a JSON array: as the API has them; of chosen columns, one member a column in base units.
 ///
 /// # Errors
 /// An object cannot be written as JSON: a bug.
