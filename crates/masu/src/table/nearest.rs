@@ -3,7 +3,10 @@
 /// Of the names, the one that was probably meant: at most a third of its letters differ.
 fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a String> {
     let far = |other: &&String| strsim::damerau_levenshtein(name, other);
-    let best = names.iter().min_by_key(far)?;
+    // Of names that are as near, the one that ends alike: the number of a series.
+    let tail =
+        |other: &&String| name.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let best = names.iter().min_by_key(|other| (far(other), std::cmp::Reverse(tail(other))))?;
     (far(&best) <= (name.chars().count() / 3).max(1)).then_some(best)
 }
 
@@ -36,6 +39,8 @@ mod tests {
         );
         assert_eq!(unknown("volume", "d0", &names), "no volume \"d0\"; did you mean \"db0\"?");
         assert_eq!(unknown("volume", "archive", &names), "no volume \"archive\"; there are 3 of other names");
+        let series: Vec<String> = (0..9).map(|i| format!("volume-000{i}")).collect();
+        assert!(unknown("volume", "volume-00007", &series).contains("\"volume-0007\""));
         assert_eq!(unknown("volume", "", &[]), "no volume \"\"; there are none");
     }
 }
