@@ -186,8 +186,8 @@ async fn units_without_volume(
     }
 }
 
-/// So many new volumes are created together, to share the commits of their pools; fewer are created where they
-/// are opened, one after the other.
+/// So many new volumes are created together, to share the commits of their pools; fewer are created one after
+/// the other, where they are opened.
 const MANY_VOLUMES: usize = 64;
 
 /// Opens the volumes of this controller that are not open, and grows those that are declared larger.
