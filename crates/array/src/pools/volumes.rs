@@ -98,8 +98,8 @@ async fn create(
 /// Volumes created at once: they share the commits of their pool, which flush its drives.
 const CREATED_AT_ONCE: usize = 64;
 
-/// Creates declared volumes that no pool has and that were never made, with their shapes; those of a pool that
-/// is not open are left out. The volumes, or why there is none, in the order of `declared`.
+/// Creates declared volumes that no pool has and that were never made, with their shapes; those of a pool
+/// that is not open are left out. The volumes, or why there is none, in the order of `declared`.
 pub(crate) async fn create_volumes<'a>(
     controller: &Controller,
     declared: &[&'a VolumeConfig],

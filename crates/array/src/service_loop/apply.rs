@@ -186,6 +186,10 @@ async fn units_without_volume(
     }
 }
 
+/// So many new volumes are created together, to share the commits of their pools; fewer are created one after
+/// the other, where they are opened.
+const MANY_VOLUMES: usize = 64;
+
 /// Opens the volumes of this controller that are not open, and grows those that are declared larger.
 async fn open_volumes(
     controller: &Rc<Controller>,
@@ -209,6 +213,9 @@ async fn open_volumes(
         if !made.volumes.contains(&declared.name) && !known.contains_key(&key(declared)) {
             fresh.push(declared);
         }
+    }
+    if fresh.len() < MANY_VOLUMES {
+        fresh.clear();
     }
     let mut failed = BTreeMap::new();
     for (declared, created) in create_volumes(controller, &fresh, done).await {
