@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::confirm::{ask, confirm};
+use super::host_connect::{self, System};
 use super::request::{Where, change, show, show_one};
 use super::tables;
 
@@ -35,6 +36,14 @@ pub(crate) enum HostCommand {
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
+    },
+    /// Print what to type on the host: discovery, login, multipathing with timers that ride out a take-over
+    Connect {
+        /// The host
+        name: String,
+        /// Its operating system; without it, all are printed
+        #[arg(long, value_enum)]
+        system: Option<System>,
     },
     /// Delete a host; its sessions end
     Delete {
@@ -78,6 +87,10 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     match what {
         HostCommand::List => show(at, tables::hosts),
         HostCommand::Set { .. } => set(what, at),
+        HostCommand::Connect { name, system } => {
+            let find = |s: &admin::Status| s.hosts.iter().find(|h| h.name == *name).cloned();
+            show_one(at, "host", name, find, |status, host| host_connect::print(status, host, *system))
+        }
         HostCommand::Delete { name, yes } => {
             ask(&format!("host {name} and its mappings will be deleted, and its sessions end"), *yes)?;
             change(at, &Change::HostDelete { name: name.clone() })
