@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 readonly TARGET=iqn.2026-11.example.masu:cluster INITIATOR=iqn.2026-11.example.judge:host
 readonly OUT=$PWD/target/judges/cluster_guest STEP_TIMEOUT_S=120
 # docs/cluster.md recommends these.
-readonly REPLACEMENT_S=3 NOOP_S=2
+readonly REPLACEMENT_S=3 NOOP_S=3
 # In milliseconds. The bars hold on a machine of its own: the guest is emulated, on the cores of the nodes.
 readonly MEDIAN_MAX=8000 WORST_MAX=12000 PLANNED_MAX=1000
 masu=${MASU:-target/release/masu}

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 /// The values that `judges/cluster_guest.sh` measures: docs/cluster.md.
 const REPLACEMENT_S: u32 = 3;
-const NOOP_S: u32 = 2;
+const NOOP_S: u32 = 3;
 const POLL_S: u32 = 1;
 
 /// The operating system of a host.
@@ -57,7 +57,8 @@ fn linux(target: &Target<'_>) -> String {
          node.startup = automatic\n\
          node.session.timeo.replacement_timeout = {REPLACEMENT_S}\n\
          node.conn[0].timeo.noop_out_interval = {NOOP_S}\n\
-         node.conn[0].timeo.noop_out_timeout = {NOOP_S}\n"
+         node.conn[0].timeo.noop_out_timeout = {NOOP_S}\n\
+         node.session.iscsi.DefaultTime2Wait = 0\n"
     );
     if target.has_chap {
         text += "node.session.auth.authmethod = CHAP\n\

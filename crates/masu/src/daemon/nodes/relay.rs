@@ -200,31 +200,150 @@ async fn carry(
 ) {
     let (from_host, to_host) = host.into_split();
     let (from_owner, to_owner) = owner.into_split();
-    let up = copy(from_host, to_owner);
-    let down = async {
-        // The host is not sent away before this ends.
-        let _halves = copy(from_owner, to_host).await;
-        if timeout(CONNECT_TIME, TcpStream::connect(address)).await.is_ok_and(|alive| alive.is_ok()) {
-            return;
+    // Halves are kept until the end: the host is not sent away before.
+    let up = async {
+        let (ended, _halves) = copy(from_host, to_owner).await;
+        if ended == Ended::Writing {
+            owner_answers(address).await;
         }
-        std::future::pending().await
+    };
+    let down = async {
+        let (ended, _halves) = copy(from_owner, to_host).await;
+        if ended == Ended::Reading {
+            owner_answers(address).await;
+        }
     };
     let other = sees.wait_for(|owner| owner.as_ref().is_some_and(|(other, _)| *other != epoch));
     tokio::select! {
-        _ = up => {}
+        () = up => {}
         () = down => {}
         _ = other => {}
     }
     room.add_permits(1);
 }
 
+/// Returns if the owner still accepts connections: then it has meant the end of the connection.
+async fn owner_answers(address: SocketAddr) {
+    if !timeout(CONNECT_TIME, TcpStream::connect(address)).await.is_ok_and(|alive| alive.is_ok()) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Which side has ended a direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Reading,
+    Writing,
+}
+
 /// The halves come back, so that nothing is closed before the connection ends.
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> (OwnedReadHalf, OwnedWriteHalf) {
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> (Ended, (OwnedReadHalf, OwnedWriteHalf)) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(len @ 1..) = from.read(&mut buffer).await {
         if to.write_all(&buffer[..len]).await.is_err() {
-            break;
+            return (Ended::Writing, (from, to));
         }
     }
-    (from, to)
+    (Ended::Reading, (from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener as Listener;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    /// A relay with one portal, and its address.
+    fn relay() -> (Relay, SocketAddr) {
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        (Relay::start(vec![(address, listener)]).expect("a relay"), address)
+    }
+
+    async fn owner() -> (Listener, SocketAddr) {
+        let listener = Listener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        (listener, address)
+    }
+
+    async fn echoes(host: &mut TcpStream, owner: &mut TcpStream) {
+        host.write_all(b"ping").await.expect("sent");
+        let mut text = [0; 4];
+        owner.read_exact(&mut text).await.expect("received");
+        owner.write_all(&text).await.expect("sent back");
+        host.read_exact(&mut text).await.expect("received");
+        assert_eq!(&text, b"ping");
+    }
+
+    /// Nothing arrives and nothing ends for a moment.
+    async fn stays_open(host: &mut TcpStream) {
+        let mut text = [0; 1];
+        assert!(timeout(Duration::from_millis(100), host.read(&mut text)).await.is_err());
+    }
+
+    async fn ends(host: &mut TcpStream) {
+        let mut text = [0; 1];
+        let read = timeout(WAIT, host.read(&mut text)).await.expect("in time");
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn a_host_stays_connected_from_the_death_of_an_owner_until_the_next_one() {
+        let (relay, address) = relay();
+        let (first, at) = owner().await;
+        relay.set_owner(Some((1, vec![at])));
+        let mut host = TcpStream::connect(address).await.expect("accepted");
+        let (mut owned, _) = first.accept().await.expect("relayed");
+        echoes(&mut host, &mut owned).await;
+        // It dies; what the host sends cannot be delivered.
+        drop((first, owned));
+        for _ in 0..3 {
+            let _ = host.write_all(b"lost").await;
+            stays_open(&mut host).await;
+        }
+        let (next, at) = owner().await;
+        relay.set_owner(Some((2, vec![at])));
+        ends(&mut host).await;
+        let mut host = TcpStream::connect(address).await.expect("accepted");
+        let (mut owned, _) = next.accept().await.expect("relayed");
+        echoes(&mut host, &mut owned).await;
+        // An owner that lives ends a session, as after a log-out.
+        drop(owned);
+        ends(&mut host).await;
+    }
+
+    #[tokio::test]
+    async fn a_host_that_comes_without_an_owner_waits_and_is_accepted_by_this_array() {
+        let (mut relay, address) = relay();
+        let mut host = TcpStream::connect(address).await.expect("in the queue");
+        host.write_all(b"login").await.expect("sent");
+        stays_open(&mut host).await;
+        relay.lend().await.expect("lent");
+        assert!(world_real::is_lent(address));
+        let accepted = tokio::task::spawn_blocking(move || {
+            world_real::run(world_real::Options::default(), async move |world| {
+                let listener =
+                    world.listen_with(address, world::StreamOptions::default()).expect("the lent one");
+                listener.accept().await.is_ok()
+            })
+        });
+        assert!(accepted.await.expect("no panic").expect("a world"));
+        assert!(!world_real::is_lent(address));
+        // The relay's own end touches nobody who waits elsewhere.
+        drop(relay);
+    }
+
+    #[tokio::test]
+    async fn a_portal_that_the_array_has_closed_is_kept_and_a_wildcard_is_not_relayed() {
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let keeping = tokio::spawn(keep(vec![address, SocketAddr::from(([0, 0, 0, 0], 3260))]));
+        sleep(Duration::from_millis(20)).await;
+        assert!(!keeping.is_finished());
+        drop(listener);
+        let kept = timeout(WAIT, keeping).await.expect("in time").expect("no panic");
+        assert_eq!(kept.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [address]);
+    }
 }
