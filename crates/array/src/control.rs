@@ -179,8 +179,8 @@ pub struct ControllerHandle {
     sender: async_channel::Sender<Message>,
 }
 
-/// Portals of other nodes, with their portal group tags: hosts reach the same target there. They change while the
-/// array serves.
+/// Portals of other nodes, with their portal group tags: hosts reach the same target there. They change
+/// while the array serves.
 #[derive(Clone, Default)]
 pub struct Elsewhere(Arc<Mutex<Vec<(SocketAddr, u16)>>>);
 

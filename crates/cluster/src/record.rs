@@ -39,7 +39,8 @@ pub struct OwnerRecord {
     pub since_ms: u64,
 }
 
-/// A node that has joined at least once. Not bound to a lease: hosts are to find its portals also while it is down.
+/// A node that has joined at least once. Not bound to a lease: hosts are to find its portals also while it
+/// is down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
     /// Where it serves hosts when it is the owner, and lets them through to the owner when it is not.

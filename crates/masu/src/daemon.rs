@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, ServerOptions, Store};
+use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store};
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
 use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
+use tokio::task::JoinHandle;
 
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
@@ -178,31 +179,42 @@ async fn serve_array(
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
-        events.tell(Event::info("array", "serves"));
-        supervision::ready();
-        if let Some(node) = node {
-            node.serves();
-        }
-        let outcome = serve_until_told(serve, &owner, (&mut controllers, node), signals).await;
-        // Hosts that are sent away come back at once, and wait here for the next owner.
-        let keeping = node.filter(|_| matches!(outcome, Ok(Told::Drain))).map(|node| keep(node.portals()));
-        let keeping = keeping.map(tokio::spawn);
-        if keeping.is_none() {
-            supervision::stopping();
-        }
-        tracing::info!("stopping: ending sessions, making data durable");
-        server.stop();
-        let outcome = ended(outcome.map(drop), owner.stop_array().await, controllers);
+        let running = (server, owner, controllers);
+        let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         told(outcome, &events, writer)?;
-        return match keeping {
-            Some(keeping) => Ok(Some(keeping.await?)),
-            None => Ok(None),
-        };
+        return Ok(match keeping {
+            Some(keeping) => Some(keeping.await?),
+            None => None,
+        });
     }
     supervision::stopping();
     let stopped = array.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
     Ok(None)
+}
+
+/// Serves until told otherwise, and stops in order. Some: the node was drained; the portals that it keeps.
+async fn serve_and_stop(
+    serve: &Serve,
+    (server, owner, mut controllers): (Server, ArrayOwner, Controllers),
+    (events, node): (&EventSender, Option<&Node>),
+    signals: &mut Signals,
+) -> (Result<()>, Option<JoinHandle<Portals>>) {
+    events.tell(Event::info("array", "serves"));
+    supervision::ready();
+    if let Some(node) = node {
+        node.serves();
+    }
+    let outcome = serve_until_told(serve, &owner, (&mut controllers, node), signals).await;
+    // Hosts that are sent away come back at once, and wait here for the next owner.
+    let drained = node.filter(|_| matches!(outcome, Ok(Told::Drain)));
+    let keeping = drained.map(|node| tokio::spawn(keep(node.portals())));
+    if keeping.is_none() {
+        supervision::stopping();
+    }
+    tracing::info!("stopping: ending sessions, making data durable");
+    server.stop();
+    (ended(outcome.map(drop), owner.stop_array().await, controllers), keeping)
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created

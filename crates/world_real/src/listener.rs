@@ -32,7 +32,8 @@ pub fn bind_listener(addr: SocketAddr) -> io::Result<TcpListener> {
     bind(addr, StreamOptions::default()).map(TcpListener::from)
 }
 
-/// The world that listens on this address next uses this socket: who has connected meanwhile is accepted then.
+/// The world that listens on this address next uses this socket: who has connected meanwhile is accepted
+/// then.
 ///
 /// # Errors
 /// The socket cannot be set to block.

@@ -44,8 +44,8 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         registry: RegistryOption,
     },
-    /// Let the owner end as if it had crashed (status 75; a service manager has to start it again), and print how
-    /// long it takes until another node serves. Hosts wait meanwhile
+    /// Let the owner end as if it had crashed (status 75; a service manager has to start it again), and
+    /// print how long it takes until another node serves. Hosts wait meanwhile
     TestFailover {
         #[command(flatten)]
         registry: RegistryOption,

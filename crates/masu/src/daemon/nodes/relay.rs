@@ -1,8 +1,9 @@
-//! The portals of a standby: who connects to one is connected to the owner's portal. Hosts thus find all portals
-//! of the array, log in at each of them, and keep a session at the next owner.
+//! The portals of a standby: who connects to one is connected to the owner's portal. Hosts thus find all
+//! portals of the array, log in at each of them, and keep a session at the next owner.
 //!
-//! A connection is accepted only when the owner has accepted one for it. While there is no owner, hosts wait in
-//! the queue of the socket, and this node's array accepts them if it becomes the owner: the socket is lent to it.
+//! A connection is accepted only when the owner has accepted one for it. While there is no owner, hosts
+//! wait in the queue of the socket, and this node's array accepts them if it becomes the owner: the socket
+//! is lent to it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -65,7 +66,8 @@ pub(super) fn can_be_named(address: &SocketAddr) -> bool {
     !address.ip().is_unspecified() && address.port() != 0
 }
 
-/// Listens on the addresses as soon as the array has closed them: hosts that it has sent away find them again.
+/// Listens on the addresses as soon as the array has closed them: hosts that it has sent away find them
+/// again.
 pub(in crate::daemon) async fn keep(addresses: Vec<SocketAddr>) -> Portals {
     let end = Instant::now() + KEEP_TIME;
     let mut kept = Vec::new();
@@ -118,8 +120,8 @@ impl Relay {
         self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner);
     }
 
-    /// Accepts no more, and lends the sockets to the array of this process. What is connected to the last owner
-    /// stays until the relay is dropped: hosts that are sent away would find no array yet.
+    /// Accepts no more, and lends the sockets to the array of this process. What is connected to the last
+    /// owner stays until the relay is dropped: hosts that are sent away would find no array yet.
     pub(super) async fn lend(&mut self) -> std::io::Result<()> {
         let _ = self.ends.send(true);
         for portal in self.portals.drain(..) {
@@ -189,9 +191,9 @@ impl Portal {
     }
 }
 
-/// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the host's
-/// stays open until there is another owner: sent away earlier, the host would only wait elsewhere, and its
-/// timers would run.
+/// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the
+/// host's stays open until there is another owner: sent away earlier, the host would only wait elsewhere,
+/// and its timers would run.
 async fn carry(
     (host, owner): (TcpStream, TcpStream),
     address: SocketAddr,
