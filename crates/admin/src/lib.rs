@@ -18,6 +18,7 @@ pub mod identity;
 mod membership;
 mod metrics;
 mod perform;
+mod preview;
 mod request;
 mod server;
 mod standby;

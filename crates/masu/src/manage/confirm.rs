@@ -4,20 +4,30 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Result, bail};
 
+use super::request::Where;
+
 /// Asks before an irreversible operation. `what` says what will happen: "volume v0 and its data will be
 /// deleted".
 ///
 /// # Errors
 /// As of [`ask`].
-pub(super) fn confirm(what: &str, yes: bool) -> Result<()> {
-    ask(&format!("{what}; this cannot be undone"), yes)
+pub(super) fn confirm(what: &str, at: &Where) -> Result<()> {
+    ask(&format!("{what}; this cannot be undone"), at)
 }
 
-/// Asks on a terminal; without one, `--yes` is required.
+/// Asks on a terminal; without one, `--yes` is required. A dry run changes nothing, and asks nothing.
 ///
 /// # Errors
 /// The answer is not yes, or there is no terminal.
-pub(super) fn ask(what: &str, yes: bool) -> Result<()> {
+pub(super) fn ask(what: &str, at: &Where) -> Result<()> {
+    if at.dry_run { Ok(()) } else { ask_unless(at.yes, what) }
+}
+
+/// As [`ask`], for commands that do not go to the array.
+///
+/// # Errors
+/// As of [`ask`].
+pub(super) fn ask_unless(yes: bool, what: &str) -> Result<()> {
     if yes {
         return Ok(());
     }

@@ -14,9 +14,11 @@ use registry::record::{decode, encode};
 use registry::{Key, Registry};
 use world::World;
 
-use super::confirm::ask;
+use super::confirm::ask_unless;
+use super::nouns::{NODE, NodeRow};
+use super::request::Form;
 use crate::registry_option::RegistryOption;
-use crate::table;
+use crate::table::{self, ListArgs};
 
 /// A new owner has to serve by then.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -28,6 +30,19 @@ pub(crate) enum NodeCommand {
     List {
         #[command(flatten)]
         registry: RegistryOption,
+        #[command(flatten)]
+        args: ListArgs,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show one node with everything of it
+    Show {
+        /// The node
+        name: String,
+        #[command(flatten)]
+        registry: RegistryOption,
+        #[command(flatten)]
+        form: Form,
     },
     /// Move the array from its owner to another node, in order; the drained node stands by. To keep it from
     /// taking over again, stop it afterwards
@@ -57,7 +72,11 @@ pub(crate) enum NodeCommand {
 
 pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
     match what {
-        NodeCommand::List { registry } => list(registry),
+        NodeCommand::List { registry, args, form } => list(registry, args, *form),
+        NodeCommand::Show { name, registry, form } => {
+            let seen = with(registry, async |_, registry| look(&*registry).await)?;
+            table::show(&NODE, name, form.look(), rows(&seen), |_| ())
+        }
         NodeCommand::Drain { name, registry } => {
             let name = name.clone();
             let moved = with(registry, async move |world, registry| {
@@ -68,10 +87,9 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
         }
         NodeCommand::Remove { name, registry } => remove(name, registry),
         NodeCommand::TestFailover { registry, yes } => {
-            ask(
-                "the owner will end as if it had crashed, and hosts wait until another node has taken over",
-                *yes,
-            )?;
+            let what =
+                "the owner will end as if it had crashed, and hosts wait until another node has taken over";
+            ask_unless(*yes, what)?;
             let moved = with(registry, async move |world, registry| {
                 let moved = hand_over(&world, &*registry, None, Ask::Crash).await?;
                 put(&*registry, TEST, &encode(&moved)).await?;
@@ -189,18 +207,18 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(registry: &RegistryOption) -> Result<ExitCode> {
-    let seen = with(registry, async |_, registry| look(&*registry).await)?;
-    table::print(
-        &["node", "role", "joined", "portals", "version"],
-        &["joined"],
-        rows(&seen, now_s()),
-        "no nodes",
-    );
-    if let Some(text) = forecast(&seen, now_s()) {
+fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCode> {
+    let mut text = None;
+    let read = || {
+        let seen = with(registry, async |_, registry| look(&*registry).await)?;
+        text = forecast(&seen, now_s());
+        Ok(rows(&seen))
+    };
+    let code = table::list(&NODE, args, form.look(), read)?;
+    if let Some(text) = text.filter(|_| form.is_plain()) {
         println!("\n{text}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// What would happen if the owner failed.
@@ -247,25 +265,32 @@ fn now_s() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0)
 }
 
-fn rows(seen: &Seen, now_s: u64) -> Vec<Vec<String>> {
-    let owner = seen.owner.as_ref();
-    let owns = |node: &NodeRecord| owner.filter(|owner| owner.node.is_some() && owner.lease == node.lease);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (name, node) in &seen.nodes {
-        let role = owns(node).map_or("standby".into(), |owner| format!("owner (epoch {})", owner.epoch));
-        let joined = ago(node.since_ms, now_s);
-        rows.push(vec![name.clone(), role, joined, node.portals.join(", "), node.version.clone()]);
-    }
+fn rows(seen: &Seen) -> Vec<NodeRow> {
+    let owner = seen.owner.as_ref().filter(|owner| owner.node.is_some());
+    let row = |(name, node): &(String, NodeRecord)| {
+        let owner = owner.filter(|owner| owner.lease == node.lease);
+        NodeRow {
+            name: name.clone(),
+            role: if owner.is_some() { "owner" } else { "standby" }.into(),
+            epoch: owner.map(|owner| owner.epoch),
+            since_unix_ms: Some(node.since_ms),
+            portals: node.portals.clone(),
+            version: Some(node.version.clone()),
+        }
+    };
     let is_up = |name: &str| seen.nodes.iter().any(|(node, _)| node == name);
-    for (name, member) in seen.members.iter().filter(|(name, _)| !is_up(name)) {
-        let joined = ago(member.since_ms, now_s);
-        let role = match owner.filter(|owner| owner.node.as_deref() == Some(name)) {
-            Some(owner) => format!("down; was the owner (epoch {})", owner.epoch),
-            None => "down".into(),
-        };
-        rows.push(vec![name.clone(), role, joined, member.portals.join(", "), member.version.clone()]);
-    }
-    rows
+    let down = seen.members.iter().filter(|(name, _)| !is_up(name)).map(|(name, member)| {
+        let owner = owner.filter(|owner| owner.node.as_deref() == Some(name));
+        NodeRow {
+            name: name.clone(),
+            role: if owner.is_some() { "lost" } else { "down" }.into(),
+            epoch: owner.map(|owner| owner.epoch),
+            since_unix_ms: Some(member.since_ms),
+            portals: member.portals.clone(),
+            version: Some(member.version.clone()),
+        }
+    });
+    seen.nodes.iter().map(row).chain(down).collect()
 }
 
 #[cfg(test)]
@@ -296,13 +321,19 @@ mod tests {
 
     #[test]
     fn the_owner_is_the_node_with_the_lease_of_the_record() {
-        let roles = |seen: &Seen| rows(seen, 10).iter().map(|row| row[..2].join(": ")).collect::<Vec<_>>();
+        let roles = |seen: &Seen| {
+            let text = |row: NodeRow| {
+                let epoch = row.epoch.map_or(String::new(), |epoch| format!(" {epoch}"));
+                format!("{}: {}{epoch}", row.name, row.role)
+            };
+            rows(seen).into_iter().map(text).collect::<Vec<_>>()
+        };
         assert_eq!(roles(&seen(None)), ["n1: standby", "n2: standby", "n3: down"]);
-        assert_eq!(roles(&seen(Some(("n1", 5)))), ["n1: owner (epoch 3)", "n2: standby", "n3: down"]);
+        assert_eq!(roles(&seen(Some(("n1", 5)))), ["n1: owner 3", "n2: standby", "n3: down"]);
         // A process of the same name that has died.
         assert_eq!(roles(&seen(Some(("n1", 4))))[0], "n1: standby");
-        assert_eq!(roles(&seen(Some(("n3", 4))))[2], "n3: down; was the owner (epoch 3)");
-        assert_eq!(rows(&seen(None), 10)[0][2..], ["6 s ago", "[::1]:3260", "1"]);
+        assert_eq!(roles(&seen(Some(("n3", 4))))[2], "n3: lost 3");
+        assert_eq!(rows(&seen(None))[0].since_unix_ms, Some(4000));
     }
 
     #[test]
