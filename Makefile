@@ -88,7 +88,7 @@ check: tools web/dist/report.html ## format, lints, documentation, the repositor
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
 deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)
@@ -185,6 +185,11 @@ ceph: build ## drives on RBD images of a real Ceph cluster of one node: the back
 cluster: build ## two nodes over a real Ceph and a real etcd: the owner killed, stopped, ended; etcd away (as root)
 	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
 	@$(STEP) "two nodes over RBD and etcd" judges/cluster.sh
+
+.PHONY: cluster-guest
+cluster-guest: build ## fail-over as a guest with dm-multipath and fio sees it: KILLS (3) kills, drains, SIGSTOP, SIGTERM, etcd away (as root)
+	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+	@$(STEP) "fail-over as a guest sees it" judges/cluster_guest.sh
 
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)

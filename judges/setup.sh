@@ -5,11 +5,11 @@
 #   judges/setup.sh [--ceph]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-readonly KERNEL_DIR=target/judges/kernel
+readonly KERNEL_DIR=target/judges/kernel MULTIPATH_DIR=target/judges/multipath
 # What each is for: iscsi-test-cu, iscsi-perf | a file server | qemu-img, qemu-io over iscsi:// | vhdiinfo, a second reader of VHD | tgt, the peer | the guest's emulator,
 # firmware, tools and initiator | the nodes' registry, and certificates for it | the loader and partitions of a boot image | the report's browser test |
 # these scripts' own check | the C++ of libFuzzer.
-readonly PACKAGES="libiscsi-bin samba qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs util-linux sg3-utils etcd-server openssl syslinux mtools fdisk fio chromium shellcheck g++"
+readonly PACKAGES="libiscsi-bin samba qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs udev dmsetup liburcu8 libaio1 util-linux sg3-utils etcd-server openssl syslinux mtools fdisk fio chromium shellcheck g++"
 readonly CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
 
 packages=$PACKAGES
@@ -59,6 +59,19 @@ get_kernel() {
   (cd "$KERNEL_DIR" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
 }
 
+# Unpacked, not installed: its daemon would look for paths on this machine. Its libraries are among the packages.
+get_multipath() {
+  local package
+  [ ! -x "$MULTIPATH_DIR/sbin/multipathd" ] || return 0
+  command -v apt-get >/dev/null || { say "no apt-get: no multipath-tools for the guest"; return; }
+  say "downloading multipath-tools"
+  mkdir -p "$MULTIPATH_DIR"
+  (cd "$MULTIPATH_DIR" && apt-get download -q -o APT::Sandbox::User=root multipath-tools >/dev/null) ||
+    { say "apt-get download failed: no multipath-tools for the guest"; return; }
+  package=$(find "$MULTIPATH_DIR" -name 'multipath-tools_*.deb' | sort -V | tail -n 1)
+  dpkg -x "$package" "$MULTIPATH_DIR"
+}
+
 # Without it the static binary is linked with glibc.
 get_musl() {
   local target
@@ -71,4 +84,5 @@ get_musl() {
 mkdir -p target/judges
 get_packages
 get_kernel
+get_multipath
 get_musl

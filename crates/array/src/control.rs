@@ -1,7 +1,8 @@
 //! The control plane's interface: messages to controllers, from any thread or runtime.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::channel::oneshot;
@@ -178,10 +179,27 @@ pub struct ControllerHandle {
     sender: async_channel::Sender<Message>,
 }
 
+/// Portals of other nodes, with their portal group tags: hosts reach the same target there. They change
+/// while the array serves.
+#[derive(Clone, Default)]
+pub struct Elsewhere(Arc<Mutex<Vec<(SocketAddr, u16)>>>);
+
+impl Elsewhere {
+    /// These from now on.
+    pub fn set(&self, portals: Vec<(SocketAddr, u16)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = portals;
+    }
+
+    pub(crate) fn get(&self) -> Vec<(SocketAddr, u16)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The receiving end, given to the controller's thread.
 pub struct Mailbox {
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
+    pub(crate) elsewhere: Elsewhere,
 }
 
 impl Mailbox {
@@ -189,13 +207,21 @@ impl Mailbox {
     pub fn telling(self, events: EventSender) -> Mailbox {
         Mailbox { events: Some(events), ..self }
     }
+
+    /// The same mailbox, for a controller that names these portals in discoveries, too.
+    pub fn beside(self, elsewhere: Elsewhere) -> Mailbox {
+        Mailbox { elsewhere, ..self }
+    }
 }
 
 impl ControllerHandle {
     /// The two ends of a controller's mailbox.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None })
+        (
+            ControllerHandle { index, sender },
+            Mailbox { messages: receiver, events: None, elsewhere: Elsewhere::default() },
+        )
     }
 
     /// Sends a request and waits for the reply.

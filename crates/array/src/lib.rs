@@ -36,7 +36,7 @@ mod tests;
 
 pub use ::config::{self, Config};
 pub use array::Array;
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
+pub use control::{Control, ControlError, ControllerHandle, Elsewhere, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use hosts::SessionRefusal;

@@ -4,15 +4,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use registry::record::{decode, encode};
 use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 
 use crate::{
-    EVERY, Held, LEASE_TIME, Look, Lost, Member, NODES, NodeRecord, OWNER, OwnerRecord, Standing, Step, Term,
-    Waits, decide,
+    ASK, AskRecord, EVERY, Held, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member, MemberRecord, NODES,
+    NodeRecord, OWNER, OwnerRecord, Standing, Step, Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// The owner lists the other nodes with every so manyth look.
+const LOOKS_PER_LIST: u32 = 4;
 
 fn key(name: &str) -> Key {
     Key::new(name).expect("a constant key")
@@ -45,6 +49,9 @@ struct Agent {
     member: Rc<Member>,
     registry: Rc<dyn Registry>,
     own_key: Key,
+    member_key: Key,
+    /// So many looks around as the owner.
+    looks: u32,
     /// And how long an owner may serve with it.
     lease: Option<(LeaseId, Term)>,
     is_listed: bool,
@@ -59,8 +66,11 @@ struct Agent {
 pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Option<Lost>, RegistryError> {
     let own_key = Key::new(&format!("{NODES}{}", member.name()))?;
     let mut watch = registry.watch(OWNER);
+    let member_key = Key::new(&format!("{MEMBERS}{}", member.name()))?;
+    let (lease, held) = (None, None);
+    let is_listed = false;
     let mut agent =
-        Agent { member: member.clone(), registry, own_key, lease: None, is_listed: false, held: None };
+        Agent { member: member.clone(), registry, own_key, member_key, looks: 0, lease, is_listed, held };
     while !member.leaves() {
         if let Some(lost) = agent.interval_told().await {
             return Ok(Some(lost));
@@ -124,6 +134,7 @@ impl Agent {
             Step::Wait(waits) => {
                 self.member.set(|state| {
                     state.epoch_seen = state.epoch_seen.max(found);
+                    state.owner_portals.clone_from(&look.owner_portals);
                     state.standing = Standing::Standby(waits);
                 });
                 Ok(())
@@ -131,7 +142,7 @@ impl Agent {
             Step::Take { expected, epoch } => self.take(lease, expected, epoch).await,
             Step::Serve(held) => {
                 self.serve(held);
-                Ok(())
+                self.look_around(held.epoch).await
             }
             Step::Stop(lost) => Err(Fault::Lost(lost)),
         }
@@ -208,7 +219,20 @@ impl Agent {
             }
             Err(error) => return Err(error.into()),
         }
+        self.join().await?;
         self.is_listed = true;
+        Ok(())
+    }
+
+    /// Puts what stays of the node when it is down.
+    async fn join(&self) -> Result<(), Fault> {
+        let found = self.registry.get(&self.member_key).await?;
+        let record = encode(&self.member.member_record());
+        if found.as_ref().is_some_and(|entry| entry.value == record) {
+            return Ok(());
+        }
+        let expected = found.map(|entry| entry.version);
+        self.registry.compare_and_put(&self.member_key, expected, &record, None).await?;
         Ok(())
     }
 
@@ -218,24 +242,52 @@ impl Agent {
         let Some(entry) = found else { return Ok(Look::default()) };
         let owner = OwnerRecord::decode(OWNER, &entry.value)?;
         let own = self.lease.map(|(lease, _)| lease.0);
-        let mut owner_lives = own == Some(owner.lease);
-        if !owner_lives && owner.node.is_some() {
+        let since = Duration::from_millis(self.member.wall_ms().saturating_sub(owner.since_ms));
+        let was_own = owner.left_by.as_deref() == Some(self.member.name()) && since < MOVE_TIME;
+        let mut look = Look { owner_lives: own == Some(owner.lease), ..Look::default() };
+        if !look.owner_lives && (owner.node.is_some() || was_own) {
             let mut knows_itself = false;
             for (key, entry) in self.registry.list(NODES).await? {
-                let lease = NodeRecord::decode(key.as_str(), &entry.value)?.lease;
-                owner_lives |= lease == owner.lease;
-                knows_itself |= Some(lease) == own;
+                let node = NodeRecord::decode(key.as_str(), &entry.value)?;
+                let is_itself = Some(node.lease) == own;
+                knows_itself |= is_itself;
+                look.moved_away |= was_own && !is_itself;
+                if node.lease == owner.lease {
+                    (look.owner_lives, look.owner_portals) = (true, node.portals);
+                }
             }
             if !knows_itself {
                 return Err(Fault::Torn);
             }
         }
-        Ok(Look { owner: Some((entry.version, owner)), owner_lives })
+        Ok(Look { owner: Some((entry.version, owner)), ..look })
+    }
+
+    /// What an owner has to know of the others, and what it is asked to do.
+    async fn look_around(&mut self, epoch: u64) -> Result<(), Fault> {
+        let asked = self.member.within(self.registry.get(&key(ASK))).await?;
+        let asked = asked.map(|entry| decode::<AskRecord>(ASK, &entry.value)).transpose()?;
+        if let Some(asked) = asked.filter(|asked| asked.epoch == epoch) {
+            self.member.set(|state| state.asked = Some(asked.ask));
+        }
+        self.looks += 1;
+        if self.looks % LOOKS_PER_LIST != 1 {
+            return Ok(());
+        }
+        let mut others = Vec::new();
+        for (key, entry) in self.member.within(self.registry.list(MEMBERS)).await? {
+            if key != self.member_key {
+                others.push(decode::<MemberRecord>(key.as_str(), &entry.value)?.portals);
+            }
+        }
+        self.member.set(|state| state.others = others);
+        Ok(())
     }
 
     async fn take(&mut self, lease: LeaseId, expected: Option<Version>, epoch: u64) -> Result<(), Fault> {
         let node = Some(self.member.name().to_owned());
-        let record = OwnerRecord { node, lease: lease.0, epoch, since_ms: self.member.wall_ms() };
+        let record =
+            OwnerRecord { node, left_by: None, lease: lease.0, epoch, since_ms: self.member.wall_ms() };
         match self.registry.compare_and_put(&key(OWNER), expected, &record.encode(), None).await {
             Ok(version) => {
                 self.serve(Held { version, epoch });
@@ -252,8 +304,10 @@ impl Agent {
     async fn leave(&mut self) {
         let is_owner = self.in_term();
         self.member.set(|state| state.standing = Standing::Left);
+        let left_by = self.member.moves().then(|| self.member.name().to_owned());
         if let Some(Held { version, epoch }) = self.held.take().filter(|_| is_owner) {
-            let record = OwnerRecord { node: None, lease: 0, epoch, since_ms: self.member.wall_ms() };
+            let record =
+                OwnerRecord { left_by, epoch, since_ms: self.member.wall_ms(), ..OwnerRecord::default() };
             let _ = self.registry.compare_and_put(&key(OWNER), Some(version), &record.encode(), None).await;
         }
         if let Some((lease, _)) = self.lease.take() {
@@ -267,6 +321,7 @@ impl Waits {
     pub fn text(&self) -> String {
         match self {
             Waits::Owner { node, epoch } => format!("standby of {node} (epoch {epoch})"),
+            Waits::Moved => "standby; another node is to take over".into(),
             Waits::Older { found, seen } => format!(
                 "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \
                  restore a newer registry"

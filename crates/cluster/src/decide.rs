@@ -54,6 +54,10 @@ pub struct Look {
     pub owner: Option<(Version, OwnerRecord)>,
     /// Whether the lease in it lives.
     pub owner_lives: bool,
+    /// Whether this node has handed over a short time ago, and others live.
+    pub moved_away: bool,
+    /// The portals of the owner.
+    pub owner_portals: Vec<String>,
 }
 
 /// Why a standby waits.
@@ -62,6 +66,8 @@ pub struct Look {
 pub enum Waits {
     /// An owner has a lease that lives.
     Owner { node: String, epoch: u64 },
+    /// This node has handed over, and another one that lives is to take over.
+    Moved,
     /// The registry has an older epoch than one that this node has seen.
     Older { found: u64, seen: u64 },
 }
@@ -118,6 +124,7 @@ pub fn decide(lease: LeaseId, held: Option<Held>, look: &Look, seen: u64) -> Ste
         Some((_, OwnerRecord { node: Some(node), epoch, .. })) if look.owner_lives => {
             Step::Wait(Waits::Owner { node: node.clone(), epoch: *epoch })
         }
+        Some(_) if look.moved_away => Step::Wait(Waits::Moved),
         Some((version, owner)) => Step::Take { expected: Some(*version), epoch: owner.epoch + 1 },
     }
 }
@@ -133,8 +140,8 @@ mod tests {
     }
 
     fn owner(node: Option<&str>, lease: u64, epoch: u64, lives: bool) -> Look {
-        let record = OwnerRecord { node: node.map(Into::into), lease, epoch, since_ms: 0 };
-        Look { owner: Some((Version(9), record)), owner_lives: lives }
+        let record = OwnerRecord { node: node.map(Into::into), lease, epoch, ..OwnerRecord::default() };
+        Look { owner: Some((Version(9), record)), owner_lives: lives, ..Look::default() }
     }
 
     #[test]
@@ -159,6 +166,7 @@ mod tests {
             (owner(Some("n2"), 2, 4, true), 0, Step::Wait(Waits::Owner { node: "n2".into(), epoch: 4 })),
             (owner(Some("n2"), 2, 4, false), 4, take(Some(Version(9)), 5)),
             (owner(None, 2, 4, true), 4, take(Some(Version(9)), 5)),
+            (Look { moved_away: true, ..owner(None, 2, 4, true) }, 4, Step::Wait(Waits::Moved)),
             (owner(Some("n1"), 1, 4, true), 0, Step::Serve(Held { version: Version(9), epoch: 4 })),
             // The node before this one had its name: another lease.
             (owner(Some("n1"), 7, 4, true), 0, Step::Wait(Waits::Owner { node: "n1".into(), epoch: 4 })),

@@ -31,7 +31,7 @@ pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
 pub use member::{Clock, Member, Standing, State};
-pub use record::{NodeRecord, OwnerRecord};
+pub use record::{Ask, AskRecord, MemberRecord, NodeRecord, OwnerRecord, ServesRecord, TestRecord};
 
 /// A node's lease.
 pub const LEASE_TIME: Duration = Duration::from_secs(6);
@@ -51,8 +51,18 @@ const _: () = assert!(
 
 /// The key of the owner of the whole array. Owners of pools will be beside it.
 pub const OWNER: &str = "owner/array";
-/// Before the names of nodes.
+/// What its owner is asked to do. Whoever watches the owner sees it.
+pub const ASK: &str = "owner/array/ask";
+/// Which owner serves.
+pub const SERVES: &str = "owner/array/serves";
+/// The last test of a fail-over.
+pub const TEST: &str = "tests/failover";
+/// Before the names of nodes whose lease lives.
 pub const NODES: &str = "nodes/";
+/// Before the names of all nodes that have joined and were not removed.
+pub const MEMBERS: &str = "members/";
+/// A node that has handed over so that another one takes the array leaves it to the others for so long.
+pub const MOVE_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

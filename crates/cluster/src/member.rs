@@ -10,7 +10,7 @@ use registry::RegistryError;
 use world::sync::Signal;
 use world::{Instant, World};
 
-use crate::{Lost, NodeRecord, Waits};
+use crate::{Ask, Lost, MemberRecord, NodeRecord, Waits};
 
 /// A renewal or look without an answer is given up after this time.
 const TRY_TIME: Duration = Duration::from_secs(1);
@@ -52,6 +52,20 @@ pub struct State {
     pub fault: Option<String>,
     /// The highest epoch that it has seen.
     pub epoch_seen: u64,
+    /// The portals of the owner, if this is a standby.
+    pub owner_portals: Vec<String>,
+    /// The portals of each other node, if this is the owner.
+    pub others: Vec<Vec<String>>,
+    /// What this owner is asked to do.
+    pub asked: Option<Ask>,
+}
+
+impl State {
+    /// A node that has not looked yet.
+    pub fn joining(epoch_seen: u64) -> State {
+        let (owner_portals, others) = (vec![], vec![]);
+        State { standing: Standing::Joining, fault: None, epoch_seen, owner_portals, others, asked: None }
+    }
 }
 
 type Tell = Box<dyn Fn(&State)>;
@@ -65,6 +79,7 @@ pub struct Member {
     state: RefCell<State>,
     tell: Tell,
     leaves: Cell<bool>,
+    moves: Cell<bool>,
     changed: Signal,
 }
 
@@ -83,9 +98,10 @@ impl Member {
             clock,
             name: name.into(),
             about,
-            state: RefCell::new(State { standing: Standing::Joining, fault: None, epoch_seen }),
+            state: RefCell::new(State::joining(epoch_seen)),
             tell: Box::new(tell),
             leaves: Cell::new(false),
+            moves: Cell::new(false),
             changed: Signal::default(),
         })
     }
@@ -109,6 +125,16 @@ impl Member {
         self.changed.wake_all();
     }
 
+    /// As [`Member::leave`], so that another node takes over also if this one joins again at once.
+    pub fn move_away(&self) {
+        self.moves.set(true);
+        self.leave();
+    }
+
+    pub(crate) fn moves(&self) -> bool {
+        self.moves.get()
+    }
+
     pub(crate) fn leaves(&self) -> bool {
         self.leaves.get()
     }
@@ -127,6 +153,11 @@ impl Member {
 
     pub(crate) fn record(&self, lease: u64) -> NodeRecord {
         NodeRecord { lease, ..self.about.clone() }
+    }
+
+    pub(crate) fn member_record(&self) -> MemberRecord {
+        let NodeRecord { portals, version, since_ms, .. } = self.about.clone();
+        MemberRecord { portals, version, since_ms }
     }
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {

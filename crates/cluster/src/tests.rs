@@ -253,7 +253,7 @@ fn a_registry_that_is_older_than_an_epoch_seen_is_refused() {
         });
         bed.sleep(3).await;
         assert_eq!(late.state().standing, Standing::Standby(Waits::Older { found: 0, seen: 7 }));
-        let owner = OwnerRecord { node: None, lease: 0, epoch: 7, since_ms: 0 };
+        let owner = OwnerRecord { epoch: 7, ..OwnerRecord::default() };
         let key = Key::new(OWNER).expect("a key");
         client.compare_and_put(&key, None, &owner.encode(), None).await.expect("put");
         bed.sleep(3).await;

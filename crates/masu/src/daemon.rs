@@ -13,20 +13,22 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, ServerOptions, Store};
+use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store};
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
 use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
+use tokio::task::JoinHandle;
 
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
-use self::nodes::{Join, Node, refuse_unshared, stand_by};
+use self::nodes::{Join, Node, Portals, keep, refuse_unshared, stand_by};
 use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
 use crate::registry_option::RegistryOption;
+use world_real::is_lent;
 
 /// Serve block storage over iSCSI
 ///
@@ -99,6 +101,16 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
 /// The life of the daemon. If a step of the start fails, the earlier ones are undone in order.
 async fn start_and_serve(serve: &Serve) -> Result<()> {
     let mut signals = Signals::heed()?;
+    let mut kept = Portals::new();
+    // Each turn is a life of its own: a node that was drained stands by again.
+    while let Some(portals) = live(serve, &mut signals, kept).await? {
+        kept = portals;
+    }
+    Ok(())
+}
+
+/// One life, from the data directory to the end. Some: the node was drained, and has these portals.
+async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Option<Portals>> {
     let store = Store::open(&serve.data)?;
     // First the steps that are cheap and fail for reasons that the operator can fix: no host is served
     // without administration.
@@ -109,25 +121,25 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,
         (None, true) => bail!("--registry without a name for this node: pass --node NAME, too"),
-        (_, false) => return serve_array(serve, store, bound, (&mut signals, events, None)).await,
+        (_, false) => return serve_array(serve, store, bound, (signals, events, None)).await,
     };
-    let join =
-        Join { registry: &serve.registry, name, config: serve.config.as_deref(), listen: serve.listen };
-    let Some((node, store)) = stand_by(&join, store, &bound, (&mut signals, &events.0)).await? else {
-        return Ok(());
+    let (registry, config) = (&serve.registry, serve.config.as_deref());
+    let join = Join { registry, name, config, listen: serve.listen, kept };
+    let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
+        return Ok(None);
     };
-    let outcome = serve_array(serve, store, bound, (&mut signals, events, Some(&node))).await;
-    node.hand_over().await;
+    let outcome = serve_array(serve, store, bound, (signals, events, Some(&node))).await;
+    node.hand_over(matches!(outcome, Ok(Some(_)))).await;
     outcome
 }
 
-/// From the declaration to the end. Its drives are closed when it returns.
+/// From the declaration to the end. Its drives are closed when it returns. Some: as of [`live`].
 async fn serve_array(
     serve: &Serve,
     store: Store,
     bound: Bound,
     (signals, (events, arriving), node): (&mut Signals, (EventSender, EventReceiver), Option<&Node>),
-) -> Result<()> {
+) -> Result<Option<Portals>> {
     let socket = socket_in(store.dir());
     let mut start = read(serve, &store)?;
     if start.config.id == ArrayId::default() {
@@ -145,7 +157,7 @@ async fn serve_array(
     };
     if !is_free {
         tracing::info!("array: stopped before its drives were opened");
-        return Ok(());
+        return Ok(None);
     }
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
@@ -153,7 +165,9 @@ async fn serve_array(
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
-    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
+    let elsewhere = node.map(Node::elsewhere).unwrap_or_default();
+    let mut controllers =
+        Controllers::start(start.config.controllers, serve.pin_first, (&events, &elsewhere))?;
     if node.is_none() {
         supervision::watch_controllers(events.clone())?;
     }
@@ -165,24 +179,48 @@ async fn serve_array(
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
-        events.tell(Event::info("array", "serves"));
-        supervision::ready();
-        let outcome = serve_until_told(serve, &owner, &mut controllers, signals).await;
-        supervision::stopping();
-        tracing::info!("stopping: ending sessions, making data durable");
-        server.stop();
-        let outcome = ended(outcome, owner.stop_array().await, controllers);
-        return told(outcome, &events, writer);
+        let running = (server, owner, controllers);
+        let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
+        told(outcome, &events, writer)?;
+        return Ok(match keeping {
+            Some(keeping) => Some(keeping.await?),
+            None => None,
+        });
     }
     supervision::stopping();
     let stopped = array.stop().await;
-    told(ended(begun.map(drop), stopped, controllers), &events, writer)
+    told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
+    Ok(None)
+}
+
+/// Serves until told otherwise, and stops in order. Some: the node was drained; the portals that it keeps.
+async fn serve_and_stop(
+    serve: &Serve,
+    (server, owner, mut controllers): (Server, ArrayOwner, Controllers),
+    (events, node): (&EventSender, Option<&Node>),
+    signals: &mut Signals,
+) -> (Result<()>, Option<JoinHandle<Portals>>) {
+    events.tell(Event::info("array", "serves"));
+    supervision::ready();
+    if let Some(node) = node {
+        node.serves();
+    }
+    let outcome = serve_until_told(serve, &owner, (&mut controllers, node), signals).await;
+    // Hosts that are sent away come back at once, and wait here for the next owner.
+    let drained = node.filter(|_| matches!(outcome, Ok(Told::Drain)));
+    let keeping = drained.map(|node| tokio::spawn(keep(node.portals())));
+    if keeping.is_none() {
+        supervision::stopping();
+    }
+    tracing::info!("stopping: ending sessions, making data durable");
+    server.stop();
+    (ended(outcome.map(drop), owner.stop_array().await, controllers), keeping)
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
 /// drives. An address may be in use for a moment after the previous process was killed.
 async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
-    for portal in config.portals.iter().filter(|p| p.listen.port() != 0) {
+    for portal in config.portals.iter().filter(|p| p.listen.port() != 0 && !is_lent(p.listen)) {
         let mut tries = PORT_TRIES;
         while let Err(error) = tokio::net::TcpListener::bind(portal.listen).await {
             tries -= 1;
@@ -270,18 +308,34 @@ async fn begin(
     Ok(Begun::Serves)
 }
 
-/// Returns when the array is to stop: Ok for a signal, an error when a part of it has ended.
+/// Why an array stops in order.
+enum Told {
+    /// A signal.
+    Stop,
+    /// It moves to another node.
+    Drain,
+}
+
+/// Returns when the array is to stop: an error when a part of it has ended.
 async fn serve_until_told(
     serve: &Serve,
     owner: &ArrayOwner,
-    controllers: &mut Controllers,
+    (controllers, node): (&mut Controllers, Option<&Node>),
     signals: &mut Signals,
-) -> Result<()> {
+) -> Result<Told> {
+    let drained = async {
+        match node {
+            Some(node) => node.drained().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut drained = pin!(drained);
     loop {
         tokio::select! {
+            () = &mut drained => return Ok(Told::Drain),
             index = controllers.one_ended() => bail!("controller {index} has ended"),
             asked = signals.next() => match asked {
-                Asked::Stop => return Ok(()),
+                Asked::Stop => return Ok(Told::Stop),
                 Asked::Reload => {
                     supervision::reloading();
                     reload(serve, owner).await;

@@ -47,6 +47,7 @@ mod watch;
 mod watchdog;
 
 pub use error::RunError;
+pub use listener::{bind_listener, is_lent, lend_listener};
 pub use rbd::rbd_holder;
 pub use run::{Options, raise_open_files_max, run, start};
 pub use term::{boot_now, end, guard_term, set_term};

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use world::io::Completions;
@@ -20,6 +21,41 @@ use crate::{socket, tcp};
 /// net.core.somaxconn.
 const BACKLOG: i32 = 2048;
 
+/// Sockets that this process listens on already, for the world that will listen on their addresses.
+static LENT: Mutex<Vec<(SocketAddr, OwnedFd)>> = Mutex::new(Vec::new());
+
+/// Listens on an address outside of a world, as a world does it. Connections wait in the socket's queue.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn bind_listener(addr: SocketAddr) -> io::Result<TcpListener> {
+    bind(addr, StreamOptions::default()).map(TcpListener::from)
+}
+
+/// The world that listens on this address next uses this socket: who has connected meanwhile is accepted
+/// then.
+///
+/// # Errors
+/// The socket cannot be set to block.
+pub fn lend_listener(addr: SocketAddr, listener: TcpListener) -> io::Result<()> {
+    listener.set_nonblocking(false)?;
+    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    lent.retain(|(other, _)| *other != addr);
+    lent.push((addr, listener.into()));
+    Ok(())
+}
+
+/// Whether a socket for this address waits for a world.
+pub fn is_lent(addr: SocketAddr) -> bool {
+    LENT.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(other, _)| *other == addr)
+}
+
+fn take_lent(addr: SocketAddr) -> Option<OwnedFd> {
+    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = lent.iter().position(|(other, _)| *other == addr)?;
+    Some(lent.swap_remove(at).1)
+}
+
 /// The handle's back end.
 struct ListenerEnd {
     reactor: Rc<Reactor>,
@@ -33,7 +69,11 @@ pub(crate) fn listen(
     addr: SocketAddr,
     options: StreamOptions,
 ) -> Result<Listener, NetError> {
-    let fd = bind(addr, options).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
+    let bound = match take_lent(addr) {
+        Some(fd) => tcp::apply(&fd, options).map(|()| fd),
+        None => bind(addr, options),
+    };
+    let fd = bound.map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
     let local = tcp::local_addr(&fd).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
     Ok(listener(reactor, fd, local, Some(options)))
 }

@@ -25,7 +25,7 @@ use stack::Disk;
 use world::{Instant, World};
 
 use crate::config::Config;
-use crate::control::ControllerHandle;
+use crate::control::{ControllerHandle, Elsewhere};
 
 pub(crate) use events::Events;
 pub(crate) use index::{Index, SECTOR_BYTES};
@@ -45,6 +45,8 @@ pub(crate) struct Controller {
     pub(crate) index: usize,
     /// The handles of all controllers, in order.
     handles: Vec<ControllerHandle>,
+    /// Portals of other nodes.
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) tokens: Rc<Tokens<Disk>>,
     pub(crate) events: Rc<Events>,
     pub(crate) jobs: Rc<Jobs>,
@@ -58,15 +60,15 @@ impl Controller {
     /// A controller with nothing declared.
     pub(crate) fn new(
         world: World,
-        index: usize,
-        handles: Vec<ControllerHandle>,
+        (index, handles): (usize, Vec<ControllerHandle>),
         events: Events,
+        elsewhere: Elsewhere,
     ) -> Controller {
         let started = (world.now(), world.cpu_time());
         let (tokens, events) = (Rc::new(Tokens::new(world.clone(), index)), Rc::new(events));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
         let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
-        Controller { world, index, handles, tokens, events, jobs, state, started, stopping }
+        Controller { world, index, handles, elsewhere, tokens, events, jobs, state, started, stopping }
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

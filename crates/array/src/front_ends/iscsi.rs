@@ -190,7 +190,13 @@ impl Target for PortTarget {
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
             (SocketAddr::new(ip, port), i as u16 + 1)
         };
-        vec![(config.target.clone(), config.portals.iter().enumerate().map(reached).collect())]
+        let mut portals: Vec<_> = config.portals.iter().enumerate().map(reached).collect();
+        for elsewhere in self.0.controller.elsewhere.get() {
+            if !portals.iter().any(|(address, _)| *address == elsewhere.0) {
+                portals.push(elsewhere);
+            }
+        }
+        vec![(config.target.clone(), portals)]
     }
 
     fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal> {

@@ -32,7 +32,7 @@ pub fn run_with_local_port(
     handles: Vec<ControllerHandle>,
 ) -> (LocalPort, impl Future<Output = ()>) {
     let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
-    let controller = Rc::new(Controller::new(world, index, handles, events));
+    let controller = Rc::new(Controller::new(world, (index, handles), events, mailbox.elsewhere.clone()));
     (LocalPort(controller.clone()), serve(controller, mailbox))
 }
 

@@ -117,7 +117,9 @@ impl Limits {
                 max_burst_len: crate::chunks::CHUNK_LEN as u32,
                 first_burst_len: 64 << 10,
                 max_outstanding_r2t: 8,
-                time2wait_s: 2,
+                // A host that has lost its session may come back at once: nothing of the old one is left to
+                // wait for.
+                time2wait_s: 0,
                 // No state survives a connection at error recovery level 0.
                 time2retain_s: 0,
             },

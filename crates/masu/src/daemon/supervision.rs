@@ -1,6 +1,8 @@
 //! Supervision of the daemon from inside, and notifications to the service manager (sd_notify): a failed part
 //! ends the process, and the service manager restarts it.
 
+use std::sync::{Mutex, PoisonError};
+
 use anyhow::{Context, Result};
 use array::{Event, EventSender};
 use sd_notify::NotifyState;
@@ -11,22 +13,33 @@ pub(super) fn end_on_panic() {
     world_real::abort_on_panic(|text| tracing::error!("a thread panicked, the process ends: {text}"));
 }
 
-/// Watches the event loops of the controllers, and notifies the service manager.
+/// Where the watchdog tells its events: the log of the array's life in this process.
+static EVENTS: Mutex<Option<EventSender>> = Mutex::new(None);
+
+/// Watches the event loops of the controllers, and notifies the service manager. A second call only replaces
+/// where events are told.
 pub(super) fn watch_controllers(events: EventSender) -> Result<()> {
+    if EVENTS.lock().unwrap_or_else(PoisonError::into_inner).replace(events).is_some() {
+        return Ok(());
+    }
+    let tell_event = |event| {
+        if let Some(events) = &*EVENTS.lock().unwrap_or_else(PoisonError::into_inner) {
+            events.tell(event);
+        }
+    };
     let tell = move |watched| match watched {
         Watched::Looked => notify(&[NotifyState::Watchdog]),
         Watched::Slow { thread, silent } => {
             let text = format!("has not responded for {} s; its hosts wait", silent.as_secs());
-            events.tell(Event::error(thread, text));
+            tell_event(Event::error(thread, text));
         }
         Watched::Again { thread, silent } => {
             let text = format!("responds again after {} s", silent.as_secs());
-            events.tell(Event::warning(thread, text));
+            tell_event(Event::warning(thread, text));
         }
         Watched::Dead { thread, silent, stacks } => {
             let seconds = silent.as_secs();
-            events
-                .tell(Event::error(&thread, format!("has not responded for {seconds} s; the process ends")));
+            tell_event(Event::error(&thread, format!("has not responded for {seconds} s; the process ends")));
             tracing::error!(
                 "{thread} has not responded for {seconds} s; the process ends. Its threads:\n{stacks}"
             );

@@ -20,7 +20,15 @@ pub(super) fn confirm(what: &str, at: &Where) -> Result<()> {
 /// # Errors
 /// The answer is not yes, or there is no terminal.
 pub(super) fn ask(what: &str, at: &Where) -> Result<()> {
-    if at.yes || at.dry_run {
+    if at.dry_run { Ok(()) } else { ask_unless(at.yes, what) }
+}
+
+/// As [`ask`], for commands that do not go to the array.
+///
+/// # Errors
+/// As of [`ask`].
+pub(super) fn ask_unless(yes: bool, what: &str) -> Result<()> {
+    if yes {
         return Ok(());
     }
     let stdin = std::io::stdin();

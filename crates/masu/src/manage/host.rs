@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use super::confirm::{ask, confirm};
+use super::host_connect::{self, System};
 use super::nouns::HOST;
 use super::request::{Where, change, list, show_one, status};
 use super::secret::ChapArgs;
@@ -48,6 +49,14 @@ pub(crate) enum HostCommand {
         #[arg(long, conflicts_with_all = ["mutual_chap", "mutual_chap_file"])]
         no_mutual_chap: bool,
     },
+    /// Print what to type on the host: discovery, login, multipathing with timers that ride out a take-over
+    Connect {
+        /// The host
+        name: String,
+        /// Its operating system; without it, all are printed
+        #[arg(long, value_enum)]
+        system: Option<System>,
+    },
     /// Delete a host; its sessions end
     Delete {
         /// The host
@@ -85,6 +94,14 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
         HostCommand::Show { name } => show_one(at, &HOST, name, hosts, |_, _| ()),
         HostCommand::Create { name, initiator, chap } => create(name, initiator, chap, at),
         HostCommand::Set { .. } => set(what, at),
+        HostCommand::Connect { name, system } => {
+            let status = status(at)?;
+            let Some(host) = status.hosts.iter().find(|host| host.name == *name) else {
+                bail!("no host {name:?}");
+            };
+            host_connect::print(&status, host, *system);
+            Ok(ExitCode::SUCCESS)
+        }
         HostCommand::Delete { name } => {
             ask(&format!("host {name} and its mappings will be deleted, and its sessions end"), at)?;
             change(at, &Change::HostDelete { name: name.clone() })

@@ -9,6 +9,7 @@ mod follow;
 mod group;
 mod heat;
 mod host;
+mod host_connect;
 mod image;
 mod node;
 mod nouns;
@@ -165,7 +166,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Nodes that share drives through a registry: list them, and the owner of the array
+    /// Nodes that share drives through a registry: list, drain, remove, test a fail-over
     #[command(subcommand_required = true)]
     Node {
         #[command(subcommand)]

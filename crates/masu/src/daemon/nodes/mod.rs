@@ -7,20 +7,25 @@
 //! ```
 
 mod fence;
+mod relay;
 mod seen;
 mod thread;
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Once;
 
 use admin::{Bound, Standby, Store};
-use anyhow::{Context, Result, bail, ensure};
-use array::{DriveSpec, Event, EventSender};
-use cluster::{NODES, NodeRecord, Standing, State};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use array::{DriveSpec, Elsewhere, Event, EventSender};
+use cluster::{Ask, NODES, NodeRecord, Standing, State, Waits};
 use config::Config;
 
+use relay::Relay;
 use seen::Seen;
-use thread::Thread;
+use thread::{Leaves, Thread};
+use tokio::sync::watch;
 
 use super::signals::Signals;
 use super::supervision;
@@ -32,67 +37,85 @@ pub(super) struct Join<'a> {
     pub(super) name: &'a str,
     pub(super) config: Option<&'a Path>,
     pub(super) listen: Option<SocketAddr>,
+    /// Portals that this process listens on since its last life as the owner.
+    pub(super) kept: relay::Portals,
 }
+
+pub(super) use relay::{Portals, keep};
 
 /// The owner of the array: this process, until it is dropped or has handed over.
 pub(super) struct Node {
     name: String,
     epoch: u64,
     thread: Thread,
+    /// Until the array serves.
+    relay: RefCell<Option<Relay>>,
+    portals: Vec<SocketAddr>,
+    elsewhere: Elsewhere,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
 /// None: a signal to stop came first.
 pub(super) async fn stand_by(
-    join: &Join<'_>,
+    mut join: Join<'_>,
     store: Store,
     bound: &Bound,
     (signals, events): (&mut Signals, &EventSender),
 ) -> Result<Option<(Node, Store)>> {
     let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
+    let portals = portals(&join, &store)?;
     let about = NodeRecord {
-        portals: portals(join, &store)?,
+        portals: portals.iter().map(ToString::to_string).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
         since_ms: thread::wall_ms(),
         lease: 0,
     };
     supervision::watch_controllers(events.clone())?;
-    world_real::guard_term().context("cannot start the thread that guards the term")?;
+    static GUARDED: Once = Once::new();
+    let mut guarded = Ok(());
+    GUARDED.call_once(|| guarded = world_real::guard_term());
+    guarded.context("cannot start the thread that guards the term")?;
+    let mut relay = start_relay(&portals, std::mem::take(&mut join.kept))?;
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
     let mut thread = Thread::start(join.registry, name, about, seen).await?;
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
-    let owned = until_owner(name, &mut thread, &standby, signals).await;
+    let owned = until_owner(name, &mut thread, (&standby, &relay), signals).await;
     standby.end().await;
     let Some(epoch) = owned? else {
-        thread.leave().await;
+        thread.leave(Leaves::Ends).await;
         return Ok(None);
     };
     let text = format!("node {name} owns the array (epoch {epoch})");
     tracing::info!("{text}");
     events.tell(Event::warning("array", text));
-    let node = Node { name: name.into(), epoch, thread };
+    relay.set_owner(None);
+    relay.lend().await.context("cannot lend the portals to the array")?;
+    let elsewhere = Elsewhere::default();
+    tokio::spawn(follow_others(thread.watch(), elsewhere.clone()));
+    let node =
+        Node { name: name.into(), epoch, thread, relay: RefCell::new(Some(relay)), portals, elsewhere };
     match node.take_state(store, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
-            node.hand_over().await;
+            node.hand_over(false).await;
             Err(error)
         }
     }
 }
 
 /// Where this node will serve hosts. The state that it takes over has the portals of another node.
-fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<String>> {
+fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<SocketAddr>> {
     let declared = join.config.map(|path| Config::read(path, store.dir())).transpose()?;
     if let Some(declared) = &declared {
         refuse_unshared(declared, store.dir(), join.registry.spans_machines()?)?;
     }
     let declared = declared.map(|declared| declared.portals).unwrap_or_default();
-    let portals: Vec<String> = match join.listen {
-        Some(listen) if declared.is_empty() => vec![listen.to_string()],
-        _ => declared.iter().map(|portal| portal.listen.to_string()).collect(),
+    let portals: Vec<SocketAddr> = match join.listen {
+        Some(listen) if declared.is_empty() => vec![listen],
+        _ => declared.iter().map(|portal| portal.listen).collect(),
     };
     ensure!(!portals.is_empty(), "no portal of this node: pass --listen, or declare a [[portal]]");
     Ok(portals)
@@ -128,7 +151,7 @@ pub(super) fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool)
 async fn until_owner(
     name: &str,
     thread: &mut Thread,
-    standby: &Standby,
+    (standby, relay): (&Standby, &Relay),
     signals: &mut Signals,
 ) -> Result<Option<u64>> {
     let mut said = String::new();
@@ -137,6 +160,7 @@ async fn until_owner(
         if let Standing::Owner { epoch, .. } = state.standing {
             return Ok(Some(epoch));
         }
+        relay.set_owner(owner_of(&state));
         let text = format!("node {name}: {}", words(&state));
         if text != said {
             tracing::info!("{text}");
@@ -158,7 +182,75 @@ fn words(state: &State) -> String {
     }
 }
 
+/// Listens on the portals of a standby, except those that it has kept.
+fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
+    let missing: Vec<SocketAddr> =
+        portals.iter().filter(|at| !kept.iter().any(|(kept, _)| kept == *at)).copied().collect();
+    let mut open = relay::listen(&missing)
+        .map_err(|(address, error)| anyhow!("portal {address}: cannot listen: {error}"))?;
+    open.extend(kept);
+    open.sort_by_key(|(address, _)| portals.iter().position(|at| at == address));
+    for unnamed in portals.iter().filter(|at| !relay::can_be_named(at)) {
+        tracing::warn!(
+            "portal {unnamed}: hosts and other nodes do not learn how to reach it, and it is closed while this \
+             node is a standby; listen on an address of an interface"
+        );
+    }
+    Relay::start(open).context("cannot listen on the portals")
+}
+
+/// The owner whose portals are known.
+fn owner_of(state: &State) -> relay::Owner {
+    let Standing::Standby(Waits::Owner { epoch, .. }) = &state.standing else { return None };
+    let portals: Vec<SocketAddr> = state.owner_portals.iter().filter_map(|text| text.parse().ok()).collect();
+    let portals = portals.into_iter().filter(relay::can_be_named).collect();
+    Some((*epoch, portals))
+}
+
+/// Tells discoveries of the portals of other nodes.
+async fn follow_others(mut state: watch::Receiver<State>, elsewhere: Elsewhere) {
+    loop {
+        let others = state.borrow_and_update().others.clone();
+        // Each node numbers its portal groups from 1.
+        let portals = others.iter().flat_map(|portals| (1..).zip(portals));
+        let portals = portals.filter_map(|(group, text)| Some((text.parse().ok()?, group)));
+        elsewhere.set(portals.filter(|(address, _)| relay::can_be_named(address)).collect());
+        if state.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 impl Node {
+    /// The portals of the other nodes, for discoveries.
+    pub(super) fn elsewhere(&self) -> Elsewhere {
+        self.elsewhere.clone()
+    }
+
+    /// Where this node serves.
+    pub(super) fn portals(&self) -> Vec<SocketAddr> {
+        self.portals.clone()
+    }
+
+    /// The array serves: hosts that wait for the last owner are sent to this one.
+    pub(super) fn serves(&self) {
+        self.relay.borrow_mut().take();
+        if let Err(error) = self.thread.keeper().serves(&self.name, self.epoch) {
+            tracing::warn!("the registry does not learn that node {} serves: {error:#}", self.name);
+        }
+    }
+
+    /// Returns when the array is to move to another node.
+    pub(super) async fn drained(&self) {
+        let mut state = self.thread.watch();
+        match state.wait_for(|state| state.asked.is_some()).await.map(|state| state.asked) {
+            Ok(Some(Ask::Crash)) => world_real::end("a fail-over is tested"),
+            Ok(_) => {}
+            // Its thread has ended: the term ends the process.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Takes over what the last owner kept; what this one keeps goes to the registry first.
     fn take_state(&self, store: Store, joined_before: bool) -> Result<Store> {
         let mut is_new = true;
@@ -200,8 +292,8 @@ impl Node {
     }
 
     /// Lets the next node take over at once: called when this one has closed its drives.
-    pub(super) async fn hand_over(self) {
+    pub(super) async fn hand_over(self, moves: bool) {
         tracing::info!("node {}: hands over (epoch {})", self.name, self.epoch);
-        self.thread.leave().await;
+        self.thread.leave(if moves { Leaves::Moves } else { Leaves::Ends }).await;
     }
 }

@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use cluster::{Clock, Kept, Member, NodeRecord, Standing, State};
-use registry::Registry;
+use cluster::{Clock, Kept, Member, NodeRecord, SERVES, ServesRecord, Standing, State};
+use registry::record::encode;
+use registry::{Key, Registry};
 use tokio::sync::{mpsc, oneshot, watch};
 use world_real::{RunError, set_term};
 
@@ -25,14 +26,23 @@ type Reply<T> = Sender<Result<T>>;
 enum Ask {
     Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
     Keep { name: String, text: String, reply: Reply<()> },
+    Serves { record: ServesRecord, reply: Reply<()> },
 }
 
 /// The node's task.
 pub(super) struct Thread {
     state: watch::Receiver<State>,
     keeper: Keeper,
-    leave: oneshot::Sender<()>,
+    leave: oneshot::Sender<Leaves>,
     joined: JoinHandle<Result<(), RunError>>,
+}
+
+/// How a node leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Ends,
+    /// Another node is to take over, also if this one joins again at once.
+    Moves,
 }
 
 /// Reads and keeps texts in the registry, from any thread.
@@ -54,8 +64,7 @@ impl Thread {
         about: NodeRecord,
         seen: Seen,
     ) -> Result<Thread> {
-        let (tell, state) =
-            watch::channel(State { standing: Standing::Joining, fault: None, epoch_seen: seen.epoch() });
+        let (tell, state) = watch::channel(State::joining(seen.epoch()));
         let (keeper, asks) = mpsc::unbounded_channel();
         let (leave, leaves) = oneshot::channel();
         let (opened, is_open) = oneshot::channel();
@@ -78,8 +87,10 @@ impl Thread {
             let leaving = member.clone();
             world.spawn(async move {
                 // Dropped without being sent: the daemon ends without handing over.
-                if leaves.await.is_ok() {
-                    leaving.leave();
+                match leaves.await {
+                    Ok(Leaves::Ends) => leaving.leave(),
+                    Ok(Leaves::Moves) => leaving.move_away(),
+                    Err(_) => {}
                 }
             });
             world.spawn(answer(registry.clone(), asks));
@@ -105,13 +116,18 @@ impl Thread {
         self.state.changed().await.map_err(|_| anyhow!("the thread of the node has ended"))
     }
 
+    /// A second view of the state, for another task.
+    pub(super) fn watch(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
     pub(super) fn keeper(&self) -> Keeper {
         self.keeper.clone()
     }
 
     /// Leaves, and waits for the registry's answer.
-    pub(super) async fn leave(self) {
-        let _ = self.leave.send(());
+    pub(super) async fn leave(self, how: Leaves) {
+        let _ = self.leave.send(how);
         let joined = self.joined;
         // It ends in seconds: its calls do.
         let _ = tokio::task::spawn_blocking(move || joined.join()).await;
@@ -159,11 +175,27 @@ async fn answer(registry: Rc<dyn Registry>, mut asks: mpsc::UnboundedReceiver<As
                     None => Err(anyhow!("{name} was not claimed")),
                 });
             }
+            Ask::Serves { record, reply } => {
+                let _ = reply.send(put_serves(&*registry, &record).await);
+            }
         }
     }
 }
 
+/// Whoever puts it is the owner of this epoch: a later one replaces it.
+async fn put_serves(registry: &dyn Registry, record: &ServesRecord) -> Result<()> {
+    let key = Key::new(SERVES)?;
+    let expected = registry.get(&key).await?.map(|entry| entry.version);
+    registry.compare_and_put(&key, expected, &encode(record), None).await?;
+    Ok(())
+}
+
 impl Keeper {
+    /// Says that this owner serves hosts.
+    pub(super) fn serves(&self, node: &str, epoch: u64) -> Result<()> {
+        self.ask(|reply| Ask::Serves { record: ServesRecord { node: node.into(), epoch }, reply })
+    }
+
     /// The text of the last owner, which from now on only this one replaces.
     pub(super) fn claim(&self, name: &str, epoch: u64) -> Result<Option<String>> {
         self.ask(|reply| Ask::Claim { name: name.into(), epoch, reply })

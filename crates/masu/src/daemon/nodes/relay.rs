@@ -1,0 +1,351 @@
+//! The portals of a standby: who connects to one is connected to the owner's portal. Hosts thus find all
+//! portals of the array, log in at each of them, and keep a session at the next owner.
+//!
+//! A connection is accepted only when the owner has accepted one for it. While there is no owner, hosts
+//! wait in the queue of the socket, and this node's array accepts them if it becomes the owner: the socket
+//! is lent to it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Connections through this node at once; further hosts wait in the socket's queue.
+const RELAYED_MAX: usize = 1024;
+/// Of each direction of a connection.
+const BUFFER_BYTES: usize = 64 << 10;
+/// An owner that has not accepted a connection by then is asked again.
+const CONNECT_TIME: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(20);
+/// The owner closes its portals first when it hands over: so long they are tried.
+const KEEP_TIME: Duration = Duration::from_secs(10);
+const KEEP_EVERY: Duration = Duration::from_millis(2);
+
+/// The portals of this process that it listens on itself.
+pub(in crate::daemon) type Portals = Vec<(SocketAddr, TcpListener)>;
+
+/// Who owns the array, as a standby sees it: its epoch, and its portals. None: nobody, or this node.
+pub(super) type Owner = Option<(u64, Vec<SocketAddr>)>;
+
+/// The portals of a standby while it is one.
+pub(super) struct Relay {
+    owner: watch::Sender<Owner>,
+    ends: watch::Sender<bool>,
+    portals: Vec<JoinHandle<(SocketAddr, TcpListener)>>,
+    connections: JoinHandle<()>,
+}
+
+/// What one portal's task has.
+struct Portal {
+    at: usize,
+    address: SocketAddr,
+    owner: watch::Receiver<Owner>,
+    ends: watch::Receiver<bool>,
+    begun: tokio::sync::mpsc::Sender<(TcpStream, TcpStream, SocketAddr, u64)>,
+    room: Arc<Semaphore>,
+}
+
+/// Listens on the addresses, except those that cannot be reached under the name that they have here.
+///
+/// # Errors
+/// An address cannot be listened on; with the address.
+pub(super) fn listen(addresses: &[SocketAddr]) -> Result<Portals, (SocketAddr, std::io::Error)> {
+    let named = addresses.iter().filter(|address| can_be_named(address));
+    named.map(|at| world_real::bind_listener(*at).map(|open| (*at, open)).map_err(|e| (*at, e))).collect()
+}
+
+/// Whether hosts and other nodes can connect to what this address says.
+pub(super) fn can_be_named(address: &SocketAddr) -> bool {
+    !address.ip().is_unspecified() && address.port() != 0
+}
+
+/// Listens on the addresses as soon as the array has closed them: hosts that it has sent away find them
+/// again.
+pub(in crate::daemon) async fn keep(addresses: Vec<SocketAddr>) -> Portals {
+    let end = Instant::now() + KEEP_TIME;
+    let mut kept = Vec::new();
+    let mut missing: Vec<SocketAddr> = addresses.into_iter().filter(can_be_named).collect();
+    while !missing.is_empty() && Instant::now() < end {
+        missing.retain(|address| match world_real::bind_listener(*address) {
+            Ok(open) => {
+                kept.push((*address, open));
+                false
+            }
+            Err(_) => true,
+        });
+        sleep(KEEP_EVERY).await;
+    }
+    kept
+}
+
+impl Relay {
+    /// Begins; nobody is the owner yet.
+    pub(super) fn start(portals: Portals) -> std::io::Result<Relay> {
+        let (owner, sees) = watch::channel(None);
+        let (ends, end) = watch::channel(false);
+        let (begun, mut arriving) = tokio::sync::mpsc::channel(RELAYED_MAX);
+        let room = Arc::new(Semaphore::new(RELAYED_MAX));
+        let mut tasks = Vec::new();
+        for (at, (address, listener)) in portals.into_iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            let listener = watched(listener)?;
+            let (owner, ends, begun, room) = (sees.clone(), end.clone(), begun.clone(), room.clone());
+            let portal = Portal { at, address, owner, ends, begun, room };
+            tasks.push(tokio::spawn(portal.accept(listener)));
+        }
+        let connections = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    Some((host, owner, address, epoch)) = arriving.recv() => {
+                        connections.spawn(carry((host, owner), address, epoch, (sees.clone(), room.clone())));
+                    }
+                    Some(_) = connections.join_next() => {}
+                    else => std::future::pending().await,
+                }
+            }
+        });
+        Ok(Relay { owner, ends, portals: tasks, connections })
+    }
+
+    /// This is the owner now. Connections to another one end.
+    pub(super) fn set_owner(&self, owner: Owner) {
+        self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner);
+    }
+
+    /// Accepts no more, and lends the sockets to the array of this process. What is connected to the last
+    /// owner stays until the relay is dropped: hosts that are sent away would find no array yet.
+    pub(super) async fn lend(&mut self) -> std::io::Result<()> {
+        let _ = self.ends.send(true);
+        for portal in self.portals.drain(..) {
+            if let Ok((address, listener)) = portal.await {
+                world_real::lend_listener(address, listener)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A listener whose queue can be waited for without accepting.
+#[expect(
+    deprecated,
+    reason = "its unsafe successor asks that the descriptor stays the same, and a TcpListener's does"
+)]
+fn watched(listener: TcpListener) -> std::io::Result<AsyncFd<TcpListener>> {
+    AsyncFd::new(listener)
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.connections.abort();
+        self.portals.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Portal {
+    async fn accept(mut self, listener: AsyncFd<TcpListener>) -> (SocketAddr, TcpListener) {
+        let mut ends = self.ends.clone();
+        tokio::select! {
+            () = self.accept_all(&listener) => {}
+            _ = ends.wait_for(|ends| *ends) => {}
+        }
+        (self.address, listener.into_inner())
+    }
+
+    async fn accept_all(&mut self, listener: &AsyncFd<TcpListener>) {
+        loop {
+            let Ok(mut ready) = listener.readable().await else { return };
+            let Ok(room) = self.room.clone().acquire_owned().await else { return };
+            let Some((owner, address, epoch)) = self.connect().await else {
+                sleep(AGAIN).await;
+                continue;
+            };
+            // A host that has gone away meanwhile was counted, too.
+            let Ok(Ok((host, _))) = ready.try_io(|listener| listener.get_ref().accept()) else { continue };
+            let host = host.set_nonblocking(true).and_then(|()| TcpStream::from_std(host));
+            if let Ok(host) = host.and_then(|host| host.set_nodelay(true).map(|()| host)) {
+                // The connection gives its place back.
+                room.forget();
+                let _ = self.begun.send((host, owner, address, epoch)).await;
+            }
+        }
+    }
+
+    /// A connection to the owner's portal that corresponds to this one.
+    async fn connect(&self) -> Option<(TcpStream, SocketAddr, u64)> {
+        let (epoch, portals) = self.owner.borrow().clone()?;
+        let address = *portals.get(self.at).or(portals.first())?;
+        if address == self.address {
+            return None;
+        }
+        let owner = timeout(CONNECT_TIME, TcpStream::connect(address)).await.ok()?.ok()?;
+        owner.set_nodelay(true).ok()?;
+        Some((owner, address, epoch))
+    }
+}
+
+/// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the
+/// host's stays open until there is another owner: sent away earlier, the host would only wait elsewhere,
+/// and its timers would run.
+async fn carry(
+    (host, owner): (TcpStream, TcpStream),
+    address: SocketAddr,
+    epoch: u64,
+    (mut sees, room): (watch::Receiver<Owner>, Arc<Semaphore>),
+) {
+    let (from_host, to_host) = host.into_split();
+    let (from_owner, to_owner) = owner.into_split();
+    // Halves are kept until the end: the host is not sent away before.
+    let up = async {
+        let (ended, _halves) = copy(from_host, to_owner).await;
+        if ended == Ended::Writing {
+            owner_answers(address).await;
+        }
+    };
+    let down = async {
+        let (ended, _halves) = copy(from_owner, to_host).await;
+        if ended == Ended::Reading {
+            owner_answers(address).await;
+        }
+    };
+    let other = sees.wait_for(|owner| owner.as_ref().is_some_and(|(other, _)| *other != epoch));
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+        _ = other => {}
+    }
+    room.add_permits(1);
+}
+
+/// Returns if the owner still accepts connections: then it has meant the end of the connection.
+async fn owner_answers(address: SocketAddr) {
+    if !timeout(CONNECT_TIME, TcpStream::connect(address)).await.is_ok_and(|alive| alive.is_ok()) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Which side has ended a direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Reading,
+    Writing,
+}
+
+/// The halves come back, so that nothing is closed before the connection ends.
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> (Ended, (OwnedReadHalf, OwnedWriteHalf)) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while let Ok(len @ 1..) = from.read(&mut buffer).await {
+        if to.write_all(&buffer[..len]).await.is_err() {
+            return (Ended::Writing, (from, to));
+        }
+    }
+    (Ended::Reading, (from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener as Listener;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(5);
+
+    /// A relay with one portal, and its address.
+    fn relay() -> (Relay, SocketAddr) {
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        (Relay::start(vec![(address, listener)]).expect("a relay"), address)
+    }
+
+    async fn owner() -> (Listener, SocketAddr) {
+        let listener = Listener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        (listener, address)
+    }
+
+    async fn echoes(host: &mut TcpStream, owner: &mut TcpStream) {
+        host.write_all(b"ping").await.expect("sent");
+        let mut text = [0; 4];
+        owner.read_exact(&mut text).await.expect("received");
+        owner.write_all(&text).await.expect("sent back");
+        host.read_exact(&mut text).await.expect("received");
+        assert_eq!(&text, b"ping");
+    }
+
+    /// Nothing arrives and nothing ends for a moment.
+    async fn stays_open(host: &mut TcpStream) {
+        let mut text = [0; 1];
+        assert!(timeout(Duration::from_millis(100), host.read(&mut text)).await.is_err());
+    }
+
+    async fn ends(host: &mut TcpStream) {
+        let mut text = [0; 1];
+        let read = timeout(WAIT, host.read(&mut text)).await.expect("in time");
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn a_host_stays_connected_from_the_death_of_an_owner_until_the_next_one() {
+        let (relay, address) = relay();
+        let (first, at) = owner().await;
+        relay.set_owner(Some((1, vec![at])));
+        let mut host = TcpStream::connect(address).await.expect("accepted");
+        let (mut owned, _) = first.accept().await.expect("relayed");
+        echoes(&mut host, &mut owned).await;
+        // It dies; what the host sends cannot be delivered.
+        drop((first, owned));
+        for _ in 0..3 {
+            let _ = host.write_all(b"lost").await;
+            stays_open(&mut host).await;
+        }
+        let (next, at) = owner().await;
+        relay.set_owner(Some((2, vec![at])));
+        ends(&mut host).await;
+        let mut host = TcpStream::connect(address).await.expect("accepted");
+        let (mut owned, _) = next.accept().await.expect("relayed");
+        echoes(&mut host, &mut owned).await;
+        // An owner that lives ends a session, as after a log-out.
+        drop(owned);
+        ends(&mut host).await;
+    }
+
+    #[tokio::test]
+    async fn a_host_that_comes_without_an_owner_waits_and_is_accepted_by_this_array() {
+        let (mut relay, address) = relay();
+        let mut host = TcpStream::connect(address).await.expect("in the queue");
+        host.write_all(b"login").await.expect("sent");
+        stays_open(&mut host).await;
+        relay.lend().await.expect("lent");
+        assert!(world_real::is_lent(address));
+        let accepted = tokio::task::spawn_blocking(move || {
+            world_real::run(world_real::Options::default(), async move |world| {
+                let listener =
+                    world.listen_with(address, world::StreamOptions::default()).expect("the lent one");
+                listener.accept().await.is_ok()
+            })
+        });
+        assert!(accepted.await.expect("no panic").expect("a world"));
+        assert!(!world_real::is_lent(address));
+        // The relay's own end touches nobody who waits elsewhere.
+        drop(relay);
+    }
+
+    #[tokio::test]
+    async fn a_portal_that_the_array_has_closed_is_kept_and_a_wildcard_is_not_relayed() {
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let keeping = tokio::spawn(keep(vec![address, SocketAddr::from(([0, 0, 0, 0], 3260))]));
+        sleep(Duration::from_millis(20)).await;
+        assert!(!keeping.is_finished());
+        drop(listener);
+        let kept = timeout(WAIT, keeping).await.expect("in time").expect("no panic");
+        assert_eq!(kept.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [address]);
+    }
+}
