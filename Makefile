@@ -99,6 +99,10 @@ deny: tools ## advisories, licences, duplicates and sources of all dependencies 
 sbom: build ## the bill of materials of the binary, target/masu.cdx.json (CycloneDX)
 	@$(STEP) "bill of materials" $(XTASK) sbom
 
+.PHONY: documents
+documents: build ## docs/array_toml.md and docs/array.schema.json, made of the program (tests compare them)
+	@$(STEP) "the reference of array.toml" bash -c '$(MASU) config reference > docs/array_toml.md && $(MASU) config schema > docs/array.schema.json'
+
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
 	@$(STEP) "cargo test" cargo test --profile checked --workspace --lib --bins --tests --locked --quiet

@@ -12,9 +12,9 @@ use super::follow;
 /// The array, and the output format.
 #[derive(Args)]
 pub(crate) struct Where {
-    /// The data directory of the running array
-    #[arg(long, default_value = "./data", env = "MASU_DATA", global = true)]
-    data: PathBuf,
+    /// The data directory of the running array [default: ./data, or /var/lib/masu if only that exists]
+    #[arg(long, env = "MASU_DATA", global = true)]
+    data: Option<PathBuf>,
     /// Use the array's API on TCP, as host:port; requires --token
     #[arg(long, requires = "token", global = true)]
     api: Option<String>,
@@ -24,6 +24,26 @@ pub(crate) struct Where {
     /// Print tables or JSON
     #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
     pub(super) output: Output,
+}
+
+/// The data directory of `masu serve` without options, and that of the installed service.
+const DATA_DIRS: [&str; 2] = ["./data", "/var/lib/masu"];
+
+impl Where {
+    /// The data directory.
+    pub(super) fn data(&self) -> &Path {
+        let [own, installed] = DATA_DIRS.map(Path::new);
+        match &self.data {
+            Some(data) => data,
+            None if !own.exists() && installed.exists() => installed,
+            None => own,
+        }
+    }
+
+    /// Where the API is, for messages.
+    pub(super) fn place(&self) -> String {
+        self.api.clone().unwrap_or_else(|| socket_in(self.data()).display().to_string())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,7 +60,7 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 pub(crate) fn client(at: &Where) -> Client {
     Client::new(match (&at.api, &at.token) {
         (Some(addr), Some(token)) => Endpoint::Tcp { addr: addr.clone(), token: token.clone() },
-        _ => Endpoint::Unix(socket_in(&at.data)),
+        _ => Endpoint::Unix(socket_in(at.data())),
     })
 }
 
