@@ -15,8 +15,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The array's identity, on the label of every drive it owns. If it is missing, masu chooses one at random
-    /// at the first start, and keeps it. `masu config export` writes it.
+    /// The array's identity, on the label of every drive it owns. If it is missing, masu chooses one at
+    /// random at the first start, and keeps it. `masu config export` writes it.
     #[serde(default, skip_serializing_if = "ArrayId::is_default")]
     pub id: ArrayId,
     /// The iSCSI name of the target.

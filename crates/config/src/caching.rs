@@ -61,8 +61,8 @@ pub struct PartitionConfig {
     /// Unique among partitions; `default` and `none` are reserved.
     #[schemars(with = "schema::Name")]
     pub name: String,
-    /// Memory that other volumes release when the volumes of this partition need it. All minimums together fit
-    /// into three quarters of `memory`.
+    /// Memory that other volumes release when the volumes of this partition need it. All minimums together
+    /// fit into three quarters of `memory`.
     #[serde(rename = "minimum", deserialize_with = "size::bytes")]
     #[schemars(with = "schema::Size")]
     pub minimum_bytes: u64,

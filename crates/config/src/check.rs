@@ -6,10 +6,8 @@ use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
 use crate::drives::FOREGROUND_SHARE_PERCENT;
 use crate::hosts::{LUN_MAX, SECRET_LEN};
+use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
-
-/// The longest name of an object.
-pub const NAME_LEN_MAX: usize = 64;
 
 /// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each
 /// other's destage, not for their own.

@@ -135,8 +135,8 @@ pub struct GroupConfig {
     #[schemars(range(min = *FOREGROUND_SHARE_PERCENT.start(), max = *FOREGROUND_SHARE_PERCENT.end()))]
     #[schemars(extend("x-unit" = "%"))]
     pub foreground_share_percent: u8,
-    /// Open the group although drives are missing that may hold later writes. The operator states that they do
-    /// not.
+    /// Open the group although drives are missing that may hold later writes. The operator states that they
+    /// do not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(!skip_serializing_if)]
     pub start_degraded: bool,

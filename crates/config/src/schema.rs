@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::NAME_LEN_MAX;
+/// The longest name of an object.
+pub const NAME_LEN_MAX: usize = 64;
 
 /// A size: a number of bytes, or a text with a unit.
 pub(crate) struct Size;

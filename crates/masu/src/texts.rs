@@ -10,8 +10,8 @@ use clap_complete::Shell;
 
 /// Print completions for a shell
 ///
-/// bash: source <(masu completions bash). zsh: masu completions zsh > DIR/_masu, with DIR in fpath. fish: masu
-/// completions fish | source.
+/// bash: source <(masu completions bash). zsh: masu completions zsh > DIR/_masu, with DIR in fpath. fish:
+/// masu completions fish | source.
 #[derive(Args)]
 pub(crate) struct Completions {
     /// The shell
