@@ -113,7 +113,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress
+JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -134,6 +134,20 @@ vdisk: build ## VHD and VHDX against QEMU and libvhdi, both ways; an image serve
 .PHONY: attach
 attach: build ## images and LUs attached as files: ext4 on loop devices, QEMU (needs root, FUSE and loop devices, else skipped)
 	@$(STEP) "attach" judges/attach.sh
+
+.PHONY: readme
+readme: build ## every command of README.md as typed, in order, on a fresh directory
+	@$(STEP) "README" judges/readme.sh
+
+.PHONY: package
+package: build ## the Debian package in a clean root: installed, served by the unit's command and user, upgraded, removed, purged (needs root, else skipped)
+	@$(STEP) "Debian package" judges/package.sh
+
+.PHONY: dist
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+dist: tools release ## what is published, in target/dist: the Debian package, an archive of the static binary, the bill of materials, checksums
+	@$(STEP) "tools" cargo build --locked --quiet --profile checked -p xtask
+	@$(STEP) "packages" packaging/dist.sh
 
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
