@@ -88,7 +88,7 @@ check: tools web/dist/report.html ## format, lints, documentation, the repositor
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
 deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)

@@ -18,7 +18,7 @@ readonly ROOT_TAR=target/judges/root.tar OLD=0.0.1-1 TARGET=iqn.2026-11.example.
 mkdir -p target/judges
 if [ ! -s "$ROOT_TAR" ]; then
   suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-  mmdebstrap --quiet --format=tar --variant=minbase --include=man-db,bash-completion --aptopt='APT::Install-Recommends "false"' "$suite" "$ROOT_TAR.new" \
+  mmdebstrap --quiet --format=tar --variant=essential --dpkgopt=force-unsafe-io --include=passwd,man-db,bash-completion --aptopt='APT::Install-Recommends "false"' "$suite" "$ROOT_TAR.new" \
     >target/judges/root.log 2>&1 || { tail -n 3 target/judges/root.log; skip "mmdebstrap could not make a root of $suite"; }
   mv "$ROOT_TAR.new" "$ROOT_TAR"
 fi
@@ -55,7 +55,7 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 cp "$new" "$old" "$root/tmp/"
 within() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
-install_package() { within dpkg -i "/tmp/$(basename "$1")" >"$dir/log" 2>&1 || fail "dpkg -i $(basename "$1") failed"; }
+install_package() { within dpkg --force-unsafe-io -i "/tmp/$(basename "$1")" >"$dir/log" 2>&1 || fail "dpkg -i $(basename "$1") failed"; }
 
 version() { within dpkg -s masu | sed -n 's/^Version: //p'; }
 

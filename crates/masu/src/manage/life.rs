@@ -62,7 +62,8 @@ pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
 
 /// Stops the array in order, and waits until its process has ended.
 pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
-    let socket = socket_in(at.data());
+    let data = at.data_here()?;
+    let socket = socket_in(data);
     let shown = socket.display();
     let stream = UnixStream::connect(&socket)
         .with_context(|| format!("no array runs with this data directory: {shown}"))?;
@@ -80,7 +81,7 @@ pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
             peer.pid.as_raw_nonzero()
         );
     }
-    println!("the array has stopped; its data are in {}", at.data().display());
+    println!("the array has stopped; its data are in {}", data.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use admin::{Change, Client, Endpoint, Status};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::follow;
@@ -37,6 +37,19 @@ impl Where {
             Some(data) => data,
             None if !own.exists() && installed.exists() => installed,
             None => own,
+        }
+    }
+
+    /// The data directory, for commands that need it on this machine.
+    ///
+    /// # Errors
+    /// The array is named by its address.
+    pub(super) fn data_here(&self) -> Result<&Path> {
+        match &self.api {
+            Some(api) => {
+                bail!("this command needs the array's data directory: pass --data instead of --api {api}")
+            }
+            None => Ok(self.data()),
         }
     }
 
