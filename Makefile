@@ -141,11 +141,12 @@ readme: build ## every command of README.md as typed, in order, on a fresh direc
 
 .PHONY: package
 package: build ## the Debian package in a clean root: installed, served by the unit's command and user, upgraded, removed, purged (needs root, else skipped)
+	@$(STEP) "systemd unit" judges/systemd.sh
 	@$(STEP) "Debian package" judges/package.sh
 
 .PHONY: dist
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-dist: tools release ## what is published, in target/dist: the Debian package, an archive of the static binary, the bill of materials, checksums
+dist: tools release ## what is published, in target/dist: the Debian package, an archive, an OCI image layout, the bill of materials, checksums
 	@$(STEP) "tools" cargo build --locked --quiet --profile checked -p xtask
 	@$(STEP) "packages" packaging/dist.sh
 

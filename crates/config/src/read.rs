@@ -166,6 +166,12 @@ fn in_words_of_toml(message: &str) -> String {
         ("unknown variant", "unknown value"),
         (", expected one of", ": must be one of"),
         (", expected", ": must be"),
+        // Types of Rust.
+        ("must be usize", "must be a whole number"),
+        ("must be u64", "must be a whole number"),
+        ("must be u32", "must be a whole number"),
+        ("must be u16", "must be a whole number up to 65535"),
+        ("must be u8", "must be a whole number up to 255"),
     ];
     words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }

@@ -213,6 +213,8 @@ fn what_the_reader_itself_refuses_has_the_place_of_its_object() {
     );
     check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20:12: luns: invalid LUN \"zero\"");
     check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1:1: id: 32 hexadecimal digits are needed");
+    let number = "array.toml:1:15: invalid type: string \"two\": must be a whole number";
+    check("controllers = \"two\"", number);
     // At the begin of a line, too.
     check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2:1: missing key `name`");
     check(&format!("{GOOD}[made]\npools = []\n"), "array.toml:22:1: made: masu keeps this table by itself");

@@ -1,6 +1,5 @@
 //! `masu completions` and `masu man`: texts that shells and `man` read, made of the command line itself.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,7 +27,7 @@ pub(crate) struct Man {
 pub(crate) fn completions(what: &Completions, mut command: Command) -> Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(what.shell, &mut command, "masu", &mut text);
-    std::io::stdout().write_all(&text)?;
+    print!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }
 
