@@ -88,7 +88,7 @@ check: tools web/dist/report.html ## format, lints, documentation, the repositor
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
 deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)
@@ -98,6 +98,10 @@ deny: tools ## advisories, licences, duplicates and sources of all dependencies 
 .PHONY: sbom
 sbom: build ## the bill of materials of the binary, target/masu.cdx.json (CycloneDX)
 	@$(STEP) "bill of materials" $(XTASK) sbom
+
+.PHONY: documents
+documents: build ## docs/array_toml.md and docs/array.schema.json, made of the program (tests compare them)
+	@$(STEP) "the reference of array.toml" bash -c '$(MASU) config reference > docs/array_toml.md && $(MASU) config schema > docs/array.schema.json'
 
 TESTS := cargo test --profile checked --workspace --locked --quiet
 # Many tests wait for processes, clocks or answers: two kinds run at once.
@@ -121,7 +125,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress
+JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -142,6 +146,21 @@ vdisk: build ## VHD and VHDX against QEMU and libvhdi, both ways; an image serve
 .PHONY: attach
 attach: build ## images and LUs attached as files: ext4 on loop devices, QEMU (needs root, FUSE and loop devices, else skipped)
 	@$(STEP) "attach" judges/attach.sh
+
+.PHONY: readme
+readme: build ## every command of README.md as typed, in order, on a fresh directory
+	@$(STEP) "README" judges/readme.sh
+
+.PHONY: package
+package: build ## the Debian package in a clean root: installed, served by the unit's command and user, upgraded, removed, purged (needs root, else skipped)
+	@$(STEP) "systemd unit" judges/systemd.sh
+	@$(STEP) "Debian package" judges/package.sh
+
+.PHONY: dist
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+dist: tools release ## what is published, in target/dist: the Debian package, an archive, an OCI image layout, the bill of materials, checksums
+	@$(STEP) "tools" cargo build --locked --quiet --profile checked -p xtask
+	@$(STEP) "packages" packaging/dist.sh
 
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck

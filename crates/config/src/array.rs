@@ -2,54 +2,65 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use world::Patience;
 
 use crate::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, ImageConfig, PolicyConfig, PoolConfig,
-    PortalConfig, QosSettings, VolumeConfig,
+    PortalConfig, QosSettings, VolumeConfig, schema,
 };
 
-/// The declared array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The array as a whole: its iSCSI name, its controllers, and how long it waits for drives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The array's identity, on the label of every drive it owns; chosen at random, once, when it is not
-    /// given.
+    /// The array's identity, on the label of every drive it owns. If it is missing, masu chooses one at
+    /// random at the first start, and keeps it. `masu config export` writes it.
     #[serde(default, skip_serializing_if = "ArrayId::is_default")]
     pub id: ArrayId,
     /// The iSCSI name of the target.
     #[serde(default = "target")]
+    #[schemars(pattern(r"^(iqn|eui|naa)\."))]
     pub target: String,
-    /// How many controllers (threads) share the work.
+    /// Number of controllers. A controller is one thread; it owns portals, pools and their LUs.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = CONTROLLERS_MAX))]
     pub controllers: usize,
-    /// Whether a host that has a secret must prove it before it is told the target's name and portals.
+    /// Whether discovery sessions authenticate, too: a host with a `chap` secret learns the target's name and
+    /// portals only after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(!skip_serializing_if)]
     pub discovery_chap: bool,
-    /// A drive that does not answer for so long is read around, where others have its data.
+    /// A drive that has not answered for this time is slow: other drives serve its reads, where the group is
+    /// redundant.
     #[serde(default = "drive_slow_ms", skip_serializing_if = "is_drive_slow_ms")]
+    #[schemars(!skip_serializing_if)]
+    #[schemars(range(min = *DRIVE_SLOW_MS.start(), max = *DRIVE_SLOW_MS.end()), extend("x-unit" = "ms"))]
     pub drive_slow_ms: u64,
-    /// A drive that does not answer for so long is dropped, where its group can do without it; operations on
-    /// others fail.
+    /// A drive that has not answered for this time fails if its group is redundant; without redundancy its
+    /// operations fail. At least twice `drive_slow_ms`.
     #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
+    #[schemars(!skip_serializing_if)]
+    #[schemars(range(min = 2 * *DRIVE_SLOW_MS.start(), max = DRIVE_DROP_MS_MAX), extend("x-unit" = "ms"))]
     pub drive_drop_ms: u64,
-    /// Names of drives in no group: one that fits takes the place of a drive that fails.
+    /// Drives in no group. One of suitable size replaces a drive that fails, in any group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<schema::Name>", !skip_serializing_if)]
     pub spares: Vec<String>,
-    /// The cache of each controller; none: volumes are read and written as they are asked for.
+    /// The cache of each controller. Without this table nothing is cached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheSettings>,
-    /// What holds for all policies.
+    /// Settings of all policies.
     #[serde(default, skip_serializing_if = "QosSettings::is_default")]
     pub qos: QosSettings,
-    /// Services that volumes are promised.
+    /// Policies: the service of volumes and images.
     #[serde(default, rename = "policy", skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyConfig>,
-    /// Where hosts connect.
+    /// Addresses to which hosts connect.
     #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
     pub portals: Vec<PortalConfig>,
-    /// Files, block devices and memory that groups and spares are made of.
+    /// Drives: files, block devices, Ceph RBD images, and memory.
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveConfig>,
     /// RAID groups of drives.
@@ -61,13 +72,20 @@ pub struct Config {
     /// Volumes in pools.
     #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeConfig>,
-    /// Virtual disks in files, which hosts see like volumes.
+    /// Virtual disk images in files, served as LUs.
     #[serde(default, rename = "image", skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageConfig>,
-    /// Hosts and what each sees.
+    /// Hosts, and the LUs that each sees.
     #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostConfig>,
 }
+
+/// Controllers at most.
+pub(crate) const CONTROLLERS_MAX: usize = 64;
+/// Bounds of `drive_slow_ms`.
+pub(crate) const DRIVE_SLOW_MS: std::ops::RangeInclusive<u64> = 250..=60_000;
+/// The longest `drive_drop_ms`.
+pub(crate) const DRIVE_DROP_MS_MAX: u64 = 600_000;
 
 fn target() -> String {
     "iqn.2026-11.net.masu:array".into()

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::size;
+use crate::{schema, size};
 
 /// Less is no cache.
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
@@ -24,49 +25,58 @@ pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
 /// a drive's transfer.
 pub const DIRECT_BYTES_DEFAULT: u64 = 256 << 10;
 
-/// The cache of a controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The cache of each controller. Without this table nothing is cached, and a pool can have no journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSettings {
-    /// Memory for content.
+    /// Memory of each controller's cache. A quarter of it is for read-ahead.
     #[serde(rename = "memory", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size", range(min = CACHE_BYTES_MIN))]
     pub memory_bytes: u64,
-    /// What is read ahead of one sequential reader at most; 0: nothing.
+    /// Read-ahead of one sequential reader at most; 0: none.
     #[serde(default = "read_ahead", rename = "read_ahead", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size")]
     pub read_ahead_bytes: u64,
-    /// Reads and writes of this size and more pass by the memory: drives are good at them, and they would
-    /// displace what is read again. A larger one lets writes of many hosts wait for the drives together,
-    /// sorted, instead of each at the drives by itself.
+    /// Reads and writes of this size and larger bypass the cache, because drives serve them well and they
+    /// would evict data that is read again. At most an eighth of the memory without its read-ahead part. A
+    /// larger value lets the cache sort large writes of many hosts before it destages them.
     #[serde(default = "direct", rename = "direct", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size", range(min = FRAME_BYTES))]
     pub direct_bytes: u64,
-    /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on.
-    /// Their content is lost.
+    /// Drives in no group as a second level of the cache, for clean data that the memory evicts: the first
+    /// for controller 0, the second for controller 1. Their content is overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<schema::Name>", !skip_serializing_if)]
     pub ssds: Vec<String>,
-    /// Parts of the memory that belong to some volumes. What is not claimed by a minimum is shared.
+    /// Parts of the memory that are reserved for some volumes.
     #[serde(default, rename = "partition", skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<PartitionConfig>,
 }
 
-/// A partition of the cache of each controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A partition of each controller's cache: memory that is reserved for the volumes in it. Memory that no
+/// minimum claims is shared by all. A cache has at most 63 partitions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartitionConfig {
-    /// Its name; [`PARTITION_DEFAULT`] and [`PARTITION_NONE`] are taken.
+    /// Unique among partitions; `default` and `none` are reserved.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// Memory that others leave to it when its volumes need it.
+    /// Memory that other volumes release when the volumes of this partition need it. All minimums together
+    /// fit into three quarters of `memory`.
     #[serde(rename = "minimum", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size")]
     pub minimum_bytes: u64,
 }
 
-/// What becomes of the writes of a volume, where there is a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Caching of a volume, on an array with a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
-    /// They are acknowledged from the cache.
+    /// Writes are acknowledged from the cache.
     #[default]
     WriteBack,
-    /// They are on the drives before they are acknowledged; reads are cached.
+    /// Writes are acknowledged from the drives; reads are cached.
     WriteThrough,
     /// Nothing is cached.
     Off,

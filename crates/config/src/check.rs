@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
+use crate::drives::FOREGROUND_SHARE_PERCENT;
 use crate::hosts::{LUN_MAX, SECRET_LEN};
+use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
-
-/// The longest name of an object.
-pub const NAME_LEN_MAX: usize = 64;
 
 /// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each
 /// other's destage, not for their own.
@@ -40,8 +40,8 @@ impl Config {
                 format!("invalid iSCSI name {:?}: must begin with iqn., eui. or naa.", self.target),
             );
         }
-        if self.controllers == 0 || self.controllers > 64 {
-            return refuse("controllers", "between 1 and 64".into());
+        if self.controllers == 0 || self.controllers > CONTROLLERS_MAX {
+            return refuse("controllers", format!("between 1 and {CONTROLLERS_MAX}"));
         }
         self.check_cache()?;
         self.check_portals()?;
@@ -109,11 +109,13 @@ impl Config {
 
     fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
         let (slow, drop) = (self.drive_slow_ms, self.drive_drop_ms);
-        if !(250..=60_000).contains(&slow) {
-            return refuse("drive_slow_ms", format!("{slow} is not between 250 and 60000"));
+        if !DRIVE_SLOW_MS.contains(&slow) {
+            let (least, most) = (DRIVE_SLOW_MS.start(), DRIVE_SLOW_MS.end());
+            return refuse("drive_slow_ms", format!("{slow} is not between {least} and {most}"));
         }
-        if drop < 2 * slow || drop > 600_000 {
-            let cause = format!("{drop} is not between twice drive_slow_ms, {}, and 600000", 2 * slow);
+        if drop < 2 * slow || drop > DRIVE_DROP_MS_MAX {
+            let cause =
+                format!("{drop} is not between twice drive_slow_ms, {}, and {DRIVE_DROP_MS_MAX}", 2 * slow);
             return refuse("drive_drop_ms", cause);
         }
         check_names("drive", self.drives.iter().map(|d| &d.name))?;
@@ -134,8 +136,9 @@ impl Config {
             if n < least {
                 return refuse(place, format!("{} needs at least {least} drives, not {n}", group.level));
             }
-            if !(1..=99).contains(&group.foreground_share_percent) {
-                return refuse(place, "foreground_share_percent is between 1 and 99".into());
+            if !FOREGROUND_SHARE_PERCENT.contains(&group.foreground_share_percent) {
+                let (least, most) = (FOREGROUND_SHARE_PERCENT.start(), FOREGROUND_SHARE_PERCENT.end());
+                return refuse(place, format!("foreground_share is between {least} and {most} percent"));
             }
             if group.level == Level::Raid10 && !n.is_multiple_of(2) {
                 return refuse(place, format!("{} takes pairs of drives, not {n}", group.level));

@@ -3,16 +3,20 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use world::{DriveSpec, RbdImage};
 
-use crate::size;
+use crate::{schema, size};
 
 /// What hosts keep of the drives' time during a rebuild.
 pub const FOREGROUND_SHARE_PERCENT_DEFAULT: u8 = 70;
+/// Bounds of it.
+pub(crate) const FOREGROUND_SHARE_PERCENT: std::ops::RangeInclusive<u8> = 1..=99;
 
-/// A drive by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A drive: exactly one of `file`, `device`, `rbd` and `memory = true`. masu refuses a drive that has data of
+/// others, unless `--overwrite` names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct DriveConfig {
     /// Its name in the array.
@@ -21,25 +25,35 @@ pub struct DriveConfig {
     pub spec: DriveSpec,
 }
 
-/// A drive as a person writes it: a file, a device, a Ceph RBD image or memory.
-#[derive(Serialize, Deserialize)]
+/// A drive as a person writes it.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// Unique among drives; groups, spares and the cache refer to it.
+    #[schemars(with = "schema::Name")]
     name: String,
+    /// A file, relative to the data directory; created sparse, with `size`, when the array is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
+    /// A block device, used as a whole. masu remembers its identity, and finds it under a new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<PathBuf>,
-    /// `POOL/IMAGE`.
+    /// A Ceph RBD image, as `POOL/IMAGE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rbd: Option<String>,
+    /// The Ceph user of `rbd`. Without it librbd chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rbd_user: Option<String>,
+    /// The Ceph configuration file of `rbd`, relative to the data directory. Without it librbd chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rbd_conf: Option<PathBuf>,
+    /// A drive in memory, for experiments: its content ends with the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(!skip_serializing_if)]
     memory: bool,
+    /// Size of a new `file`, or of a drive in memory, which requires it.
     #[serde(default, deserialize_with = "size::some_bytes", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Size>")]
     size: Option<u64>,
 }
 
@@ -100,27 +114,35 @@ impl From<DriveConfig> for Written {
     }
 }
 
-/// A RAID group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A RAID group of drives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Unique among drives; groups and spares refer to it.
+    /// Unique among groups; pools refer to it.
+    #[schemars(with = "schema::Name")]
     pub name: String,
     /// RAID level.
     pub level: Level,
-    /// Names of its drives, in order.
+    /// Names of its drives, in order. A drive is in one group only.
+    #[schemars(with = "Vec<schema::Name>")]
     pub drives: Vec<String>,
-    /// Stripe unit in bytes. In a file 0, or nothing, is what suits the level and the number of drives.
+    /// Stripe unit; 0: masu chooses from 8KiB to 64KiB by level and number of drives.
     #[serde(default, rename = "stripe_unit", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size")]
     pub stripe_unit_bytes: u32,
-    /// What hosts keep of the drives' time while it is rebuilt or scrubbed, in percent.
+    /// Share of the drives' time that hosts keep while the group is rebuilt or scrubbed.
     #[serde(default = "foreground_share", rename = "foreground_share")]
+    #[schemars(range(min = *FOREGROUND_SHARE_PERCENT.start(), max = *FOREGROUND_SHARE_PERCENT.end()))]
+    #[schemars(extend("x-unit" = "%"))]
     pub foreground_share_percent: u8,
-    /// Somebody vouches that drives which are missing have nothing later than those that are there.
+    /// Open the group although drives are missing that may hold later writes. The operator states that they
+    /// do not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(!skip_serializing_if)]
     pub start_degraded: bool,
-    /// How fast its drives are beside the other groups of its pool.
+    /// Speed of its drives, relative to other groups of its pool: hot pages move to faster groups.
     #[serde(default, skip_serializing_if = "Class::is_default")]
+    #[schemars(!skip_serializing_if)]
     pub class: Class,
 }
 
@@ -150,15 +172,16 @@ impl GroupConfig {
 }
 
 /// How fast the drives of a group are, in the operator's words; the fastest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// For what is used most.
+    /// For hot pages.
     Fast,
-    /// The usual one.
+    /// The usual class.
     #[default]
     Capacity,
-    /// For what is hardly used.
+    /// For cold pages.
     Archive,
 }
 
@@ -169,18 +192,19 @@ impl Class {
 }
 
 /// How data lies on the drives of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", try_from = "LevelName")]
+#[schemars(inline, !try_from)]
 pub enum Level {
-    /// Stripes over one or more drives; no redundancy.
+    /// Stripes, no redundancy; 1 drive or more.
     Raid0,
-    /// The same on two or more drives; all but one may fail.
+    /// Mirrors; all drives but one may fail; 2 or more.
     Raid1,
-    /// Stripes over pairs of mirrors; one drive of each pair may fail.
+    /// Stripes over pairs of mirrors; one drive of each pair may fail; 4 or more, an even number.
     Raid10,
-    /// Rows of data units and one parity; one drive may fail.
+    /// One parity; one drive may fail; 3 or more.
     Raid5,
-    /// Rows of data units and two parities; two drives may fail.
+    /// Two parities; two drives may fail; 4 or more.
     Raid6,
 }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::names::normalised;
+use crate::schema;
 
 /// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255
 /// no peer takes.
@@ -16,37 +18,43 @@ pub const SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
 /// addressing above.
 pub const LUN_MAX: u16 = (1 << 14) - 1;
 
-/// A listening address; it belongs to one controller and is a portal group of its own (tag = controller + 1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A listening address of the iSCSI target. Without any, the array listens at the address of `serve
+/// --listen`, at the previous one, or at 127.0.0.1:3260. The portal group tag is `controller` + 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortalConfig {
-    /// Where to listen.
+    /// Address and port, as in `192.0.2.1:3260` or `[2001:db8::1]:3260`; `0.0.0.0:3260` is every address.
+    #[schemars(with = "String")]
     pub listen: SocketAddr,
-    /// Which controller serves it.
+    /// The controller that serves it.
     #[serde(default)]
     pub controller: usize,
-    /// The largest TCP segment in bytes for its connections, when packets are to count as on Ethernet.
+    /// Largest TCP segment of its connections; for measurements over the loopback interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "bytes"))]
     pub segment_bytes_max: Option<u16>,
 }
 
-/// A host and what it sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A host: its initiator, its CHAP secrets, and the LUs that it sees. It sees no others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
-    /// Its name in the array.
+    /// Unique among hosts.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// Its iSCSI name; `*` for any initiator that no other host names.
+    /// Its iSCSI name; `*` matches every initiator without a host of its own.
     #[serde(deserialize_with = "initiator")]
     pub initiator: String,
-    /// What it must prove.
+    /// CHAP: name and secret with which the host authenticates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap: Option<ChapConfig>,
-    /// What the target proves to it.
+    /// Mutual CHAP: name and secret with which the target authenticates to the host. Requires `chap`, and
+    /// another secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_chap: Option<ChapConfig>,
-    /// Which volume or image it sees under which LUN.
+    /// The volume or image under each LUN, as in `{ 0 = "v0", 1 = "v1" }`. LUNs are 0 to 16383.
     #[serde(default, with = "luns")]
+    #[schemars(with = "BTreeMap<String, schema::Name>")]
     pub luns: BTreeMap<u16, String>,
 }
 
@@ -86,12 +94,13 @@ mod luns {
 }
 
 /// A CHAP name and secret.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChapConfig {
-    /// The user name that the peer presents.
+    /// The name that is presented.
     pub name: String,
-    /// 12 to 255 bytes; RFC 7143 (12.1.3) asks for 96 random bits or more.
+    /// The secret. RFC 7143 (12.1.3) asks for 96 random bits or more.
+    #[schemars(length(min = *SECRET_LEN.start(), max = *SECRET_LEN.end()))]
     pub secret: String,
 }
 

@@ -1,7 +1,9 @@
 //! Identities: 16 random bytes, written as 32 hexadecimal digits.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The identity of an array, on the label of every drive it owns.
@@ -13,6 +15,20 @@ pub struct ArrayId(#[serde(with = "hexadecimal")] pub [u8; 16]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupId(#[serde(with = "hexadecimal")] pub [u8; 16]);
+
+impl JsonSchema for ArrayId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ArrayId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{32}$" })
+    }
+}
 
 impl ArrayId {
     pub(crate) fn is_default(&self) -> bool {

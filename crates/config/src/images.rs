@@ -4,33 +4,42 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use world::{DriveSpec, ImageAccess};
 
-/// A virtual disk in a file (VHD or VHDX, with its parents), which hosts see as they see a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+use crate::schema;
+
+/// A virtual disk image (VHD or VHDX, with its parents) that masu serves as a LU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageConfig {
-    /// Its name; no volume has it.
+    /// Unique among images and volumes.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// What it is opened from: an image file, or a drive of the model.
+    /// The image file, relative to the data directory.
     #[serde(rename = "file", with = "file")]
+    #[schemars(with = "PathBuf")]
     pub spec: DriveSpec,
-    /// Hosts may read it only.
+    /// Hosts may only read it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(!skip_serializing_if)]
     pub read_only: bool,
     /// The controller that serves it.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if)]
     pub controller: usize,
-    /// The service that it is promised among the images of its controller; as of a volume.
+    /// Its policy, among the images of its controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Name>")]
     pub policy: Option<String>,
-    /// What kind of file it is. None: it is found out when the image is declared, or opened for the first
-    /// time, and fixed from then on: what a guest writes to its disk never makes another one of it.
+    /// The file's format. If it is missing, masu detects it once, when the image is declared, and keeps it:
+    /// data that a guest writes never change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<FileFormat>,
-    /// Directories in which its parents may lie, beside its own.
+    /// Directories that may hold its parents, in addition to its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub parents_in: Vec<PathBuf>,
 }
 
@@ -95,18 +104,19 @@ mod file {
 }
 
 /// The declared format of a file: once it is declared, no data that a guest writes to its disk changes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "&str")]
+#[schemars(inline, !try_from, !into, rename_all = "kebab-case")]
 pub enum FileFormat {
-    /// Payload only.
+    /// The disk's content only.
     Raw,
-    /// VHD, fixed: the footer is behind the disk.
+    /// VHD with all space allocated.
     VhdFixed,
-    /// Grows block by block.
+    /// VHD that grows block by block.
     VhdDynamic,
-    /// Has what differs from a parent.
+    /// VHD with the differences from a parent.
     VhdDifferencing,
-    /// VHDX: its type is in its metadata, which no guest writes.
+    /// VHDX of any type; the type is in its metadata.
     Vhdx,
 }
 

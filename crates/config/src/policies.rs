@@ -1,10 +1,14 @@
 //! Services that volumes are promised: `[qos]` and `[[policy]]`.
 
-use qos::{DEPTH_MAX_DEFAULT, FLOOR_PERCENT_DEFAULT, Policy, UNIT_BYTES_DEFAULT, WEIGHT_DEFAULT};
+use qos::{
+    DEPTH_MAX_DEFAULT, FLOOR_PERCENT_DEFAULT, Policy, RATE_MAX, UNIT_BYTES_DEFAULT, WEIGHT_DEFAULT,
+    WEIGHT_MAX,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{check_names, refuse};
-use crate::{Config, ConfigError, size};
+use crate::{Config, ConfigError, schema, size};
 
 /// The smallest and the largest unit that requests are counted in: a sector, and what hosts ask for at most
 /// at a time.
@@ -17,24 +21,29 @@ const FLOOR_PERCENT: std::ops::RangeInclusive<u32> = 0..=50;
 /// rebuilt in 16 hours.
 const BACKGROUND_MINIMUM_IOPS: u64 = 1280;
 
-/// What holds for all policies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Settings of all policies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QosSettings {
-    /// A request counts as one for each such part of it: normalised IOPS.
+    /// Unit of normalised IOPS: a request counts once for each unit of its length.
     #[serde(rename = "unit", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size", range(min = *UNIT_BYTES.start(), max = *UNIT_BYTES.end()))]
     pub unit_bytes: u64,
-    /// Requests that a pool works on at once at most, while a policy is in force on it. The scheduler finds
-    /// by itself how many of them it needs.
+    /// Maximum queue depth below the scheduler of a pool with policies. The scheduler measures how much of it
+    /// the pool needs.
     #[serde(rename = "depth")]
+    #[schemars(range(min = *DEPTH.start(), max = *DEPTH.end()), extend("x-unit" = "requests"))]
     pub depth_max: u32,
-    /// Percent of a pool's capacity that the volumes without a minimum share at least.
+    /// Minimum share of a pool's capacity for all volumes without a minimum together.
     #[serde(rename = "floor")]
+    #[schemars(range(min = *FLOOR_PERCENT.start(), max = *FLOOR_PERCENT.end()), extend("x-unit" = "%"))]
     pub floor_percent: u32,
-    /// Normalised IOPS that rebuilds, evacuations and their like get beside the volumes, in each pool.
+    /// Minimum of rebuilds, evacuations and other background work, in each pool; 0: none.
     #[serde(rename = "background_minimum")]
+    #[schemars(range(max = RATE_MAX), extend("x-unit" = "normalised IOPS"))]
     pub background_minimum_iops: u64,
-    /// Their part of what is left.
+    /// Weight of background work.
+    #[schemars(range(min = 1, max = WEIGHT_MAX))]
     pub background_weight: u32,
 }
 
@@ -65,44 +74,52 @@ impl QosSettings {
     }
 }
 
-/// Who shares what a policy says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Who shares the service of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {
-    /// Each volume has it for itself.
+    /// Each volume receives it.
     #[default]
     Dedicated,
-    /// The volumes of a pool that have it share it.
+    /// All volumes of a pool with this policy share it.
     Aggregated,
 }
 
-/// A service that volumes are promised. IOPS are normalised.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A policy: the service of the volumes and images that name it. IOPS are normalised to `qos.unit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
-    /// Unique among policies; volumes refer to it.
+    /// Unique among policies; volumes and images refer to it.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// What it gets when it asks for it; 0: nothing is promised.
+    /// Minimum service on demand; 0: none. At most `maximum`.
     #[serde(default, rename = "minimum", skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if, range(max = RATE_MAX), extend("x-unit" = "normalised IOPS"))]
     pub minimum_iops: u64,
-    /// What it gets at most.
+    /// Maximum service.
     #[serde(default, rename = "maximum", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = RATE_MAX), extend("x-unit" = "normalised IOPS"))]
     pub maximum_iops: Option<u64>,
-    /// Bytes per second that it gets at most.
+    /// Maximum bandwidth.
     #[serde(
         default,
         rename = "bandwidth",
         deserialize_with = "size::some_bytes",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<schema::Size>", extend("x-unit" = "per second"))]
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// Its part of what is left.
+    /// Share of the remaining capacity, relative to the weights of others. Volumes without a policy have the
+    /// default.
     #[serde(default = "weight")]
+    #[schemars(range(min = 1, max = WEIGHT_MAX))]
     pub weight: u32,
-    /// Units that it may be ahead after it was idle.
+    /// Requests by which a volume may exceed its share after it was idle.
     #[serde(default, rename = "burst", skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if, extend("x-unit" = "normalised requests"))]
     pub burst_units: u64,
-    /// To whom it is promised.
+    /// Who shares the service.
     #[serde(default)]
     pub sharing: Sharing,
 }

@@ -1,9 +1,10 @@
 //! Pools and volumes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caching::CachePolicy;
-use crate::size;
+use crate::{schema, size};
 
 /// Size of a page.
 pub const PAGE_BYTES_DEFAULT: u64 = 1 << 20;
@@ -16,86 +17,103 @@ pub const BLOCK_BYTES_DEFAULT: u32 = 512;
 /// Hosts align to it.
 pub const PHYSICAL_BLOCK_BYTES_DEFAULT: u32 = 4096;
 
-/// A thin pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A thin pool on RAID groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolConfig {
     /// Unique among pools; volumes refer to it.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// Names of its groups.
+    /// Names of its groups, at least one. A group is in one pool only. `masu pool remove-group` removes one.
+    #[schemars(with = "Vec<schema::Name>", length(min = 1))]
     pub groups: Vec<String>,
-    /// Size of a page.
+    /// Size of a page, the unit of allocation. It is fixed when the pool is created.
     #[serde(default = "page", rename = "page", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size")]
     pub page_bytes: u64,
-    /// Groups that it had and that are to leave it: their pages move to the others.
+    /// Groups that are being removed: masu moves their pages to the others. Commands maintain this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<schema::Name>", !skip_serializing_if)]
     pub leaving: Vec<String>,
-    /// Whether hot pages move to faster groups, when its groups are of more than one class.
+    /// Automatic tiering: hot pages move to faster groups, if the groups are of different classes.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    #[schemars(!skip_serializing_if)]
     pub placement: bool,
-    /// Used share at which a warning is raised.
+    /// Used share at which masu warns.
     #[serde(default = "soft_threshold")]
+    #[schemars(range(min = 1, max = 100), extend("x-unit" = "%"))]
     pub soft_threshold_percent: u8,
-    /// Used share at which space is about to run out. In a file 0, or nothing, is 95, or the soft threshold
-    /// where that is higher.
+    /// Used share at which space is about to run out; at least `soft_threshold_percent`.
     #[serde(default)]
+    #[schemars(range(max = 100), extend("x-unit" = "%"))]
+    #[schemars(extend("x-default" = critical_threshold_text()))]
     pub critical_threshold_percent: u8,
-    /// A group in no pool, on which writes are durable before they are in place; none: the write cache is
-    /// volatile.
+    /// The journal of acknowledged writes: a group in no pool. With it a write is durable when it is
+    /// acknowledged; without it the write cache is volatile. Requires `[cache]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Name>")]
     pub journal: Option<String>,
-    /// The controller that owns it and every LU on it.
+    /// The controller that owns the pool and every LU on it.
     #[serde(default)]
     pub controller: usize,
 }
 
 /// When a volume takes its space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum Provisioning {
-    /// As it is written.
+    /// Space is allocated by writes.
     #[default]
     Thin,
-    /// All of it at once.
+    /// All space is reserved at once.
     Thick,
 }
 
-/// A volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A volume in a pool, served as a LU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeConfig {
-    /// Unique among volumes and images; mappings refer to it.
+    /// Unique among volumes and images; hosts refer to it.
+    #[schemars(with = "schema::Name")]
     pub name: String,
-    /// The pool it lies in.
+    /// The pool that holds it.
+    #[schemars(with = "schema::Name")]
     pub pool: String,
-    /// Size in bytes.
+    /// Its size, a multiple of 4096 bytes. A larger value grows the volume; it never shrinks.
     #[serde(rename = "size", deserialize_with = "size::bytes")]
+    #[schemars(with = "schema::Size", range(min = 4096))]
     pub len_bytes: u64,
-    /// Thin or thick.
+    /// When it takes its space.
     #[serde(default)]
     pub provisioning: Provisioning,
-    /// Logical block length that hosts see: 512 or 4096.
+    /// Logical block length: 512 or 4096.
     #[serde(default = "block", rename = "block")]
+    #[schemars(extend("enum" = [512, 4096], "x-unit" = "bytes"))]
     pub block_bytes: u32,
-    /// Physical block length that hosts are told, so that they align: 512 or 4096, no less than the logical
-    /// one.
+    /// Physical block length that hosts align to: 512 or 4096, at least `block`.
     #[serde(default = "physical_block", rename = "physical_block")]
+    #[schemars(extend("enum" = [512, 4096], "x-unit" = "bytes"))]
     pub physical_block_bytes: u32,
-    /// What becomes of its writes; says nothing where there is no cache.
+    /// Its caching; without effect on an array without `[cache]`.
     #[serde(default, skip_serializing_if = "CachePolicy::is_default")]
+    #[schemars(!skip_serializing_if)]
     pub cache: CachePolicy,
-    /// The partition of the cache that it is in; none: the one of all that are in no other.
+    /// Its partition of the cache. Without it the volume uses the shared memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Name>")]
     pub partition: Option<String>,
-    /// The service that it is promised; none: its part of what is left. One that is not declared is said in
-    /// the status, and promises nothing.
+    /// Its policy. A policy that does not exist is a problem in `masu status`, and has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Name>")]
     pub policy: Option<String>,
-    /// Hosts may read it only.
+    /// Hosts may only read it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(!skip_serializing_if)]
     pub read_only: bool,
-    /// The volume of which it is a snapshot. It goes on being one when that volume is deleted.
+    /// The volume of which it is a snapshot. Commands maintain it; it stays when that volume is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Name>")]
     pub snapshot_of: Option<String>,
 }
 
@@ -107,6 +125,9 @@ fn page() -> u64 {
 }
 fn soft_threshold() -> u8 {
     SOFT_THRESHOLD_PERCENT_DEFAULT
+}
+fn critical_threshold_text() -> String {
+    format!("{CRITICAL_THRESHOLD_PERCENT_DEFAULT}, or soft_threshold_percent if that is higher")
 }
 fn block() -> u32 {
     BLOCK_BYTES_DEFAULT

@@ -1,5 +1,6 @@
 //! The one reader and writer of `array.toml`, and of the state that an array keeps of itself.
 
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -19,23 +20,52 @@ pub enum DeclarationError {
         cause: String,
     },
     /// The text is no such TOML.
-    #[error("{path}:{line}: {cause}")]
+    #[error("{path}:{place}: {cause}")]
     Syntax {
         /// The file.
         path: String,
-        /// The line, from 1.
-        line: usize,
+        /// Line and column.
+        place: Place,
         /// What is wrong.
         cause: String,
     },
     /// The declaration does not hold together.
     #[error("{place}: {cause}")]
     Wrong {
-        /// The file, and the line of the object where there is one.
+        /// The file, with line and column of the object where there is one.
         place: String,
         /// What is wrong and where.
         cause: ConfigError,
     },
+}
+
+/// A place in a text: line and column, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+impl Place {
+    /// The place of a byte of a text; at its end, the last line.
+    fn of_byte(text: &str, at: usize) -> Place {
+        let before = text.get(..at.min(text.len())).unwrap_or(text);
+        let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        let lines = text.lines().count().max(1);
+        match line > lines {
+            true => Place { line: lines, column: 1 },
+            false => Place { line, column: before[begin..].chars().count() + 1 },
+        }
+    }
 }
 
 /// What the state has beside the declaration.
@@ -107,25 +137,23 @@ impl Config {
     }
 }
 
-/// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is
+/// Where a file declares what a place names, as in `array.toml:12:1`; the file alone where it does not, or is
 /// gone.
 pub fn place_in(path: &Path, place: &str) -> String {
-    let line = std::fs::read_to_string(path).ok().and_then(|text| line_of(&text, place));
-    line.map_or(path.display().to_string(), |line| format!("{}:{line}", path.display()))
+    let found = std::fs::read_to_string(path).ok().and_then(|text| find(&text, place));
+    found.map_or(path.display().to_string(), |found| format!("{}:{found}", path.display()))
 }
 
 /// Why a text is no declaration. Where the cause names an object, the place is that of the object.
 fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError {
     let cause = in_words_of_toml(error.message());
-    if cause.starts_with("unknown key `made`") && line_of(text, "made").is_some() {
+    if cause.starts_with("unknown key `made`") && find(text, "made").is_some() {
         let cause = "masu keeps this table by itself: remove it from the declaration";
         return wrong(text, path, ConfigError { place: "made".into(), cause: cause.into() });
     }
-    let line = line_of(text, &cause).unwrap_or_else(|| {
-        let before = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
-        (before + 1).min(text.lines().count().max(1))
-    });
-    DeclarationError::Syntax { path: path.into(), line, cause }
+    let spot = || Place::of_byte(text, error.span().map_or(0, |span| span.start));
+    let place = find(text, &cause).unwrap_or_else(spot);
+    DeclarationError::Syntax { path: path.into(), place, cause }
 }
 
 /// What serde says of fields and variants, in the words of a TOML file.
@@ -138,13 +166,19 @@ fn in_words_of_toml(message: &str) -> String {
         ("unknown variant", "unknown value"),
         (", expected one of", ": must be one of"),
         (", expected", ": must be"),
+        // Types of Rust.
+        ("must be usize", "must be a whole number"),
+        ("must be u64", "must be a whole number"),
+        ("must be u32", "must be a whole number"),
+        ("must be u16", "must be a whole number up to 65535"),
+        ("must be u8", "must be a whole number up to 255"),
     ];
     words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn wrong(text: &str, path: &str, cause: ConfigError) -> DeclarationError {
-    let line = line_of(text, &cause.place).map_or(String::new(), |line| format!(":{line}"));
-    DeclarationError::Wrong { place: format!("{path}{line}"), cause }
+    let found = find(text, &cause.place).map_or(String::new(), |found| format!(":{found}"));
+    DeclarationError::Wrong { place: format!("{path}{found}"), cause }
 }
 
 /// A state with empty lines in the place of the tables that masu keeps by itself.
@@ -159,14 +193,14 @@ fn without_made(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has
-/// the name g0.
-fn line_of(text: &str, place: &str) -> Option<usize> {
+/// Where the object or key is that a place names: `group "g0": drives` is where `[[group]]` has the name g0.
+fn find(text: &str, place: &str) -> Option<Place> {
     let (kind, rest) = place.split_once(' ').unwrap_or((place, ""));
     let kind = kind.trim_end_matches(':');
     let name = rest.split('"').nth(1);
     let mut table = "";
-    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+    for (line, whole) in (1..).zip(text.lines()) {
+        let content = whole.trim();
         if content.starts_with('[') {
             // A partition is a `[[cache.partition]]`.
             table = content.trim_matches(['[', ']']).rsplit('.').next().unwrap_or_default();
@@ -180,7 +214,8 @@ fn line_of(text: &str, place: &str) -> Option<usize> {
         // A spare is a name in a list of the top level.
         let spare = kind == "spare" && table.is_empty() && key.trim() == "spares";
         if found || spare {
-            return Some(line);
+            let indent = whole.chars().take_while(|c| c.is_whitespace()).count();
+            return Some(Place { line, column: indent + 1 });
         }
     }
     None

@@ -64,19 +64,22 @@ fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() 
     check_kept(&config);
     check(
         &good.replace("8MiB", "13MiB"),
-        "array.toml:26: partition \"gold\": with it the minimums are 13631488",
+        "array.toml:26:5: partition \"gold\": with it the minimums are 13631488",
     );
-    check(&good.replace("minimum", "share"), "array.toml:27: unknown key `share`");
+    check(&good.replace("minimum", "share"), "array.toml:27:5: unknown key `share`");
     check(
         &good.replace("partition = \"gold\"", "partition = \"silver\""),
-        "array.toml:14: volume \"v0\": no cache partition \"silver\" is declared",
+        "array.toml:14:5: volume \"v0\": no cache partition \"silver\" is declared",
     );
-    check(&good.replace(CACHE, ""), "array.toml:14: volume \"v0\": no cache partition \"gold\" is declared");
+    check(
+        &good.replace(CACHE, ""),
+        "array.toml:14:5: volume \"v0\": no cache partition \"gold\" is declared",
+    );
     let twice = "[[cache.partition]]\nname = \"gold\"\nminimum = 0\n";
-    check(&format!("{good}{twice}"), "array.toml:26: partition \"gold\": declared twice");
+    check(&format!("{good}{twice}"), "array.toml:26:5: partition \"gold\": declared twice");
     check(
         &good.replace("16MiB", "16MiB\"\nssds = [\"d0\"]\n#\""),
-        "array.toml:24: cache: ssds: drive \"d0\" is in group",
+        "array.toml:24:5: cache: ssds: drive \"d0\" is in group",
     );
     let direct = |size: &str| good.replace("16MiB", &format!("16MiB\"\ndirect = \"{size}"));
     let config = Config::parse(&direct("1MiB"), "array.toml", Path::new("/data")).expect("good");
@@ -96,7 +99,10 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
     assert_eq!((gold.minimum_iops, gold.bandwidth_bytes_per_s), (3000, Some(40 << 20)));
     assert_eq!((config.volumes[0].policy.as_deref(), config.qos.unit_bytes), (Some("gold"), 4096));
     check_kept(&config);
-    check(&good.replace("3000", "6000"), "array.toml:23: policy \"gold\": minimum 6000 exceeds maximum 5000");
+    check(
+        &good.replace("3000", "6000"),
+        "array.toml:23:1: policy \"gold\": minimum 6000 exceeds maximum 5000",
+    );
     check(
         &good.replace("weight = 200", "weight = 0"),
         "policy \"gold\": invalid weight 0: must be 1 to 10000",
@@ -121,14 +127,14 @@ fn images_are_declared_and_wrong_ones_named_with_their_place() {
     assert_eq!(files, [(PathBuf::from("/data/disk.vhdx"), false), (PathBuf::from("/srv/other.vhd"), true)]);
     assert_eq!(config.images.iter().map(|i| i.policy.as_deref()).collect::<Vec<_>>(), [Some("gold"), None]);
     check_kept(&config);
-    check(&good.replace("i1", "i0"), "array.toml:22: image \"i0\": declared twice");
-    check(&good.replace("i1", "v0"), "array.toml:26: image \"v0\": declared twice");
+    check(&good.replace("i1", "i0"), "array.toml:22:1: image \"i0\": declared twice");
+    check(&good.replace("i1", "v0"), "array.toml:26:1: image \"v0\": declared twice");
     let other = "file = \"disk.vhdx\"\nread_only = false\ncontroller = 3";
     check(
         &good.replacen("file = \"disk.vhdx\"", other, 1),
-        "array.toml:22: image \"i0\": unknown controller 3",
+        "array.toml:22:1: image \"i0\": unknown controller 3",
     );
-    check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:26: image \"i1\": its file is");
+    check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:26:1: image \"i1\": its file is");
     check(&good.replace("read_only", "readonly"), "unknown key `readonly`");
 }
 
@@ -158,26 +164,26 @@ fn a_raid_level_is_a_name_or_a_number() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown key `syze`");
-    check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
+    check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16:5: unknown key `syze`");
+    check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16:12: ");
     check(
         &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
-        "array.toml:11: pool \"p0\": no group \"g9\" is declared",
+        "array.toml:11:5: pool \"p0\": no group \"g9\" is declared",
     );
     check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume or image \"v7\"");
     check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "invalid LUN");
-    check(&GOOD.replace("\"raid0\"", "4"), "array.toml:8: unknown RAID level \"4\": must be raid0");
-    check(&GOOD.replace("\"raid0\"", "[]"), "array.toml:8: a RAID level: must be raid0");
-    check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown RAID level \"raid4\"");
+    check(&GOOD.replace("\"raid0\"", "4"), "array.toml:8:13: unknown RAID level \"4\": must be raid0");
+    check(&GOOD.replace("\"raid0\"", "[]"), "array.toml:8:13: a RAID level: must be raid0");
+    check(&GOOD.replace("raid0", "raid4"), "array.toml:8:13: unknown RAID level \"raid4\"");
     check(
         &GOOD.replace("raid0", "raid5"),
-        "array.toml:7: group \"g0\": drives: RAID5 needs at least 3 drives",
+        "array.toml:7:5: group \"g0\": drives: RAID5 needs at least 3 drives",
     );
     check(
         &GOOD.replace("drives = [\"d0\"]", "drives = [\"d0\"]\nforeground_share = 100"),
         "between 1 and 99",
     );
-    check(&format!("controllers = 1\nspares = [\"s0\"]\n{GOOD}"), "array.toml:2: spare \"s0\": no drive");
+    check(&format!("controllers = 1\nspares = [\"s0\"]\n{GOOD}"), "array.toml:2:1: spare \"s0\": no drive");
     let low = "name = \"p0\"\nsoft_threshold_percent = 90\ncritical_threshold_percent = 85";
     check(&GOOD.replace("name = \"p0\"", low), "critical_threshold_percent");
     check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");
@@ -192,24 +198,26 @@ fn a_drive_may_be_an_image_of_a_ceph_cluster() {
     check_kept(&config);
     check(
         &with("rbd = \"vms\""),
-        "array.toml:3: drive \"d0\": invalid RBD image \"vms\": must be POOL/IMAGE",
+        "array.toml:3:5: drive \"d0\": invalid RBD image \"vms\": must be POOL/IMAGE",
     );
     check(&with("memory = true\nrbd_user = \"masu\""), "rbd_user and rbd_conf need rbd = \"POOL/IMAGE\"");
 }
 
 #[test]
 fn what_the_reader_itself_refuses_has_the_place_of_its_object() {
-    check(&GOOD.replace("size = \"1GiB\"", ""), "array.toml:3: drive \"d0\": a memory drive needs a size");
+    check(&GOOD.replace("size = \"1GiB\"", ""), "array.toml:3:5: drive \"d0\": a memory drive needs a size");
     let both = "name = \"d0\"\nfile = \"d0.img\"";
     check(
         &GOOD.replace("name = \"d0\"", both),
-        "array.toml:3: drive \"d0\": needs exactly one of file, device, rbd and memory = true",
+        "array.toml:3:5: drive \"d0\": needs exactly one of file, device, rbd and memory = true",
     );
-    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20: luns: invalid LUN \"zero\"");
-    check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1: id: 32 hexadecimal digits are needed");
+    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20:12: luns: invalid LUN \"zero\"");
+    check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1:1: id: 32 hexadecimal digits are needed");
+    let number = "array.toml:1:15: invalid type: string \"two\": must be a whole number";
+    check("controllers = \"two\"", number);
     // At the begin of a line, too.
-    check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2: missing key `name`");
-    check(&format!("{GOOD}[made]\npools = []\n"), "array.toml:22: made: masu keeps this table by itself");
+    check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2:1: missing key `name`");
+    check(&format!("{GOOD}[made]\npools = []\n"), "array.toml:22:1: made: masu keeps this table by itself");
 }
 
 #[test]
@@ -234,5 +242,5 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
     let line = text.lines().position(|line| line.starts_with("provisioning")).expect("a volume") + 1;
     let error =
         read(&text.replace("provisioning = \"thin\"", "provisioning = \"thinn\"")).expect_err("refused");
-    assert!(error.to_string().starts_with(&format!("state:{line}: unknown value `thinn`")), "{error}");
+    assert!(error.to_string().starts_with(&format!("state:{line}:16: unknown value `thinn`")), "{error}");
 }

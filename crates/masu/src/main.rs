@@ -15,12 +15,13 @@ mod registry_option;
 mod report;
 mod sample;
 mod table;
+mod texts;
 mod vdisk;
 mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A storage array for virtual machines, and a laboratory that verifies storage
 ///
@@ -65,6 +66,9 @@ enum Command {
     Vdisk(vdisk::Vdisk),
     Load(Box<load::Load>),
     Agent(verify_fileserver::load::cli::AgentArgs),
+    Completions(texts::Completions),
+    #[command(hide = true)]
+    Man(texts::Man),
 }
 
 /// Ends `masu ... | head` silently when its reader has left: Rust's `println!` would panic.
@@ -94,6 +98,8 @@ fn main() -> ExitCode {
         Command::Manage(manage) => manage::run(&manage),
         Command::Vdisk(vdisk) => vdisk::run(&vdisk),
         Command::Load(load) => load::run(&load),
+        Command::Completions(completions) => texts::completions(&completions, Cli::command()),
+        Command::Man(man) => texts::man(&man, Cli::command()),
         Command::Agent(agent) => verify_fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -291,6 +291,36 @@ fn what_commands_changed_outlives_an_old_declaration_and_is_shown_as_drift() {
 }
 
 #[test]
+fn masu_never_writes_to_the_declaration_so_comments_stay() {
+    let mut array = Running::start(&format!("# Why it is so.\n{POOL}# The end.\n"));
+    let file = array.data().with_file_name("array.toml");
+    let shown = file.to_str().expect("utf-8").to_owned();
+    let before = std::fs::read(&file).expect("the declaration");
+    array.ok(&["volume", "create", "v0", "--size", "8MiB"]);
+    array.ok(&["config", "import", &shown, "--yes"]);
+    let diff = array.ok(&["config", "diff", &shown]);
+    assert!(diff.contains("volume v0: created by command"), "{diff}");
+    assert!(array.ok(&["config", "show"]).contains("name = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n"));
+    assert!(array.ok(&["config", "check", &shown]).contains("valid: 1 portal, 1 drive"));
+    array.kill_and_restart();
+    assert!(array.ok(&["wait"]).contains(&format!("serves at 127.0.0.1:{}", array.port)));
+    array.ok(&["volume", "grow", "v0", "--size", "16MiB"]);
+    array.stop();
+    assert_eq!(std::fs::read(&file).expect("the declaration"), before);
+}
+
+#[test]
+fn a_checked_declaration_is_refused_with_file_line_and_column() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("array.toml");
+    std::fs::write(&file, POOL.replace("level", "levle")).expect("write the declaration");
+    let output = masu(dir.path(), &["config", "check", file.to_str().expect("utf-8")]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("array.toml:8:1: unknown key `levle`"), "{text}");
+}
+
+#[test]
 fn a_drive_file_that_is_missing_is_never_made_again() {
     let mut array = Running::start(&format!(
         "{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\

@@ -11,6 +11,7 @@ mod heat;
 mod host;
 mod host_connect;
 mod image;
+mod life;
 mod node;
 mod nouns;
 mod observed;
@@ -22,6 +23,7 @@ mod state;
 mod volume;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -38,7 +40,23 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// The declaration: differences from it, export, import
+    /// Wait until the array serves: its API answers and its ports are open
+    Wait {
+        /// Give up after this time, as in 90s or 5min
+        #[arg(long, value_parser = life::duration, default_value = "60s")]
+        timeout: Duration,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Stop the array of a data directory in order, and wait until its process has ended
+    Stop {
+        /// Give up after this time; the array still stops
+        #[arg(long, value_parser = life::duration, default_value = "5min")]
+        timeout: Duration,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// The declaration: check a file, show what runs, differences, export, import, reference
     #[command(subcommand_required = true, after_help = config::HELP)]
     Config {
         #[command(subcommand)]
@@ -177,6 +195,8 @@ pub(crate) enum Manage {
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, |status| state::print(status, at.form.look())),
+        Manage::Wait { timeout, at } => life::until_served(at, *timeout),
+        Manage::Stop { timeout, at } => life::stop(at, *timeout),
         Manage::Config { what, at } => config::run(what, at),
         Manage::Events { what, at } => events::run(what, at),
         Manage::Cache { what, at } => cache::run(what.as_ref(), at),

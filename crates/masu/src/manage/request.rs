@@ -15,9 +15,9 @@ use crate::table::{self, Color, ListArgs, Look, Output};
 /// The array, the output format, and what a change asks first.
 #[derive(Args)]
 pub(crate) struct Where {
-    /// The data directory of the running array
-    #[arg(long, default_value = "./data", env = "MASU_DATA", global = true, help_heading = "Array")]
-    data: PathBuf,
+    /// The data directory of the running array [default: ./data, or /var/lib/masu if only that exists]
+    #[arg(long, env = "MASU_DATA", global = true, help_heading = "Array")]
+    data: Option<PathBuf>,
     /// Use the array's API on TCP, as host:port; requires --token
     #[arg(long, requires = "token", global = true, help_heading = "Array")]
     api: Option<String>,
@@ -45,6 +45,9 @@ pub(crate) struct Form {
     color: Color,
 }
 
+/// The data directory of `masu serve` without options, and that of the installed service.
+const DATA_DIRS: [&str; 2] = ["./data", "/var/lib/masu"];
+
 impl Where {
     /// Whether the array is elsewhere.
     pub(super) fn is_remote(&self) -> bool {
@@ -53,7 +56,30 @@ impl Where {
 
     /// The data directory.
     pub(super) fn data(&self) -> &Path {
-        &self.data
+        let [own, installed] = DATA_DIRS.map(Path::new);
+        match &self.data {
+            Some(data) => data,
+            None if !own.exists() && installed.exists() => installed,
+            None => own,
+        }
+    }
+
+    /// The data directory, for commands that need it on this machine.
+    ///
+    /// # Errors
+    /// The array is named by its address.
+    pub(super) fn data_here(&self) -> Result<&Path> {
+        match &self.api {
+            Some(api) => {
+                bail!("this command needs the array's data directory: pass --data instead of --api {api}")
+            }
+            None => Ok(self.data()),
+        }
+    }
+
+    /// Where the API is, for messages.
+    pub(super) fn place(&self) -> String {
+        self.api.clone().unwrap_or_else(|| socket_in(self.data()).display().to_string())
     }
 }
 
@@ -90,7 +116,7 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 pub(crate) fn client(at: &Where) -> Client {
     Client::new(match (&at.api, &at.token) {
         (Some(addr), Some(token)) => Endpoint::Tcp { addr: addr.clone(), token: token.clone() },
-        _ => Endpoint::Unix(socket_in(&at.data)),
+        _ => Endpoint::Unix(socket_in(at.data())),
     })
 }
 
