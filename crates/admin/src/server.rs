@@ -22,6 +22,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::answers::Answers;
 use crate::drift::differences;
 use crate::events::{EventLog, EventQuery};
+use crate::metrics::Named;
 use crate::perform::perform;
 use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
@@ -57,6 +58,8 @@ pub struct ServerOptions {
     pub socket: PathBuf,
     /// TCP address and the token that every request must carry (`Authorization: Bearer …`).
     pub tcp: Option<(SocketAddr, String)>,
+    /// So many LUs, hosts and drives have metrics of their own; the others are summed.
+    pub metrics_top: usize,
 }
 
 /// Why the API cannot be served.
@@ -100,6 +103,9 @@ struct Served {
     answers: Answers,
     /// As the array stood when it was looked at last, without volumes.
     last: std::sync::Mutex<Option<Status>>,
+    metrics_top: usize,
+    /// The objects that have metrics of their own.
+    named: std::sync::Mutex<Named>,
 }
 
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
@@ -107,6 +113,7 @@ pub struct Bound {
     socket: SocketFile,
     pub(crate) unix: UnixListener,
     tcp: Option<(TcpListener, Arc<str>)>,
+    metrics_top: usize,
 }
 
 /// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
@@ -117,7 +124,7 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(|(addr, token)| bind_tcp(addr, &token)).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp })
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, metrics_top: options.metrics_top })
 }
 
 fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), ServerError> {
@@ -154,6 +161,8 @@ impl Bound {
             tracker: std::sync::Mutex::default(),
             answers: Answers::default(),
             last: std::sync::Mutex::default(),
+            metrics_top: self.metrics_top,
+            named: std::sync::Mutex::default(),
         });
         let routes = Router::new()
             .route("/v1/status", get(status))
@@ -444,8 +453,12 @@ async fn config(State(served): State<Arc<Served>>) -> Response {
 
 async fn metrics(State(served): State<Arc<Served>>) -> Response {
     match current(&served).await {
-        Ok(status) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], crate::metrics::text(&status))
-            .into_response(),
+        Ok(status) => {
+            let mut named = served.named.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let events = served.log.counts();
+            let text = crate::metrics::text(&status, &events, &mut named, served.metrics_top);
+            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+        }
         Err(response) => response,
     }
 }

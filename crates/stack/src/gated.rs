@@ -5,6 +5,8 @@ use std::rc::Rc;
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
+use world::Kind;
+
 use crate::gate::{Gate, Permit};
 use crate::move_bytes::move_bytes;
 
@@ -42,6 +44,33 @@ impl<D: LogicalDisk> Gated<D> {
             true => Ok(None),
             false => self.gate.enter(command, bytes()).await.map(Some),
         }
+    }
+
+    /// The same for a read or a write, whose wait is measured.
+    async fn enter_measured(
+        &self,
+        command: CommandContext<'_>,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<Permit<'_>, BlockError> {
+        let service = &self.gate.service;
+        let began = service.waits.begin(&service.world);
+        let permit = self.gate.enter(command, bytes as u64).await?;
+        service.waits.end(&service.world, began, kind);
+        Ok(permit)
+    }
+
+    /// Measures a read or a write behind the gate.
+    async fn measured(
+        &self,
+        kind: Kind,
+        operation: impl Future<Output = Result<(), BlockError>>,
+    ) -> Result<(), BlockError> {
+        let service = &self.gate.service;
+        let began = service.served.begin(&service.world);
+        operation.await?;
+        service.served.end(&service.world, began, kind);
+        Ok(())
     }
 
     /// The charge of zeroing a range, in bytes: a unit for each whole page that is released, and the written
@@ -101,8 +130,11 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        let _permit = self.enter(command, || len as u64).await?;
-        self.below.read(command, at, len, out).await
+        let _permit = match self.gate.is_open() {
+            true => None,
+            false => Some(self.enter_measured(command, len, Kind::Read).await?),
+        };
+        self.measured(Kind::Read, self.below.read(command, at, len, out)).await
     }
 
     // A flush makes the data of all clients durable, so it takes no turn; the permit is returned first.
@@ -114,15 +146,18 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         durability: Durability,
     ) -> Result<(), BlockError> {
         if self.gate.is_open() {
-            return self.below.write(command, at, data, durability).await;
+            return self.measured(Kind::Write, self.below.write(command, at, data, durability)).await;
         }
-        let permit = self.gate.enter(command, data.len() as u64).await?;
-        self.below.write(command, at, data, Durability::Volatile).await?;
-        drop(permit);
-        match durability {
-            Durability::Volatile => Ok(()),
-            Durability::Durable => self.below.sync(at, data.len() as u64).await,
-        }
+        let permit = self.enter_measured(command, data.len(), Kind::Write).await?;
+        let written = async {
+            self.below.write(command, at, data, Durability::Volatile).await?;
+            drop(permit);
+            match durability {
+                Durability::Volatile => Ok(()),
+                Durability::Durable => self.below.sync(at, data.len() as u64).await,
+            }
+        };
+        self.measured(Kind::Write, written).await
     }
 
     async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {

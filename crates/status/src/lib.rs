@@ -6,6 +6,7 @@ mod drives;
 mod events;
 mod hosts;
 mod jobs;
+mod latency;
 mod lus;
 mod pools;
 mod qos;
@@ -17,6 +18,7 @@ pub use drives::{Drive, Group, Member};
 pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
 pub use hosts::{Host, HostLun, Port, Session};
 pub use jobs::{Job, Progress};
+pub use latency::{HostServed, LATENCY_BUCKETS, Latencies, Latency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
@@ -78,6 +80,12 @@ pub struct Status {
     /// Who was refused repeatedly in the last 15 minutes.
     #[serde(default)]
     pub refused: Vec<Refusals>,
+    /// How long operations took, layer by layer.
+    #[serde(skip)]
+    pub stages: Vec<StageLatency>,
+    /// What hosts were served; a host of several controllers more than once.
+    #[serde(skip)]
+    pub served: Vec<HostServed>,
 }
 
 /// An object that was made and cannot be opened.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Latencies;
 use crate::qos::VolumeQos;
 
 /// A volume.
@@ -112,4 +113,7 @@ pub struct VolumeCounters {
     pub latency_p50_us: f64,
     /// 99th percentile of latency in microseconds.
     pub latency_p99_us: f64,
+    /// All latencies, from the arrival of a command at the LU to its end.
+    #[serde(skip)]
+    pub latency: Latencies,
 }
