@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
-use world::Kind;
+use world::{Instant, Kind};
 
 use crate::gate::{Gate, Permit};
 use crate::move_bytes::move_bytes;
@@ -60,17 +60,10 @@ impl<D: LogicalDisk> Gated<D> {
         Ok(permit)
     }
 
-    /// Measures a read or a write behind the gate.
-    async fn measured(
-        &self,
-        kind: Kind,
-        operation: impl Future<Output = Result<(), BlockError>>,
-    ) -> Result<(), BlockError> {
+    /// The beginning of a read or a write behind the gate, if it is measured.
+    fn begin_measured(&self) -> Option<Instant> {
         let service = &self.gate.service;
-        let began = service.served.begin(&service.world);
-        operation.await?;
-        service.served.end(&service.world, began, kind);
-        Ok(())
+        service.served.begin(&service.world)
     }
 
     /// The charge of zeroing a range, in bytes: a unit for each whole page that is released, and the written
@@ -134,7 +127,11 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
             true => None,
             false => Some(self.enter_measured(command, len, Kind::Read).await?),
         };
-        self.measured(Kind::Read, self.below.read(command, at, len, out)).await
+        // Without a wrapper: it would be another future around each read and write.
+        let (service, began) = (&self.gate.service, self.begin_measured());
+        self.below.read(command, at, len, out).await?;
+        service.served.end(&service.world, began, Kind::Read);
+        Ok(())
     }
 
     // A flush makes the data of all clients durable, so it takes no turn; the permit is returned first.
@@ -146,18 +143,20 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         durability: Durability,
     ) -> Result<(), BlockError> {
         if self.gate.is_open() {
-            return self.measured(Kind::Write, self.below.write(command, at, data, durability)).await;
+            let (service, began) = (&self.gate.service, self.begin_measured());
+            self.below.write(command, at, data, durability).await?;
+            service.served.end(&service.world, began, Kind::Write);
+            return Ok(());
         }
         let permit = self.enter_measured(command, data.len(), Kind::Write).await?;
-        let written = async {
-            self.below.write(command, at, data, Durability::Volatile).await?;
-            drop(permit);
-            match durability {
-                Durability::Volatile => Ok(()),
-                Durability::Durable => self.below.sync(at, data.len() as u64).await,
-            }
-        };
-        self.measured(Kind::Write, written).await
+        let (service, began) = (&self.gate.service, self.begin_measured());
+        self.below.write(command, at, data, Durability::Volatile).await?;
+        drop(permit);
+        if durability == Durability::Durable {
+            self.below.sync(at, data.len() as u64).await?;
+        }
+        service.served.end(&service.world, began, Kind::Write);
+        Ok(())
     }
 
     async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {
