@@ -133,6 +133,11 @@ impl EventLog {
         found
     }
 
+    /// The number of the newest one; 0 while there is none.
+    pub(crate) fn newest(&self) -> u64 {
+        *self.0.newest.borrow()
+    }
+
     /// How many there were since the start, by severity.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
         std::array::from_fn(|i| (SEVERITIES[i], self.0.told[i].load(Ordering::Relaxed)))

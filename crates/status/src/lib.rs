@@ -12,6 +12,7 @@ mod pools;
 mod qos;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use caching::{Cache, CachePartition, CacheTraffic, CachedVolume, Journal, SecondLevel};
 pub use drives::{Drive, Group, Member};
@@ -24,7 +25,7 @@ pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
 
 /// `GET /v1/status`: the array.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The version of masu.
     pub version: String,
@@ -89,7 +90,7 @@ pub struct Status {
 }
 
 /// An object that was made and cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Missing {
     /// `group`, `pool` or `volume`.
     pub kind: String,
@@ -100,7 +101,7 @@ pub struct Missing {
 }
 
 /// How busy a controller is: two answers tell what it was between them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Load {
     /// Its number, from 0.
     pub controller: usize,

@@ -1,12 +1,13 @@
 //! Logical units: volumes and images, their mappings and counters.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::latency::Latencies;
 use crate::qos::VolumeQos;
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// As declared.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct Volume {
 }
 
 /// A virtual disk in a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Image {
     /// As declared.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct Image {
 }
 
 /// A LUN mapping.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mapping {
     /// The declared host.
     pub host: String,
@@ -85,7 +86,7 @@ pub struct Mapping {
 }
 
 /// A LU's counters: how much was done, and how much of it by offload.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VolumeCounters {
     /// All commands.
     pub commands: u64,
