@@ -164,17 +164,17 @@ impl Device for Volume {
 
     async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
-        let (pool, began) = (&self.pool, self.pool.stage.begin(&self.pool.world));
+        let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
         let result = self.read_runs(at, len as u64, out).await;
-        pool.stage.end(&pool.world, began, Kind::Read);
+        pool.stage.end(began, || pool.world.now(), Kind::Read);
         result
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         self.check(at, data.len() as u64)?;
-        let (pool, began) = (&self.pool, self.pool.stage.begin(&self.pool.world));
+        let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
         let result = self.overwrite(at, Content::Data(data)).await;
-        pool.stage.end(&pool.world, began, Kind::Write);
+        pool.stage.end(began, || pool.world.now(), Kind::Write);
         result
     }
 

@@ -191,12 +191,12 @@ impl Device for Group {
         if let Some(lost) = inner.lost.first_in(at, len as u64) {
             return Err(inner.lost_error(lost));
         }
-        let began = inner.stage.begin(&inner.world);
+        let began = inner.stage.begin(|| inner.world.now());
         let result = match &inner.layout {
             Layout::Sets(sets) => inner.sets_read(sets, at, len, out).await,
             Layout::Rows(rows) => inner.rows_read(rows, at, len, out).await,
         };
-        inner.stage.end(&inner.world, began, Kind::Read);
+        inner.stage.end(began, || inner.world.now(), Kind::Read);
         result
     }
 
@@ -207,7 +207,7 @@ impl Device for Group {
             return Ok(());
         }
         inner.count_foreground();
-        let began = inner.stage.begin(&inner.world);
+        let began = inner.stage.begin(|| inner.world.now());
         match &inner.layout {
             Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
             Layout::Rows(rows) => {
@@ -218,7 +218,7 @@ impl Device for Group {
                     .await?;
             }
         }
-        inner.stage.end(&inner.world, began, Kind::Write);
+        inner.stage.end(began, || inner.world.now(), Kind::Write);
         inner.found_again(at, data.len() as u64);
         Ok(())
     }

@@ -54,16 +54,16 @@ impl<D: LogicalDisk> Gated<D> {
         kind: Kind,
     ) -> Result<Permit<'_>, BlockError> {
         let service = &self.gate.service;
-        let began = service.waits.begin(&service.world);
+        let began = service.waits.begin(|| service.world.now());
         let permit = self.gate.enter(command, bytes as u64).await?;
-        service.waits.end(&service.world, began, kind);
+        service.waits.end(began, || service.world.now(), kind);
         Ok(permit)
     }
 
     /// The beginning of a read or a write behind the gate, if it is measured.
     fn begin_measured(&self) -> Option<Instant> {
         let service = &self.gate.service;
-        service.served.begin(&service.world)
+        service.served.begin(|| service.world.now())
     }
 
     /// The charge of zeroing a range, in bytes: a unit for each whole page that is released, and the written
@@ -130,7 +130,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         // Without a wrapper: it would be another future around each read and write.
         let (service, began) = (&self.gate.service, self.begin_measured());
         self.below.read(command, at, len, out).await?;
-        service.served.end(&service.world, began, Kind::Read);
+        service.served.end(began, || service.world.now(), Kind::Read);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         if self.gate.is_open() {
             let (service, began) = (&self.gate.service, self.begin_measured());
             self.below.write(command, at, data, durability).await?;
-            service.served.end(&service.world, began, Kind::Write);
+            service.served.end(began, || service.world.now(), Kind::Write);
             return Ok(());
         }
         let permit = self.enter_measured(command, data.len(), Kind::Write).await?;
@@ -155,7 +155,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         if durability == Durability::Durable {
             self.below.sync(at, data.len() as u64).await?;
         }
-        service.served.end(&service.world, began, Kind::Write);
+        service.served.end(began, || service.world.now(), Kind::Write);
         Ok(())
     }
 

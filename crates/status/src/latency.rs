@@ -29,9 +29,9 @@ impl Latency {
 /// Latencies by the kind of the operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Reads.
+    /// Of commands or operations that read.
     pub reads: Latency,
-    /// Writes.
+    /// Of those that write.
     pub writes: Latency,
     /// All other commands of a LU or a host; nothing for layers below a LU.
     pub others: Latency,

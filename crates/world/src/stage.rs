@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::{Instant, World};
+use crate::Instant;
 
 /// Buckets of a histogram: bucket `i` holds what took at most 2^(14 + i) ns, from 16 µs to 17 s; the last one
 /// holds the rest.
@@ -86,8 +86,8 @@ pub struct Stage {
 
 impl Stage {
     /// The time, if the operation that begins is one of those that are measured.
-    pub fn begin(&self, world: &World) -> Option<Instant> {
-        self.draws().then(|| world.now())
+    pub fn begin(&self, now: impl FnOnce() -> Instant) -> Option<Instant> {
+        self.draws().then(now)
     }
 
     /// Whether the next operation is measured: to be asked once for each operation.
@@ -99,9 +99,9 @@ impl Stage {
     }
 
     /// Records the operation that began then, if it is measured.
-    pub fn end(&self, world: &World, began: Option<Instant>, kind: Kind) {
+    pub fn end(&self, began: Option<Instant>, now: impl FnOnce() -> Instant, kind: Kind) {
         if let Some(began) = began {
-            self.record(world.now() - began, kind);
+            self.record(now() - began, kind);
         }
     }
 

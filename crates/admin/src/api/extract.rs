@@ -82,7 +82,7 @@ mod tests {
         let request = Request::builder().header(header::CONTENT_TYPE, kind).body(body.to_owned().into());
         let outcome = Body::<VolumeCreate>::from_request(request.expect("a request"), &()).await;
         let problem = outcome.err().expect("it is refused");
-        let told = (problem.status, problem.code.as_str(), problem.field.as_deref());
+        let told = (problem.status, &*problem.code, problem.field.as_deref());
         assert_eq!(told, expected, "{}", problem.detail);
     }
 

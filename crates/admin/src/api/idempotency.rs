@@ -2,6 +2,7 @@
 //! again.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -12,8 +13,8 @@ use super::problem::Problem;
 /// Keys that are remembered; the oldest goes first.
 const KEYS_MAX: usize = 1000;
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The longest key.
-const KEY_LEN_MAX: usize = 128;
+/// Short keys are used twice by accident.
+const KEY_LEN: RangeInclusive<usize> = 8..=128;
 
 /// An answer, as it is given again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +39,9 @@ impl Keys {
         request: &Bytes,
         now: Instant,
     ) -> Result<Option<Answer>, Problem> {
-        if key.is_empty() || key.len() > KEY_LEN_MAX {
-            let detail = format!("Idempotency-Key must have 1 to {KEY_LEN_MAX} characters");
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        if !KEY_LEN.contains(&key.len()) || !key.bytes().all(plain) {
+            let detail = "Idempotency-Key must have 8 to 128 letters, digits, dots, underscores or hyphens";
             return Err(Problem::bad_request("idempotency_key", detail));
         }
         self.0.retain(|(_, _, at, _)| now.duration_since(*at) < AGE_MAX);
@@ -71,13 +73,13 @@ mod tests {
         let (mut keys, now) = (Keys::default(), Instant::now());
         let answer = Answer { status: StatusCode::CREATED, location: "/v1/x".into(), body: Bytes::new() };
         let request = |text: &'static str| Bytes::from_static(text.as_bytes());
-        assert_eq!(keys.find("k", &request("a"), now), Ok(None));
-        keys.keep("k", request("a"), now, answer.clone());
-        assert_eq!(keys.find("k", &request("a"), now), Ok(Some(answer.clone())));
-        assert_eq!(keys.find("k", &request("b"), now).expect_err("another request").status, 422);
-        assert_eq!(keys.find("k", &request("b"), now + AGE_MAX), Ok(None));
+        assert_eq!(keys.find("request1", &request("a"), now), Ok(None));
+        keys.keep("request1", request("a"), now, answer.clone());
+        assert_eq!(keys.find("request1", &request("a"), now), Ok(Some(answer.clone())));
+        assert_eq!(keys.find("request1", &request("b"), now).expect_err("another request").status, 422);
+        assert_eq!(keys.find("request1", &request("b"), now + AGE_MAX), Ok(None));
         assert_eq!(keys.find("", &request("b"), now).expect_err("no key").status, 400);
-        (0..KEYS_MAX + 5).for_each(|n| keys.keep(&n.to_string(), request("a"), now, answer.clone()));
-        assert_eq!((keys.0.len(), keys.find("4", &request("a"), now)), (KEYS_MAX, Ok(None)));
+        (0..KEYS_MAX + 5).for_each(|n| keys.keep(&format!("number-{n}"), request("a"), now, answer.clone()));
+        assert_eq!((keys.0.len(), keys.find("number-4", &request("a"), now)), (KEYS_MAX, Ok(None)));
     }
 }

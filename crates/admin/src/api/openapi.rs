@@ -246,7 +246,7 @@ fn key() -> Value {
         "name": "Idempotency-Key",
         "in": "header",
         "description": description,
-        "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9._-]+$" },
+        "schema": { "type": "string", "pattern": "^[A-Za-z0-9._-]{8,128}$" },
     })
 }
 
@@ -299,8 +299,12 @@ fn of_collection(paths: &mut Map<String, Value>, collection: Collection) {
             _ => ("201", "It is there"),
         };
         let summary = format!("A new {one}");
-        let create = operation(&format!("create{object}"), &summary, &[(code, made(text))]);
-        all["post"] = with_parameters(with_body(create, &schema(body)), &[key()]);
+        let mut answer = made(text);
+        answer["links"] = links(collection, &object);
+        let create = operation(&format!("create{object}"), &summary, &[(code, answer)]);
+        let mut create = with_body(create, &schema(body));
+        create["requestBody"]["content"]["application/json"]["example"] = example(collection);
+        all["post"] = with_parameters(create, &[key()]);
     }
     paths.insert(format!("/v1/{name}"), all);
     let path_name = match collection {
@@ -321,7 +325,7 @@ fn of_collection(paths: &mut Map<String, Value>, collection: Collection) {
         of_one["patch"] = with_parameters(with_body(set, &schema(body)), &[path_name.clone(), if_match()]);
     }
     if deletes(collection) {
-        let gone = ("204", json!({ "description": "It is no more" }));
+        let gone = ("204", json!({ "description": "It was deleted" }));
         let conflict = ("409", problem("Something uses it"));
         let wrong = ("422", problem("The declaration would be wrong"));
         let answers = [gone, unknown, changed, conflict, wrong];
@@ -329,6 +333,40 @@ fn of_collection(paths: &mut Map<String, Value>, collection: Collection) {
         of_one["delete"] = with_parameters(delete, &[path_name, if_match()]);
     }
     paths.insert(format!("/v1/{name}/{{name}}"), of_one);
+}
+
+/// Where a new object is found.
+fn links(collection: Collection, object: &str) -> Value {
+    let mut links = Map::new();
+    if collection != Collection::Jobs {
+        let set = set_body(collection).map(|_| "set");
+        let verbs = [Some("show"), set, deletes(collection).then_some("delete")];
+        for verb in verbs.into_iter().flatten() {
+            let name = json!({ "name": "$request.body#/name" });
+            links
+                .insert(verb.into(), json!({ "operationId": format!("{verb}{object}"), "parameters": name }));
+        }
+    }
+    links.into()
+}
+
+/// A body that works on an array with the volume `v1`, the group `g1` and files for drives.
+fn example(collection: Collection) -> Value {
+    match collection {
+        Collection::Volumes => json!({ "name": "v1", "size_bytes": 1_073_741_824 }),
+        Collection::Snapshots => json!({ "name": "v1-monday", "volume": "v1" }),
+        Collection::Pools => json!({ "name": "p1", "groups": ["g1"] }),
+        Collection::Groups => {
+            let drives = ["a.img", "b.img"];
+            json!({ "name": "g1", "level": "raid1", "drives": drives, "drive_bytes": 268_435_456 })
+        }
+        Collection::Drives => json!({ "name": "s0", "path": "s0.img", "drive_bytes": 268_435_456 }),
+        Collection::Hosts => json!({ "name": "kvm1", "initiator": "iqn.2004-10.com.example:kvm1" }),
+        Collection::Policies => json!({ "name": "gold", "terms": { "minimum_iops": 100, "weight": 200 } }),
+        Collection::Images => json!({ "name": "i1", "file": "disk.vhdx" }),
+        Collection::Jobs => json!({ "kind": "scrub", "object": "g1" }),
+        Collection::Nodes => Value::Null,
+    }
 }
 
 fn create_body(collection: Collection) -> Option<&'static str> {

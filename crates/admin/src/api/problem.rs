@@ -11,18 +11,22 @@ use utoipa::ToSchema;
 pub struct Problem {
     /// `about:blank`: the code says what it is.
     #[serde(rename = "type")]
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Box<str>,
     /// The words of the HTTP status.
-    pub title: String,
+    #[schema(value_type = String)]
+    pub title: Box<str>,
     /// The HTTP status.
     pub status: u16,
     /// What is wrong, as one word that stays the same from version to version.
-    pub code: String,
+    #[schema(value_type = String)]
+    pub code: Box<str>,
     /// What is wrong, in one line for people: cause and place.
     pub detail: String,
     /// The field of the body, or the parameter, that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub field: Option<Box<str>>,
 }
 
 impl Problem {

@@ -49,7 +49,7 @@ impl Default for StreamParams {
 pub(crate) struct LuCounters {
     /// Volume, snapshot or image.
     name: String,
-    /// Commands.
+    /// All that ended.
     commands: u64,
     /// Bytes read by hosts.
     read_bytes: u64,
@@ -62,7 +62,7 @@ pub(crate) struct LuCounters {
 pub(crate) struct Counters {
     /// Seconds since the start.
     uptime_s: u64,
-    /// The LUs.
+    /// Those that have done anything.
     lus: Vec<LuCounters>,
 }
 
