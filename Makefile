@@ -99,10 +99,22 @@ deny: tools ## advisories, licences, duplicates and sources of all dependencies 
 sbom: build ## the bill of materials of the binary, target/masu.cdx.json (CycloneDX)
 	@$(STEP) "bill of materials" $(XTASK) sbom
 
-.PHONY: unit
+TESTS := cargo test --profile checked --workspace --locked --quiet
+# Many tests wait for processes, clocks or answers: two kinds run at once.
+UNIT := unit-crates unit-programs unit-examples
+.PHONY: unit $(UNIT)
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
-	@$(STEP) "cargo test" cargo test --profile checked --workspace --lib --bins --tests --locked --quiet
-	@$(STEP) "documentation tests" cargo test --profile checked --workspace --doc --locked --quiet
+	@$(STEP) "build of the tests" $(TESTS) --lib --bins --tests --no-run
+	@$(STEP) "tests, two kinds at a time" judges/two_at_a_time.sh $(UNIT)
+
+unit-crates:
+	@$(STEP) "tests of the crates" $(TESTS) --lib --bins
+
+unit-programs:
+	@$(STEP) "tests of programs and of crates from outside" $(TESTS) --test '*'
+
+unit-examples:
+	@$(STEP) "documentation tests" $(TESTS) --doc
 	@$(STEP) "example: a group loses a drive" cargo run --profile checked --locked --quiet -p raid --example lose_a_drive
 	@$(STEP) "example: a pool after a power cut" cargo run --profile checked --locked --quiet -p pool --example power_cut
 	@$(STEP) "web tests" npm --prefix web test --silent

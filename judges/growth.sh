@@ -46,7 +46,7 @@ done
 export MASU_DATA=$OUT/data
 manage() { "$masu" "$@" >>"$OUT/masu.log" 2>&1 || fail "masu $*: $(tail -n 1 "$OUT/masu.log")"; }
 # pool FIELD: of the pool, now.
-pool() { "$masu" pool list --output json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pools"][0][sys.argv[1]])' "$1"; }
+pool() { "$masu" pool list --output json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0][sys.argv[1]])' "$1"; }
 mib() { echo "$(($(pool used_bytes) >> 20)) of $(($(pool size_bytes) >> 20)) MiB"; }
 events() { "$masu" events --output json; }
 

@@ -237,7 +237,7 @@ case_a_volume_is_mapped_once() {
 case_a_name_that_is_no_iqn() { declare_array raid0 1; start; must_refuse "kvm1" host set h kvm1; }
 case_a_secret_stays_where_it_is_not_named() {
   declare_array raid0 1; start
-  must host set h "$HOST" --chap "h:a-secret-of-twelve"
+  MASU_CHAP="h:a-secret-of-twelve" must host set h "$HOST"
   m host set h "$HOST"
   must host list --output json
   grep -q '"authentication": "chap"' out || fail "the secret is gone"

@@ -100,7 +100,11 @@ masu host delete installer --yes
 for n in $(seq "$servers"); do
   masu snapshot create golden "system$n"
   proof=$(secret "server$n")
-  masu host set "server$n" "$NAMES:server$n" ${proof:+--chap "server$n:$proof"}
+  if [ -n "$proof" ]; then
+    MASU_CHAP="server$n:$proof" masu host set "server$n" "$NAMES:server$n"
+  else
+    masu host set "server$n" "$NAMES:server$n"
+  fi
   masu host map "server$n" "system$n" --lun 0
   masu volume create "data$n" --pool data --size 64MiB
   masu host set "server$n.data" "$NAMES:server$n.data"

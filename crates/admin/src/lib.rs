@@ -19,6 +19,7 @@ pub mod identity;
 mod membership;
 mod metrics;
 mod perform;
+mod preview;
 mod request;
 mod served;
 mod server;

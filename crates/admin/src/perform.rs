@@ -8,6 +8,7 @@ use config::{ArrayId, Config, Made};
 
 use crate::change;
 use crate::drift::{changes, merged};
+use crate::preview::preview;
 use crate::request::{Change, Work};
 use crate::takeover::{self, NewFiles};
 
@@ -48,6 +49,7 @@ pub(crate) async fn perform(
             array.import_pool(drives?, *force).await
         }
         Change::ConfigImport { text, plan } => return Ok(import(array, text, *plan, dir).await?),
+        Change::DryRun { of } => return Ok(preview(array, of, dir).await?),
         Change::DriveReplace { .. } => return Ok(replace(array, change, dir).await?),
         declared => {
             if let Some(line) = change::hosts::mapped_already(array.config(), declared) {
@@ -83,7 +85,12 @@ fn steer_of(work: Work) -> Steer {
 }
 
 /// Puts a declaration in force; or says in what the array would differ from what it is now.
-async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result<Vec<String>, String> {
+pub(crate) async fn import(
+    array: &mut Array,
+    text: &str,
+    plan: bool,
+    dir: &Path,
+) -> Result<Vec<String>, String> {
     let declared = Config::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;
     // What the array is now is the base: whatever the declaration says otherwise counts.
     let now = array.config().clone();

@@ -26,6 +26,11 @@ pub enum Change {
         /// Only say what would change.
         plan: bool,
     },
+    /// Only say what a change would do, or what refuses it.
+    DryRun {
+        /// The change.
+        of: Box<Change>,
+    },
     /// A new pool over existing drives' groups.
     PoolCreate {
         /// Unique among pools; 1 to 64 characters.
@@ -335,7 +340,7 @@ pub enum Change {
 impl Change {
     /// Whether it only asks what would be, and changes nothing.
     pub(crate) fn is_a_question(&self) -> bool {
-        matches!(self, Change::ConfigImport { plan: true, .. })
+        matches!(self, Change::ConfigImport { plan: true, .. } | Change::DryRun { .. })
     }
 }
 

@@ -29,8 +29,8 @@ use crate::{identity, membership};
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
 /// decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
-/// The largest request body: no change comes near it.
-const BODY_BYTES_MAX: usize = 64 << 10;
+/// The largest request body: a declaration with a hundred thousand volumes has about half of it.
+const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;

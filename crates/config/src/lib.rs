@@ -121,4 +121,4 @@ pub use pools::{
 };
 pub use qos::Policy;
 pub use read::{DeclarationError, place_in};
-pub use size::{format_bytes, parse_bytes};
+pub use units::{format_bytes, parse_bytes};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
+use units::{parse_bytes, parse_duration};
 
 /// Bytes, written as a number or as text with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -37,58 +38,19 @@ enum SizeText {
     Text(String),
 }
 
-/// The number in front of a unit, and the unit.
-fn split_unit(text: &str) -> Option<(f64, &str)> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    Some((number.parse().ok()?, unit.trim()))
-}
-
-/// A size from text: `4096`, `4KiB`, `1MiB`, `2GiB`, `1TiB`.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("invalid size {text:?}: write it as in \"1MiB\" or \"2GiB\"");
-    let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
-    let shift = match unit {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * (1u64 << shift) as f64;
-    // 2^53: beyond it a double does not hold every byte.
-    if bytes.fract() != 0.0 || bytes >= (1u64 << 53) as f64 { Err(wrong()) } else { Ok(bytes as u64) }
-}
-
 impl TryFrom<SizeText> for Size {
     type Error = String;
     fn try_from(text: SizeText) -> Result<Size, String> {
         match text {
             SizeText::Number(bytes) => Ok(Size(bytes)),
-            SizeText::Text(text) => parse_size(&text).map(Size),
+            SizeText::Text(text) => parse_bytes(&text).map(Size),
         }
     }
-}
-
-/// "50ms", "2s", "31m": a time.
-pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("invalid time {text:?}: write it as in \"50ms\", \"2s\" or \"31m\"");
-    let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "us" | "µs" => number / 1e6,
-        "ms" => number / 1e3,
-        "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
 impl TryFrom<String> for Time {
     type Error = String;
     fn try_from(text: String) -> Result<Time, String> {
-        parse_time(&text).map(Time)
+        parse_duration(&text).map(Time)
     }
 }

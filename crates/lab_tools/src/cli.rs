@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use units::parse_bytes;
 
 use crate::load::{self, Access, Arrivals, Job, Mix, Pace, Plan, Written};
-use lab_core::quantity::parse_size;
 
 /// Run a load of reads and writes against a LU, a file or a device, and measure it
 ///
@@ -40,7 +40,7 @@ pub struct Load {
     #[arg(long, value_enum, default_value_t = Pattern::Randread, conflicts_with_all = ["access", "icf", "fio"])]
     pattern: Pattern,
     /// Size of one read or write of a pattern
-    #[arg(long, default_value = "4KiB", value_parser = parse_size, conflicts_with_all = ["access", "icf", "fio"])]
+    #[arg(long, default_value = "4KiB", value_parser = parse_bytes, conflicts_with_all = ["access", "icf", "fio"])]
     size: u64,
     /// Access specification; several are mixed
     #[arg(long, value_name = "KEY=VALUE,...")]
@@ -76,7 +76,7 @@ pub struct Load {
     #[arg(long)]
     cpu: Option<usize>,
     /// Use only the first part of the target
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_bytes)]
     span: Option<u64>,
     /// Write verifiable content, and compare reads with what a writing load with the same seed wrote
     #[arg(long)]

@@ -61,7 +61,7 @@ fn print(comparison: &Comparison, compare: &Compare) {
     let rows = if compare.all { comparison.both.len() } else { ROWS };
     let header = ["metric", "A", "B", "B / A", "95 % interval", ""];
     let shown = comparison.both.iter().take(rows).map(row);
-    table::print(&header, &header[1..5], shown.collect(), "");
+    table::print_plain(&header, &header[1..5], shown.collect(), "");
     let more = comparison.both.len().saturating_sub(rows);
     if more > 0 {
         println!("{more} more (--all shows them)");

@@ -120,7 +120,7 @@ fn print_curve(replay: &drives::Replay) {
         vec![format!("{percent:.0} %"), format!("{measured:.3}"), format!("{modelled:.3}")]
     });
     let header = ["requests", "measured ms", "modelled ms"];
-    table::print(&header, &header, rows.collect(), "");
+    table::print_plain(&header, &header, rows.collect(), "");
 }
 
 fn convert(path: &Path, out: &Path) -> Result<ExitCode> {

@@ -67,17 +67,13 @@ enum Command {
     Agent(verify_fileserver::load::cli::AgentArgs),
 }
 
-/// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
-/// number of SIGPIPE.
-const NO_READER: i32 = 141;
-
 /// Ends `masu ... | head` silently when its reader has left: Rust's `println!` would panic.
 fn end_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let says = |text: &str| panic.payload_as_str().is_some_and(|all| all.contains(text));
         if says("failed printing to stdout") && says("Broken pipe") {
-            std::process::exit(NO_READER);
+            std::process::exit(table::NO_READER);
         }
         usual(panic);
     }));

@@ -128,7 +128,7 @@ fn print_forecast(forecast: &Forecast) {
         ]
     });
     let header = ["servers", "iops", "5 %", "95 %", "per server", "most used"];
-    table::print(&header, &header[1..5], rows.collect(), "");
+    table::print_plain(&header, &header[1..5], rows.collect(), "");
     for (servers, why) in forecast.points.iter().filter_map(|p| Some((p.servers, p.why_outside.as_ref()?))) {
         println!("note:       {servers} servers: outside of what was measured around it: {why}");
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use admin::{Client, Status};
 use anyhow::{Context, Result};
 use clap::Args;
-use lab_core::quantity::parse_time;
 use lab_tools::samplers::array::{Traffic, cache, controller, pool, port, traffic};
 use lab_tools::samplers::{Counter, Host, HostPlan, Plan, Samplers, Series, Window};
 
@@ -29,19 +28,19 @@ Examples:
   masu sample --every 1s --drive sda --pid 4711   until Ctrl-C, one drive and a process")]
 pub(crate) struct Sample {
     /// Interval for this machine
-    #[arg(long, default_value = "10s", value_parser = parse_time)]
+    #[arg(long, default_value = "10s", value_parser = units::parse_duration)]
     every: Duration,
     /// Also sample the array of --data, or of --api
     #[arg(long)]
     with_array: bool,
     /// Interval for the array
-    #[arg(long, default_value = "60s", value_parser = parse_time)]
+    #[arg(long, default_value = "60s", value_parser = units::parse_duration)]
     array_every: Duration,
     /// Duration; by default until Ctrl-C
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = units::parse_duration)]
     time: Option<Duration>,
     /// Exclude this time at the beginning from the means
-    #[arg(long, default_value = "60s", value_parser = parse_time)]
+    #[arg(long, default_value = "60s", value_parser = units::parse_duration)]
     skip: Duration,
     /// Only this drive, named as in /proc/diskstats (repeatable)
     #[arg(long = "drive")]
@@ -165,5 +164,5 @@ fn print(series: &Series, window: &Window) {
     });
     println!("\n{}, {:.0} s to {:.0} s", series.name, window.from_s, window.to_s);
     let header = ["resource", "counter", "mean", "most", "unit"];
-    table::print(&header, &["mean", "most"], rows.collect(), "no samples in this window");
+    table::print_plain(&header, &["mean", "most"], rows.collect(), "no samples in this window");
 }

@@ -196,7 +196,7 @@ fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
         vec![entry.name.clone(), entry.words().into(), claims, entry.answer()]
     });
     println!("\n{}\n{}\n", index::answer(&entries), index::tally(&entries).words());
-    table::print(&["verification", "verdict", "claims", "answer"], &[], rows.collect(), "");
+    table::print_plain(&["verification", "verdict", "claims", "answer"], &[], rows.collect(), "");
     println!("\nall reports: {}", request.out.join("index.html").display());
     Ok(ExitCode::from(index::exit_status(&entries)))
 }

@@ -88,7 +88,7 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
     assert!(passes > 0);
     let said = array.ok(&["group", "replace", "g0", "d1", "new.img"]);
     assert!(said.contains("in sync again") || said.contains("done"), "{said}");
-    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal"]);
+    wait_for(&array, &["group", "show", "g0"], &["optimal"]);
     qemu_io(&array.url(0), &["read -P 0x5a 0 48M", "read -P 0x11 56M 1M"]).expect("all is there");
     let scrubbed = array.ok(&["group", "scrub", "g0"]);
     assert!(scrubbed.contains("group g0"), "{scrubbed}");
@@ -101,7 +101,7 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
     qemu_io(&array.url(0), &["read -P 0x5a 0 48M", "read -P 0x11 56M 1M"])
         .expect("all is there after a restart");
     // The declaration given again names the drives that left; the labels know better.
-    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal", "g0-0"]);
+    wait_for(&array, &["group", "show", "g0"], &["optimal", "g0-0"]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
     let array = Running::start(&raid5());
     qemu_io(&array.url(0), &["write -P 0x5a 0 8M", "flush"]).expect("write");
     array.ok(&["group", "replace", "g0", "d1", "new.img"]);
-    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal", "g0-0"]);
+    wait_for(&array, &["group", "show", "g0"], &["optimal", "g0-0"]);
     let drives = array.ok(&["drive", "list"]);
     assert!(drives.lines().any(|line| line.contains("s0") && line.contains("spare")), "{drives}");
     let refused = array.command(&["group", "replace", "g0", "d1", "another.img"]);
@@ -174,7 +174,7 @@ fn a_rebuild_goes_on_after_a_restart_and_a_kill() {
     array.restart();
     array.kill_and_restart();
     array.ok(&["group", "foreground-share", "g0", "1"]);
-    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal"]);
+    wait_for(&array, &["group", "show", "g0"], &["optimal"]);
     qemu_io(&array.url(0), &["read -P 0x77 0 64M"]).expect("all is there");
 }
 

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use qos::Policy;
@@ -21,6 +22,8 @@ use crate::{EVERY, LEASE, Node, Report, Shares, Store};
 
 const NODES: &str = "qos/nodes/";
 const LEADER: &str = "qos/leader";
+/// So long before the leader divides again the others report: all reports then are of one interval, and new.
+const BEFORE: Duration = Duration::from_millis(50);
 /// Attempts to change the policies while others change them, too.
 const ATTEMPTS_MAX: usize = 100;
 
@@ -106,10 +109,10 @@ pub async fn run(node: Rc<Node>, registry: Rc<dyn Registry>) {
         returns_until: node.world().now(),
     };
     while !node.leaves.get() {
-        let next = node.world().now() + EVERY;
+        let begun = node.world().now();
         let done = agent.interval().await;
         agent.note(done);
-        agent.follow(next, &mut watch).await;
+        agent.follow(begun, &mut watch).await;
     }
     if let Some(lease) = agent.lease {
         // Without an answer it ends by itself.
@@ -146,9 +149,10 @@ impl Agent {
         state.store = Store::Answers;
     }
 
-    /// Waits for the next interval; takes shares that come meanwhile.
-    async fn follow(&mut self, next: Instant, watch: &mut Watch) {
+    /// Waits for the end of the interval; takes shares that come meanwhile, and the leader's time with them.
+    async fn follow(&mut self, begun: Instant, watch: &mut Watch) {
         let node = self.node.clone();
+        let mut next = begun + EVERY;
         while node.world().now() < next && !node.leaves.get() {
             let mut has_news = false;
             let news = watch.next().map(|news| has_news = matches!(news, Some(Ok(()))));
@@ -163,6 +167,8 @@ impl Agent {
                 && let Ok(shares) = Shares::decode(&entry.value)
             {
                 node.set_shares(&shares);
+                // Shares that come too often must not keep it from reporting.
+                next = (node.world().now() + (EVERY - BEFORE)).min(begun + 2 * EVERY);
             }
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::Seen;
 
 /// So long it takes to make up for a difference; and at least as long as these requests at the disk's share.
-const CORRECT_S: f64 = 1.5;
+const CORRECT_S: f64 = 0.7;
 const REQUESTS: f64 = 2.0;
 /// A difference of more than this time at the disk's share is not made up: the disk cannot use its share.
 const LATE_S: f64 = 1.0;

@@ -84,10 +84,11 @@ impl Divider {
             .map(|(share, claim)| (*share, is_promised(*share, claim)))
             .collect();
         let terms = Grants::new(self.estimate.headroom(), &shares);
+        let steady = expected((capacity as f64 * self.estimate.steady()) as u64, &disks.claims).rates;
         let mut grants = BTreeMap::new();
-        for (name, (share, is_promised)) in disks.names.iter().zip(shares) {
+        for ((name, (share, is_promised)), steady) in disks.names.iter().zip(shares).zip(steady) {
             let rate = self.deficits.rate(name, terms.target(share, is_promised));
-            grants.insert(name.clone(), terms.grant(share, is_promised, rate));
+            grants.insert(name.clone(), terms.grant((share, steady), is_promised, rate));
         }
         self.shares = disks.names.into_iter().zip(rates).collect();
         Some(Shares { leader: leader.into(), sum: capacity, scale_permille, disks: grants })

@@ -12,6 +12,8 @@ const HEADROOM_GROWTH: f64 = 2.0;
 const LACKS: f64 = 0.25;
 /// Weight of a new interval in the capacity.
 const WEIGHT: f64 = 0.1;
+/// Weight of the capacity of an interval in what it is over a longer time.
+const STEADY_WEIGHT: f64 = 0.03;
 /// Off by more than this, the capacity has changed.
 const JUMP: f64 = 0.1;
 /// Intervals that are not judged after a change of claims: they show the old ones, too.
@@ -42,6 +44,8 @@ pub struct Seen {
 pub struct Estimate {
     /// Bytes per second; 0: nothing is known.
     capacity: f64,
+    /// The same over a longer time.
+    steady: f64,
     headroom: f64,
     /// Intervals that are not judged.
     blind: u32,
@@ -53,12 +57,22 @@ pub struct Estimate {
 impl Estimate {
     /// Goes on with the capacity that another leader had found.
     pub fn resumed(capacity: u64) -> Estimate {
-        Estimate { capacity: capacity as f64, headroom: HEADROOM, ..Estimate::default() }
+        Estimate {
+            capacity: capacity as f64,
+            steady: capacity as f64,
+            headroom: HEADROOM,
+            ..Estimate::default()
+        }
     }
 
     /// The capacity, bytes per second; none: nothing was served yet.
     pub fn capacity(&self) -> Option<u64> {
         Some(self.capacity as u64).filter(|capacity| *capacity > 0)
+    }
+
+    /// What it has been over a longer time, as a part of what it is now.
+    pub fn steady(&self) -> f64 {
+        if self.capacity > 0.0 { self.steady / self.capacity } else { 1.0 }
     }
 
     /// The part of the capacity that is granted beyond it.
@@ -90,6 +104,7 @@ impl Estimate {
         if self.first.len() == FIRST {
             self.capacity =
                 self.first[1..].iter().map(|served| *served as f64).sum::<f64>() / (FIRST - 1) as f64;
+            self.steady = self.capacity;
             self.changed();
         }
     }
@@ -121,6 +136,8 @@ impl Estimate {
             }
         };
         self.capacity = (self.capacity * (1.0 + change)).max(1.0);
+        let weight = if change.abs() > JUMP / 2.0 { 1.0 } else { STEADY_WEIGHT };
+        self.steady += weight * (self.capacity - self.steady);
     }
 
     /// By what part the array was off the capacity in the last intervals.
@@ -188,6 +205,21 @@ mod tests {
         assert!(estimate.capacity().is_some_and(|known| known <= 91_000_000), "{estimate:?}");
         play(&mut estimate, 140_000_000, 0, 16);
         assert!(estimate.capacity().is_some_and(|known| known >= 139_000_000), "{estimate:?}");
+    }
+
+    /// What is granted while nobody corrects it must not be that of a good moment.
+    #[test]
+    fn a_good_moment_of_the_array_hardly_changes_what_it_does_over_a_longer_time() {
+        let mut estimate = Estimate::resumed(140_000_000);
+        assert_eq!(estimate.steady(), 1.0);
+        play(&mut estimate, 140_000_000, 0, 100);
+        play(&mut estimate, 147_000_000, 0, 10);
+        let now = estimate.capacity().expect("known") as f64;
+        assert!(now > 143e6 && now * estimate.steady() < 141.5e6, "{estimate:?}");
+        // Much less is there to stay.
+        play(&mut estimate, 90_000_000, 0, 8);
+        let now = estimate.capacity().expect("known") as f64;
+        assert!(now * estimate.steady() < 92e6, "{estimate:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const EXTRA_MAX: f64 = 0.06;
 /// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for
 /// the array may do less than now.
 const STEADY_PROMISED: f64 = 1.1;
-const STEADY_OTHERS: f64 = 0.97;
+const STEADY_OTHERS: f64 = 0.96;
 
 /// What disks of a kind are granted, as parts of their shares.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,9 +69,10 @@ impl Grants {
     }
 
     /// What it is granted, where `rate` makes up for what it is behind or ahead of its target.
-    pub(crate) fn grant(&self, share: u64, is_promised: bool, rate: f64) -> Grant {
-        let (terms, share) = (self.terms(is_promised), share as f64);
-        Grant { rate: (rate + terms.extra * share) as u64, steady: (terms.steady * share) as u64 }
+    pub(crate) fn grant(&self, (share, steady): (u64, u64), is_promised: bool, rate: f64) -> Grant {
+        let terms = self.terms(is_promised);
+        let rate = rate + terms.extra * share as f64;
+        Grant { rate: rate as u64, steady: (terms.steady * steady as f64) as u64 }
     }
 }
 
@@ -81,14 +82,14 @@ mod tests {
 
     /// What a disk with this share is granted without anything to make up for.
     fn granted(grants: &Grants, share: u64, is_promised: bool) -> u64 {
-        grants.grant(share, is_promised, grants.target(share, is_promised)).rate
+        grants.grant((share, share), is_promised, grants.target(share, is_promised)).rate
     }
 
     #[test]
     fn without_minimums_all_are_granted_alike_beyond_their_shares() {
         let grants = Grants::new(0.01, &[(1000, false), (3000, false)]);
         assert_eq!((granted(&grants, 1000, false), granted(&grants, 3000, false)), (1010, 3030));
-        assert_eq!(grants.grant(1000, false, 0.0).steady, 1010);
+        assert_eq!(grants.grant((1000, 1000), false, 0.0).steady, 1010);
     }
 
     #[test]
@@ -99,7 +100,7 @@ mod tests {
             let (more, less) = (granted(&grants, promised, true), granted(&grants, others, false));
             assert!(more > promised && less < others && less >= others / 1000 * 975, "{more} {less}");
             assert!((more + less).abs_diff((promised + others) / 100 * 101) <= 2, "{more} {less}");
-            let steady = |share, is| grants.grant(share, is, 0.0).steady;
+            let steady = |share, is| grants.grant((share, share), is, 0.0).steady;
             assert!(steady(promised, true) > promised && steady(others, false) < others);
         }
     }

@@ -10,7 +10,7 @@ const SHARE_LATE_NS: u64 = 50_000_000;
 const MINIMUM_LATE_NS: u64 = 500_000_000;
 const MAXIMUM_LATE_NS: u64 = 25_000_000;
 /// The rate of a maximum, in exchange for what may be caught up.
-const MAXIMUM_PERMILLE: u64 = 990;
+const MAXIMUM_PERMILLE: u64 = 975;
 /// A disk that had requests for this part of an interval wants more.
 const HUNGRY_PERCENT: u64 = 90;
 /// Whoever had less demand than its share may have so much more in the next interval.

@@ -271,3 +271,39 @@ fn two_nodes_of_one_name_and_damaged_values_are_faults_and_not_panics() {
         assert_eq!(bed.nodes[1].state().fault, None);
     });
 }
+
+/// All reports are to be of one interval, and new: what the leader divides by is then what is served now.
+#[test]
+fn nodes_report_shortly_before_the_leader_divides() {
+    with_bed(12 << 20, 3, 9, async |bed, _| {
+        bed.world.sleep(Duration::from_secs(2)).await;
+        assert!(bed.nodes[0].state().is_leader);
+        // A slow answer each: they are out of step with the leader.
+        for (node, millis) in [(1, 160), (2, 220)] {
+            bed.links[node].delay.set(Duration::from_millis(millis));
+            bed.world.sleep(Duration::from_millis(800)).await;
+            bed.links[node].delay.set(Duration::from_millis(2));
+        }
+        bed.world.sleep(Duration::from_secs(3)).await;
+        let client = Memory::new(&bed.world, &bed.store);
+        let key = |name: &str| registry::Key::new(name).expect("a key");
+        let mut seen: BTreeMap<&str, (registry::Version, world::Instant)> = BTreeMap::new();
+        let mut ages = vec![];
+        for _ in 0..600 {
+            bed.world.sleep(Duration::from_millis(5)).await;
+            for name in ["qos/nodes/n1", "qos/nodes/n2", crate::record::SHARES] {
+                let version = client.get(&key(name)).await.expect("answers").expect("written").version;
+                let now = bed.world.now();
+                let is_news = seen.get(name).is_some_and(|(last, _)| *last != version);
+                if is_news && name == crate::record::SHARES {
+                    ages.extend(["qos/nodes/n1", "qos/nodes/n2"].map(|node| now.since(seen[node].1)));
+                }
+                if is_news || !seen.contains_key(name) {
+                    seen.insert(name, (version, now));
+                }
+            }
+        }
+        assert!(ages.len() >= 8, "{ages:?}");
+        assert!(ages[2..].iter().all(|age| *age <= Duration::from_millis(90)), "{ages:?}");
+    });
+}

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 30] = [
+const LAYERS: [(&str, &[&str]); 31] = [
     ("world", &[]),
     ("registry", &["world"]),
     ("registry_etcd", &["world", "registry"]),
@@ -24,7 +24,8 @@ const LAYERS: [(&str, &[&str]); 30] = [
     ("stack", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu"]),
     ("scsi", &["world", "block", "lu"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("config", &["world", "qos"]),
+    ("units", &[]),
+    ("config", &["world", "qos", "units"]),
     ("status", &[]),
     (
         "array",
@@ -34,7 +35,7 @@ const LAYERS: [(&str, &[&str]); 30] = [
         ],
     ),
     ("diskstress", &[]),
-    ("lab_core", &[]),
+    ("lab_core", &["units"]),
     (
         "lab_tools",
         &[
@@ -52,6 +53,7 @@ const LAYERS: [(&str, &[&str]); 30] = [
             "iscsi",
             "array",
             "lab_core",
+            "units",
         ],
     ),
     // And every verification, as the binary may.
@@ -111,6 +113,7 @@ const ALL: &[&str] = &[
     "lab_tools",
     "lab",
     "admin",
+    "units",
 ];
 
 /// Additional dependencies of tests: both worlds, and the conformance suite.

@@ -11,5 +11,5 @@ pub(crate) use open::{drop_pool, open_pool};
 pub(crate) use placement::PLACEMENT_INTERVAL;
 pub(crate) use placement::set_classes;
 pub(crate) use travel::{export, import};
-pub(crate) use volumes::{clone_volume, delete_volume, open_volume};
+pub(crate) use volumes::{clone_volume, create_volumes, delete_volume, open_volume};
 pub(crate) use work::{rebalance, reclaim};

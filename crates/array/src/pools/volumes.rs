@@ -1,5 +1,6 @@
 //! Volumes and their LUs.
 
+use futures::future::join_all;
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
@@ -32,11 +33,9 @@ pub(crate) async fn open_volume(
             )));
         }
         None => {
-            controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
-            let (len_bytes, provisioning) = (declared.len_bytes, terms::provisioning(declared.provisioning));
-            let made = pool.create_volume(&declared.name, len_bytes, provisioning).await;
-            done.push(format!("volume {}: created", declared.name));
-            made.map_err(|e| place()(&e))?
+            let (made, line) = create(controller, &pool, declared).await;
+            done.push(line);
+            made?
         }
     };
     let len = block::Device::geometry(&volume).len_bytes;
@@ -81,6 +80,51 @@ pub(crate) async fn open_volume(
         }
     }
     Ok(())
+}
+
+/// Creates a declared volume; also says what was created. The caller has found no volume of that name.
+async fn create(
+    controller: &Controller,
+    pool: &Pool,
+    declared: &VolumeConfig,
+) -> (Result<Volume, ControlError>, String) {
+    controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
+    let (len_bytes, provisioning) = (declared.len_bytes, terms::provisioning(declared.provisioning));
+    let made = pool.create_volume(&declared.name, len_bytes, provisioning).await;
+    let place = ControlError::at(format!("volume {:?}", declared.name));
+    (made.map_err(|e| place(&e)), format!("volume {}: created", declared.name))
+}
+
+/// Volumes created at once: they share the commits of their pool, which flush its drives.
+const CREATED_AT_ONCE: usize = 64;
+
+/// Creates declared volumes that no pool has and that were never made, with their shapes; those of a pool that
+/// is not open are left out. The volumes, or why there is none, in the order of `declared`.
+pub(crate) async fn create_volumes<'a>(
+    controller: &Controller,
+    declared: &[&'a VolumeConfig],
+    done: &mut Vec<String>,
+) -> Vec<(&'a VolumeConfig, Result<Volume, ControlError>)> {
+    let one = async |declared: &'a VolumeConfig| {
+        let pool = controller.state().pools.get(&declared.pool).cloned()?;
+        let (made, line) = create(controller, &pool, declared).await;
+        let shaped = match made {
+            Ok(volume) => match save_shape(&volume, Shape::of(declared)).await {
+                Ok(()) => Ok(volume),
+                Err(error) => Err(ControlError::at(format!("volume {:?}", declared.name))(&error)),
+            },
+            Err(error) => Err(error),
+        };
+        Some((declared, shaped, line))
+    };
+    let mut outcomes = Vec::with_capacity(declared.len());
+    for part in declared.chunks(CREATED_AT_ONCE) {
+        for (declared, made, line) in join_all(part.iter().map(|d| one(d))).await.into_iter().flatten() {
+            done.push(line);
+            outcomes.push((declared, made));
+        }
+    }
+    outcomes
 }
 
 /// The name of the record with a volume's shape.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pool::Pool;
 
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
-use crate::config::{Config, GroupId, Made, PoolConfig};
+use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
@@ -23,7 +23,7 @@ use crate::groups::{
 use crate::hosts::update_views;
 use crate::images::{close_images, images_of, open_images};
 use crate::policies::set_policies;
-use crate::pools::{drop_pool, open_pool, open_volume, set_classes};
+use crate::pools::{create_volumes, drop_pool, open_pool, open_volume, set_classes};
 
 /// Opens and creates what is declared.
 pub(crate) async fn prepare(
@@ -201,10 +201,31 @@ async fn open_volumes(
         slices.step(1).await;
         known.insert((volume.pool().name().to_owned(), volume.name().to_owned()), volume);
     }
-    for declared in config.volumes.iter().filter(|v| index.owner_of(&v.name) == Some(controller.index)) {
+    let key = |v: &VolumeConfig| (v.pool.clone(), v.name.clone());
+    let own = || config.volumes.iter().filter(|v| index.owner_of(&v.name) == Some(controller.index));
+    let mut fresh = Vec::new();
+    for declared in own() {
+        slices.step(1).await;
+        if !made.volumes.contains(&declared.name) && !known.contains_key(&key(declared)) {
+            fresh.push(declared);
+        }
+    }
+    let mut failed = BTreeMap::new();
+    for (declared, created) in create_volumes(controller, &fresh, done).await {
+        match created {
+            Ok(volume) => _ = known.insert(key(declared), volume),
+            Err(error) => _ = failed.insert(key(declared), error),
+        }
+    }
+    for declared in own() {
         slices.step(4).await;
-        let volume = known.remove(&(declared.pool.clone(), declared.name.clone()));
-        let opened = open_volume(controller, config, (declared, volume), done).await;
+        let opened = match failed.remove(&key(declared)) {
+            Some(error) => Err(error),
+            None => {
+                let volume = known.remove(&key(declared));
+                open_volume(controller, config, (declared, volume), done).await
+            }
+        };
         settle(controller, (Kind::Volume, &declared.name), made.volumes.contains(&declared.name), opened)?;
     }
     Ok(())

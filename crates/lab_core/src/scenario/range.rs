@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::de::DeValue;
 use toml::{Spanned, Value};
+use units::{parse_bytes, parse_duration};
 
-use crate::quantity::{Size, parse_size, parse_time};
+use crate::quantity::Size;
 use crate::toml_text::Places;
 
 /// As it is written.
@@ -121,8 +122,9 @@ impl Kind {
     fn of_text(text: &str) -> Kind {
         match () {
             () if text.parse::<f64>().is_ok() => Kind::Name,
-            () if parse_size(text).is_ok() => Kind::Size,
-            () if parse_time(text).is_ok() => Kind::Time,
+            // `5m` is a time; a size with this unit is written `5M` or `5MiB`.
+            () if parse_duration(text).is_ok() => Kind::Time,
+            () if parse_bytes(text).is_ok() => Kind::Size,
             () => Kind::Name,
         }
     }
@@ -132,8 +134,8 @@ impl Kind {
         match (self, value) {
             (Kind::Integer | Kind::Float, Value::Integer(n)) => Some(*n as f64),
             (Kind::Float, Value::Float(x)) => x.is_finite().then_some(*x),
-            (Kind::Size, Value::String(text)) => parse_size(text).ok().map(|bytes| bytes as f64),
-            (Kind::Time, Value::String(text)) => parse_time(text).ok().map(|time| time.as_secs_f64()),
+            (Kind::Size, Value::String(text)) => parse_bytes(text).ok().map(|bytes| bytes as f64),
+            (Kind::Time, Value::String(text)) => parse_duration(text).ok().map(|time| time.as_secs_f64()),
             _ => None,
         }
     }

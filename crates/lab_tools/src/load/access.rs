@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use world::Rng;
 
-use lab_core::quantity::{Time, parse_size};
+use lab_core::quantity::Time;
 
 /// One access specification: so large, read to this share, random to this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl FromStr for Access {
             let wrong = || AccessError::Word(word.to_owned());
             let (key, value) = word.split_once('=').ok_or_else(wrong)?;
             let number = || value.trim_end_matches('%').parse::<u32>().map_err(|_| wrong());
-            let size = || parse_size(value).map_err(|_| wrong());
+            let size = || units::parse_bytes(value).map_err(|_| wrong());
             match key.trim() {
                 "size" => access.size = size()?,
                 "read" => access.read_percent = number()?,

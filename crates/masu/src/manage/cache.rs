@@ -3,16 +3,18 @@
 use std::process::ExitCode;
 
 use admin::{Cache, CacheTraffic, Change, Status};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use config::{format_bytes, parse_bytes};
 
-use super::request::{Where, change, show};
+use super::nouns::{PARTITION, partitions};
+use super::request::{Where, change, list, show, show_one, status};
 use crate::table;
+use crate::table::ListArgs;
 
 pub(super) const HELP: &str = "\
 Example: memory that the databases' volume keeps whatever others read
-  masu cache partition set gold --minimum 2GiB
+  masu cache partition create gold --minimum 2GiB
   masu volume set db0 --partition gold";
 
 #[derive(Subcommand)]
@@ -27,10 +29,28 @@ pub(crate) enum CacheCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum PartitionCommand {
-    /// Create a partition, or change its minimum
+    /// List the partitions: the memory and the hits of all controllers together
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one partition with everything of it
+    Show {
+        /// The partition
+        name: String,
+    },
+    /// Create a partition
     ///
     /// Other volumes borrow memory that its volumes do not use. All partitions share unreserved memory
     /// equally. The minimum applies to each controller.
+    Create {
+        /// The partition
+        name: String,
+        /// Memory reserved for its volumes, e.g. 2GiB
+        #[arg(long, value_parser = parse_bytes)]
+        minimum: u64,
+    },
+    /// Change the minimum of a partition, or create it
     Set {
         /// The partition
         name: String,
@@ -38,8 +58,9 @@ pub(crate) enum PartitionCommand {
         #[arg(long, value_parser = parse_bytes)]
         minimum: u64,
     },
-    /// Remove a partition
-    Remove {
+    /// Delete a partition
+    #[command(visible_alias = "remove")]
+    Delete {
         /// The partition; it must have no volumes (masu volume set VOLUME --partition none)
         name: String,
     },
@@ -49,12 +70,25 @@ pub(crate) enum PartitionCommand {
 pub(super) fn run(what: Option<&CacheCommand>, at: &Where) -> Result<ExitCode> {
     match what {
         None => show(at, print),
-        Some(CacheCommand::Partition { what: PartitionCommand::Set { name, minimum } }) => {
+        Some(CacheCommand::Partition { what }) => run_partition(what, at),
+    }
+}
+
+fn run_partition(what: &PartitionCommand, at: &Where) -> Result<ExitCode> {
+    match what {
+        PartitionCommand::List { args } => list(at, &PARTITION, args, partitions),
+        PartitionCommand::Show { name } => show_one(at, &PARTITION, name, partitions, |_, _| ()),
+        PartitionCommand::Create { name, minimum } => {
+            let is_there = |cache: &Cache| cache.partitions.iter().any(|p| p.name == *name);
+            if status(at)?.caches.iter().any(is_there) {
+                bail!("partition {name:?} is there already; change it with masu cache partition set {name}");
+            }
             change(at, &Change::CachePartitionSet { name: name.clone(), minimum_bytes: *minimum })
         }
-        Some(CacheCommand::Partition { what: PartitionCommand::Remove { name } }) => {
-            change(at, &Change::CachePartitionRemove { name: name.clone() })
+        PartitionCommand::Set { name, minimum } => {
+            change(at, &Change::CachePartitionSet { name: name.clone(), minimum_bytes: *minimum })
         }
+        PartitionCommand::Delete { name } => change(at, &Change::CachePartitionRemove { name: name.clone() }),
     }
 }
 
@@ -113,7 +147,7 @@ fn print_one(cache: &Cache) {
         known.into_iter().chain(sizes).chain(traffic(&v.traffic)).collect()
     };
     let header = [&["volume", "policy", "partition", "cached", "pending"], &TRAFFIC[..]].concat();
-    table::print(&header, &header[3..], cache.volumes.iter().map(row).collect(), "no volumes");
+    table::print_plain(&header, &header[3..], cache.volumes.iter().map(row).collect(), "no volumes");
     print_journals(cache);
 }
 
@@ -137,7 +171,7 @@ fn print_partitions(cache: &Cache) {
         [p.name.clone()].into_iter().chain(sizes).chain(traffic(&p.traffic)).collect()
     };
     let header = [&["partition", "minimum", "cached", "pending"], &TRAFFIC[..]].concat();
-    table::print(&header, &header[1..], cache.partitions.iter().map(row).collect(), "no partitions");
+    table::print_plain(&header, &header[1..], cache.partitions.iter().map(row).collect(), "no partitions");
 }
 
 fn print_journals(cache: &Cache) {
@@ -159,5 +193,5 @@ fn print_journals(cache: &Cache) {
         ]
     };
     let header = ["journal of", "size", "full", "records", "commits", "a commit", "written"];
-    table::print(&header, &header[1..], cache.journals.iter().map(row).collect(), "no journals");
+    table::print_plain(&header, &header[1..], cache.journals.iter().map(row).collect(), "no journals");
 }

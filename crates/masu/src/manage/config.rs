@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 
 use super::confirm::confirm;
-use super::request::{Output, Where, change, client, wait};
+use super::request::{Where, change, client, wait};
 
 pub(super) const HELP: &str = "\
 What a command changes is kept in the data directory and wins over the file that was declared before it; \
@@ -33,12 +33,9 @@ pub(crate) enum ConfigCommand {
     Import {
         /// The file (array.toml)
         file: PathBuf,
-        /// Show what would change, without changing it
+        /// Show what would change, without changing it: another word for --dry-run
         #[arg(long)]
         plan: bool,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
     },
 }
 
@@ -46,13 +43,13 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
     match what {
         ConfigCommand::Diff => {
             let config = wait(client(at).config())??;
-            match (at.output, &config.drift) {
-                (Output::Json, drift) => println!("{}", serde_json::to_string_pretty(drift)?),
-                (Output::Table, None) => println!("no declaration: the array was started without --config"),
-                (Output::Table, Some(lines)) if lines.is_empty() => {
+            match (at.form.is_json()?, &config.drift) {
+                (true, drift) => println!("{}", serde_json::to_string_pretty(drift)?),
+                (false, None) => println!("no declaration: the array was started without --config"),
+                (false, Some(lines)) if lines.is_empty() => {
                     println!("no differences from the declaration");
                 }
-                (Output::Table, Some(lines)) => lines.iter().for_each(|line| println!("{line}")),
+                (false, Some(lines)) => lines.iter().for_each(|line| println!("{line}")),
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -60,12 +57,12 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
             print!("{}", wait(client(at).config())??.text);
             Ok(ExitCode::SUCCESS)
         }
-        ConfigCommand::Import { file, plan, yes } => {
+        ConfigCommand::Import { file, plan } => {
             let shown = file.display();
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
             let request = |plan| Change::ConfigImport { text: text.clone(), plan };
             let lines = wait(client(at).change(&request(true)))??;
-            if *plan || lines.is_empty() {
+            if *plan || at.dry_run || lines.is_empty() {
                 match lines.is_empty() {
                     true => println!("no changes"),
                     false => lines.iter().for_each(|line| println!("{line}")),
@@ -73,7 +70,7 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             lines.iter().for_each(|line| eprintln!("{line}"));
-            confirm(&format!("{} differences will be applied", lines.len()), *yes)?;
+            confirm(&format!("{} differences will be applied", lines.len()), at)?;
             change(at, &request(false))
         }
     }

@@ -4,21 +4,23 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Result, bail};
 
+use super::request::Where;
+
 /// Asks before an irreversible operation. `what` says what will happen: "volume v0 and its data will be
 /// deleted".
 ///
 /// # Errors
 /// As of [`ask`].
-pub(super) fn confirm(what: &str, yes: bool) -> Result<()> {
-    ask(&format!("{what}; this cannot be undone"), yes)
+pub(super) fn confirm(what: &str, at: &Where) -> Result<()> {
+    ask(&format!("{what}; this cannot be undone"), at)
 }
 
-/// Asks on a terminal; without one, `--yes` is required.
+/// Asks on a terminal; without one, `--yes` is required. A dry run changes nothing, and asks nothing.
 ///
 /// # Errors
 /// The answer is not yes, or there is no terminal.
-pub(super) fn ask(what: &str, yes: bool) -> Result<()> {
-    if yes {
+pub(super) fn ask(what: &str, at: &Where) -> Result<()> {
+    if at.yes || at.dry_run {
         return Ok(());
     }
     let stdin = std::io::stdin();

@@ -1,17 +1,15 @@
 //! `masu events`.
 
-#![expect(clippy::disallowed_methods, reason = "events are asked for by the time of day")]
-
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use admin::{EventQuery, EventRecord};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use jiff::Timestamp;
 
-use super::request::{Output, Where, client, wait};
+use super::request::{Where, client, wait};
+use crate::table::moment::{since, time};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -39,7 +37,7 @@ pub(crate) struct EventsCommand {
 }
 
 pub(super) fn run(what: &EventsCommand, at: &Where) -> Result<ExitCode> {
-    let json = what.json || at.output == Output::Json;
+    let json = at.form.is_json()? || what.json;
     let last = if what.since.is_some() { None } else { Some(LAST) };
     let since_ms = what.since.unwrap_or_default();
     let client = client(at);
@@ -81,45 +79,21 @@ pub(super) fn text(event: &EventRecord) -> String {
     format!("{}  {severity:<7}  {object}: {text}{who}", time(*unix_ms))
 }
 
-/// A time of day in UTC, to the second.
-pub(super) fn time(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1000).unwrap_or_default();
-    Timestamp::from_second(seconds).map_or_else(|_| unix_ms.to_string(), |t| t.to_string())
-}
-
-/// Milliseconds since 1970 of an age or a time.
-fn since(text: &str) -> Result<u64> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(u64::try_from(time.as_millisecond())?);
-    }
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let seconds = match unit {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => bail!("not a valid time (expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z)"),
-    };
-    let ago = number.parse::<u64>().ok().and_then(|n| n.checked_mul(seconds * 1000));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-    match ago {
-        Some(ago) => Ok(now.saturating_sub(ago)),
-        None => bail!("not a valid time (expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z)"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_and_shown() {
-        assert_eq!(since("1970-01-01T00:00:01.5Z").ok(), Some(1500));
-        let now = since("0s").expect("now");
-        assert!(now.abs_diff(since("2h").expect("ago") + 7_200_000) < 10_000);
-        for wrong in ["", "h", "2", "2 h", "2y", "99999999999999999999h", "yesterday"] {
-            assert!(since(wrong).is_err(), "{wrong:?}");
+/// All kept events since a time, the oldest first.
+///
+/// # Errors
+/// The array does not answer.
+pub(super) fn kept(at: &Where, since_ms: u64) -> Result<Vec<EventRecord>> {
+    let client = client(at);
+    wait(async {
+        let mut query = EventQuery { after: 0, since_ms, last: None };
+        let mut all = Vec::new();
+        loop {
+            // A full answer is one part of several.
+            let part = client.events(query, Duration::ZERO).await?;
+            let Some(last) = part.last() else { return Ok(all) };
+            query.after = last.number;
+            all.extend(part);
         }
-        assert_eq!(time(1_763_856_000_123), "2025-11-23T00:00:00Z");
-    }
+    })?
 }

@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, Work};
-use anyhow::Result;
+use admin::{Change, Drive, Group, Status, Work};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use config::{Class, parse_bytes};
 
 use super::confirm::ask;
-use super::request::{Where, begin, change, show, show_one};
-use super::tables;
+use super::nouns::{DRIVE, GROUP, MEMBER, members};
+use super::request::{Where, begin, change, changes, list, show_one};
+use crate::table::{ListArgs, part};
 
 pub(super) const HELP: &str = "\
 Levels:
@@ -21,12 +22,15 @@ Levels:
 
 Example: a group of four new files with one parity, and a spare
   masu group create g1 --level 5 --drive a.img --drive b.img --drive c.img --drive d.img --drive-size 64GiB
-  masu drive spare s0 s0.img --size 64GiB";
+  masu drive create s0 s0.img --size 64GiB";
 
 #[derive(Subcommand)]
 pub(crate) enum GroupCommand {
     /// List the groups with their state
-    List,
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
     /// Show one group: its drives, their state, progress of work on it
     Show {
         /// The group
@@ -57,15 +61,27 @@ pub(crate) enum GroupCommand {
         #[arg(long)]
         overwrite: bool,
     },
-    /// Set the share of the time that hosts keep during a rebuild or scrub
+    /// Set class and foreground share of a group, online; options that are not given keep their values
+    Set {
+        /// The group
+        name: String,
+        /// fast, capacity or archive: its speed relative to the others of its pool (masu pool heat)
+        #[arg(long, value_parser = class)]
+        class: Option<Class>,
+        /// Share of the time that hosts keep during a rebuild or scrub, 0 (work first) to 99 percent
+        #[arg(long, value_name = "PERCENT")]
+        foreground_share: Option<u8>,
+    },
+    /// Set the share of the time that hosts keep during a rebuild or scrub: short for set --foreground-share
     ForegroundShare {
         /// The group
         name: String,
         /// 0 (work first) to 99 percent (hosts first)
         percent: u8,
     },
-    /// Set the class of a group, its speed relative to the others of its pool: hot pages move to faster
-    /// groups (masu pool heat)
+    /// Set the class of a group, its speed relative to the others of its pool: short for set --class
+    ///
+    /// Hot pages move to faster groups (masu pool heat).
     Class {
         /// The group
         name: String,
@@ -124,11 +140,20 @@ pub(crate) enum DriveCommand {
     #[command(flatten)]
     Model(crate::drive::DriveModel),
     /// List the drives with group, state and use
-    List,
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one drive with everything of it
+    Show {
+        /// The drive
+        name: String,
+    },
     /// Add a spare: any group that loses a drive takes it automatically
     ///
     /// The drive gets a label of this array; masu examines it every minute.
-    Spare {
+    #[command(visible_alias = "spare")]
+    Create {
         /// Its name
         name: String,
         /// A block device under /dev, `rbd:POOL/IMAGE[:id=USER][:conf=FILE]`, or a file (relative to the data
@@ -147,12 +172,10 @@ pub(crate) enum DriveCommand {
         name: String,
     },
     /// Remove an unused drive from the array: a spare or a replaced drive, even if it is missing
-    Forget {
+    #[command(visible_alias = "forget")]
+    Delete {
         /// The drive (masu drive list)
         name: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
     },
 }
 
@@ -175,13 +198,31 @@ fn level(text: &str) -> Result<String, String> {
     }
 }
 
+fn groups(status: Status) -> Vec<Group> {
+    status.groups
+}
+
+fn drives(status: Status) -> Vec<Drive> {
+    status.drives
+}
+
+fn set(name: &str, class: Option<Class>, percent: Option<u8>, at: &Where) -> Result<ExitCode> {
+    let class = class.map(|class| Change::GroupClass { name: name.into(), class });
+    let share = percent.map(|percent| Change::GroupForegroundShare { name: name.into(), percent });
+    let wanted: Vec<Change> = class.into_iter().chain(share).collect();
+    if wanted.is_empty() {
+        bail!("group {name:?}: nothing is to be set; give --class or --foreground-share");
+    }
+    changes(at, &wanted)
+}
+
 pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
     match what {
-        GroupCommand::List => show(at, tables::groups),
-        GroupCommand::Show { name } => {
-            let find = |s: &admin::Status| s.groups.iter().find(|g| g.name == *name).cloned();
-            show_one(at, "group", name, find, tables::group)
-        }
+        GroupCommand::List { args } => list(at, &GROUP, args, groups),
+        GroupCommand::Show { name } => show_one(at, &GROUP, name, groups, |s, group| {
+            println!();
+            part(&MEMBER, &members(s, group), at.form.look());
+        }),
         GroupCommand::Create {
             name,
             level,
@@ -202,6 +243,7 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
                 overwrite: *overwrite,
             },
         ),
+        GroupCommand::Set { name, class, foreground_share } => set(name, *class, *foreground_share, at),
         GroupCommand::ForegroundShare { name, percent } => {
             change(at, &Change::GroupForegroundShare { name: name.clone(), percent: *percent })
         }
@@ -236,8 +278,9 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
 pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
     match what {
         DriveCommand::Model(model) => crate::drive::run(model),
-        DriveCommand::List => show(at, tables::drives),
-        DriveCommand::Spare { name, path, size, overwrite } => change(
+        DriveCommand::List { args } => list(at, &DRIVE, args, drives),
+        DriveCommand::Show { name } => show_one(at, &DRIVE, name, drives, |_, _| ()),
+        DriveCommand::Create { name, path, size, overwrite } => change(
             at,
             &Change::SpareAdd {
                 name: name.clone(),
@@ -247,8 +290,8 @@ pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
             },
         ),
         DriveCommand::RemoveSpare { name } => change(at, &Change::SpareRemove { name: name.clone() }),
-        DriveCommand::Forget { name, yes } => {
-            ask(&format!("drive {name} will be removed from the array"), *yes)?;
+        DriveCommand::Delete { name } => {
+            ask(&format!("drive {name} will be removed from the array"), at)?;
             change(at, &Change::DriveForget { name: name.clone() })
         }
     }

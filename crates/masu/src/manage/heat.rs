@@ -1,11 +1,33 @@
 //! `masu pool heat`: accesses per class, moved pages, and reasons.
 
-use admin::{ClassHeat, Decision, Heat};
+use std::process::ExitCode;
+
+use admin::{ClassHeat, Decision, Heat, Pool};
+use anyhow::{Context, Result};
 use config::format_bytes;
 
+use super::request::{Where, status};
 use crate::table;
+use crate::table::unknown;
 
-pub(super) fn print(pool: &str, heat: &Heat) {
+/// Shows the heat of a pool.
+///
+/// # Errors
+/// There is no such pool.
+pub(super) fn show(name: &str, at: &Where) -> Result<ExitCode> {
+    let is_json = at.form.is_json()?;
+    let pools = status(at)?.pools;
+    let names: Vec<String> = pools.iter().map(|p| p.name.clone()).collect();
+    let found: Option<&Pool> = pools.iter().find(|p| p.name == name);
+    let heat = &found.with_context(|| unknown("pool", name, &names))?.heat;
+    match is_json {
+        true => println!("{}", serde_json::to_string_pretty(heat)?),
+        false => print(name, heat),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(pool: &str, heat: &Heat) {
     if heat.intervals == 0 {
         println!("pool {pool}: no complete interval since the start, no data yet");
         return;
@@ -37,14 +59,14 @@ pub(super) fn print(pool: &str, heat: &Heat) {
         ]
     };
     let header = ["class", "size", "used", "reads", "writes", "share", "hottest", "coldest", "to come up"];
-    table::print(&header, &header[1..], heat.classes.iter().map(row).collect(), "no classes");
+    table::print_plain(&header, &header[1..], heat.classes.iter().map(row).collect(), "no classes");
     if heat.decisions.is_empty() {
         return;
     }
     println!();
     let row = |d: &Decision| vec![d.interval.to_string(), format!("{} / {}", d.upper, d.lower), why(d)];
     let decisions = heat.decisions.iter().map(row).collect();
-    table::print(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
+    table::print_plain(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
 }
 
 /// A decision as text.

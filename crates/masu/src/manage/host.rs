@@ -2,47 +2,56 @@
 
 use std::process::ExitCode;
 
-use admin::Change;
-use anyhow::Result;
+use admin::{Change, Status};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use super::confirm::{ask, confirm};
-use super::request::{Where, change, show, show_one};
-use super::tables;
+use super::nouns::HOST;
+use super::request::{Where, change, list, show_one, status};
+use super::secret::ChapArgs;
+use crate::table::ListArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum HostCommand {
     /// List the hosts with their mappings
-    List,
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one host with everything of it
+    Show {
+        /// The host
+        name: String,
+    },
+    /// Create a host
+    Create {
+        /// Its name
+        name: String,
+        /// Its iSCSI name (iqn., eui. or naa.); '*' for any initiator that no other host names
+        initiator: String,
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
     /// Declare or change a host: options that are not given keep their values. With the name alone, show it
     Set {
         /// Its name
         name: String,
         /// Its iSCSI name (iqn., eui. or naa.); '*' for any initiator that no other host names
         initiator: Option<String>,
-        /// CHAP credentials of the host, as name:secret (secret of at least 12 bytes)
-        #[arg(long, value_parser = name_and_secret)]
-        chap: Option<(String, String)>,
-        /// Mutual CHAP credentials of the array, as name:secret
-        #[arg(long, value_parser = name_and_secret)]
-        mutual_chap: Option<(String, String)>,
+        #[command(flatten)]
+        chap: ChapArgs,
         /// Remove the host's secret: any initiator with its iSCSI name then is this host
-        #[arg(long, conflicts_with_all = ["chap", "mutual_chap"])]
+        #[arg(long, conflicts_with_all = ["chap", "chap_file", "mutual_chap", "mutual_chap_file"])]
         no_chap: bool,
         /// Remove the mutual CHAP credentials
-        #[arg(long, conflicts_with = "mutual_chap")]
+        #[arg(long, conflicts_with_all = ["mutual_chap", "mutual_chap_file"])]
         no_mutual_chap: bool,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
     },
     /// Delete a host; its sessions end
     Delete {
         /// The host
         name: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
     },
     /// Map a volume to a host
     Map {
@@ -63,60 +72,66 @@ pub(crate) enum HostCommand {
         host: String,
         /// The volume
         volume: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
     },
 }
 
-fn name_and_secret(text: &str) -> Result<(String, String), String> {
-    let (name, secret) = text.split_once(':').ok_or("must be name:secret")?;
-    Ok((name.into(), secret.into()))
+fn hosts(status: Status) -> Vec<admin::Host> {
+    status.hosts
 }
 
 pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     match what {
-        HostCommand::List => show(at, tables::hosts),
+        HostCommand::List { args } => list(at, &HOST, args, hosts),
+        HostCommand::Show { name } => show_one(at, &HOST, name, hosts, |_, _| ()),
+        HostCommand::Create { name, initiator, chap } => create(name, initiator, chap, at),
         HostCommand::Set { .. } => set(what, at),
-        HostCommand::Delete { name, yes } => {
-            ask(&format!("host {name} and its mappings will be deleted, and its sessions end"), *yes)?;
+        HostCommand::Delete { name } => {
+            ask(&format!("host {name} and its mappings will be deleted, and its sessions end"), at)?;
             change(at, &Change::HostDelete { name: name.clone() })
         }
         HostCommand::Map { host, volume, lun, again } => {
             let (host, volume) = (host.clone(), volume.clone());
             change(at, &Change::Map { host, volume, lun: *lun, again: *again })
         }
-        HostCommand::Unmap { host, volume, yes } => {
-            ask(&format!("{volume} will be unmapped from host {host}, even if it is in use"), *yes)?;
+        HostCommand::Unmap { host, volume } => {
+            ask(&format!("{volume} will be unmapped from host {host}, even if it is in use"), at)?;
             change(at, &Change::Unmap { host: host.clone(), volume: volume.clone() })
         }
     }
 }
 
+fn create(name: &str, initiator: &str, chap: &ChapArgs, at: &Where) -> Result<ExitCode> {
+    let (chap, mutual_chap) = (chap.chap()?, chap.mutual_chap()?);
+    if status(at)?.hosts.iter().any(|host| host.name == name) {
+        bail!("host {name:?} is there already; change it with masu host set {name}");
+    }
+    let (name, initiator) = (name.to_owned(), Some(initiator.to_owned()));
+    let (no_chap, no_mutual_chap) = (false, false);
+    change(at, &Change::HostSet { name, initiator, chap, mutual_chap, no_chap, no_mutual_chap })
+}
+
 /// Declares or changes a host; shows it if there is nothing to change.
 fn set(what: &HostCommand, at: &Where) -> Result<ExitCode> {
-    let HostCommand::Set { name, initiator, chap, mutual_chap, no_chap, no_mutual_chap, yes } = what else {
+    let HostCommand::Set { name, initiator, chap, no_chap, no_mutual_chap } = what else {
         unreachable!("the caller has matched it");
     };
+    let mutual_chap = if *no_chap || *no_mutual_chap { None } else { chap.mutual_chap()? };
+    let chap = if *no_chap { None } else { chap.chap()? };
     let is_nothing = initiator.is_none() && chap.is_none() && mutual_chap.is_none();
     if is_nothing && !no_chap && !no_mutual_chap {
-        let find = |s: &admin::Status| s.hosts.iter().find(|h| h.name == *name).cloned();
-        return show_one(at, "host", name, find, |_, host| tables::host(host));
+        return show_one(at, &HOST, name, hosts, |_, _| ());
     }
     if *no_chap {
         let initiator = initiator.as_deref().unwrap_or("its iSCSI name");
-        confirm(
-            &format!(
-                "host {name} will lose its secret, and any initiator with {initiator} will be this host"
-            ),
-            *yes,
-        )?;
+        let what =
+            format!("host {name} will lose its secret, and any initiator with {initiator} will be this host");
+        confirm(&what, at)?;
     }
     let set = Change::HostSet {
         name: name.clone(),
         initiator: initiator.clone(),
-        chap: chap.clone(),
-        mutual_chap: mutual_chap.clone(),
+        chap,
+        mutual_chap,
         no_chap: *no_chap,
         no_mutual_chap: *no_mutual_chap,
     };

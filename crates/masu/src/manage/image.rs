@@ -5,24 +5,33 @@ use std::process::ExitCode;
 use admin::{Change, Image, Status};
 use anyhow::Result;
 use clap::Subcommand;
-use config::{FileFormat, format_bytes};
+use config::FileFormat;
 
-use super::request::{Where, change, show};
-use super::{policy, tables};
-use crate::table;
+use super::nouns::IMAGE;
+use super::request::{Where, change, list, show_one};
+use crate::table::ListArgs;
 
 pub(super) const HELP: &str = "\
 Example: a new VHDX, seen by the host kvm1 as its next LUN
   masu vdisk create data/disk.vhdx --size 100GiB
-  masu image add i0 disk.vhdx
+  masu image create i0 disk.vhdx
   masu host map kvm1 i0";
 
 #[derive(Subcommand)]
 pub(crate) enum ImageCommand {
-    /// List the images with their counters
-    List,
+    /// List the images with their state
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one image with everything of it
+    Show {
+        /// The image
+        name: String,
+    },
     /// Serve a VHD, VHDX or raw image, with its parents, as a LU
-    Add {
+    #[command(visible_alias = "add")]
+    Create {
         /// Its name
         name: String,
         /// The file, relative to the data directory
@@ -42,65 +51,26 @@ pub(crate) enum ImageCommand {
         parents_in: Vec<String>,
     },
     /// Stop serving an image; its file stays
-    Remove {
+    #[command(visible_alias = "remove")]
+    Delete {
         /// The image; it must not be mapped to a host
         name: String,
     },
 }
 
+fn images(status: Status) -> Vec<Image> {
+    status.images
+}
+
 pub(super) fn run(what: &ImageCommand, at: &Where) -> Result<ExitCode> {
     match what {
-        ImageCommand::List => show(at, images),
-        ImageCommand::Add { name, file, read_only, controller, format, parents_in } => {
+        ImageCommand::List { args } => list(at, &IMAGE, args, images),
+        ImageCommand::Show { name } => show_one(at, &IMAGE, name, images, |_, _| ()),
+        ImageCommand::Create { name, file, read_only, controller, format, parents_in } => {
             let (name, file, parents_in) = (name.clone(), file.clone(), parents_in.clone());
             let (read_only, controller, format) = (*read_only, *controller, *format);
             change(at, &Change::ImageAdd { name, file, read_only, controller, format, parents_in })
         }
-        ImageCommand::Remove { name } => change(at, &Change::ImageRemove { name: name.clone() }),
+        ImageCommand::Delete { name } => change(at, &Change::ImageRemove { name: name.clone() }),
     }
-}
-
-pub(super) fn images(s: &Status) {
-    let row = |i: &Image| {
-        let state = match (&i.error, &i.trouble, i.read_only) {
-            (Some(_), ..) => "not served",
-            (None, Some(_), _) => "in trouble",
-            (None, None, true) => "read only",
-            (None, None, false) => "served",
-        };
-        let parents = if i.parents.is_empty() { "-".into() } else { i.parents.join(" ") };
-        vec![
-            i.name.clone(),
-            state.into(),
-            i.format.clone(),
-            format_bytes(i.size_bytes),
-            format_bytes(i.file_bytes),
-            tables::seen_by(&i.mapped_to),
-            policy::of(&i.qos),
-            i.counters.commands.to_string(),
-            format_bytes(i.counters.reclaimed_bytes),
-            i.file.clone(),
-            parents,
-        ]
-    };
-    let header = [
-        "image",
-        "state",
-        "format",
-        "size",
-        "length",
-        "host:lun",
-        "policy",
-        "commands",
-        "reclaimed",
-        "file",
-        "parents",
-    ];
-    let empty = "no images; add one with masu image add NAME FILE";
-    table::print(
-        &header,
-        &["size", "length", "commands", "reclaimed"],
-        s.images.iter().map(row).collect(),
-        empty,
-    );
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod confirm;
+mod doctor;
 mod events;
 mod follow;
 mod group;
@@ -10,11 +11,13 @@ mod heat;
 mod host;
 mod image;
 mod node;
+mod nouns;
+mod observed;
 mod policy;
 mod pool;
 mod request;
+mod secret;
 mod state;
-mod tables;
 mod volume;
 
 use std::process::ExitCode;
@@ -50,7 +53,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// RAID groups: create, list, show, scrub, replace a drive
+    /// RAID groups: create, list, show, set, scrub, replace a drive
     #[command(subcommand_required = true, after_help = group::HELP)]
     Group {
         #[command(subcommand)]
@@ -58,7 +61,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Drives: list them with their use; spares; replay a trace on a modelled drive, fit a drive to a trace
+    /// Drives: list, show, create spares, delete; replay a trace on a modelled drive, fit one to a trace
     #[command(subcommand_required = true)]
     Drive {
         #[command(subcommand)]
@@ -66,7 +69,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Pools: create, list, show; add and remove groups; export and import
+    /// Pools: create, list, show, set; add and remove groups; export and import
     #[command(subcommand_required = true, after_help = pool::HELP)]
     Pool {
         #[command(subcommand)]
@@ -74,7 +77,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Volumes: list with exact space accounting, create, grow, reclaim, delete
+    /// Volumes: list with exact space accounting, show, create, set, reclaim, delete
     #[command(subcommand_required = true)]
     Volume {
         #[command(subcommand)]
@@ -82,7 +85,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Images: virtual disk images (VHD, VHDX) as LUs; list, add, remove
+    /// Images: virtual disk images (VHD, VHDX) as LUs: list, show, create, delete
     #[command(subcommand_required = true, after_help = image::HELP)]
     Image {
         #[command(subcommand)]
@@ -106,7 +109,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Snapshots: instant, writable, sharing pages with their volume
+    /// Snapshots: instant, writable, sharing pages with their volume: list, show, create, set, delete
     #[command(subcommand_required = true)]
     Snapshot {
         #[command(subcommand)]
@@ -114,11 +117,51 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Hosts and their mappings: list, set, delete, map, unmap
+    /// Hosts and their mappings: list, show, create, set, delete, map, unmap
     #[command(subcommand_required = true)]
     Host {
         #[command(subcommand)]
         what: host::HostCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Jobs: long work that runs in the array, and how far it is
+    #[command(subcommand_required = true)]
+    Job {
+        #[command(subcommand)]
+        what: observed::ObservedCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Sessions of hosts
+    #[command(subcommand_required = true)]
+    Session {
+        #[command(subcommand)]
+        what: observed::ObservedCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Ports: iSCSI portals, with their traffic
+    #[command(subcommand_required = true)]
+    Port {
+        #[command(subcommand)]
+        what: observed::ObservedCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Events as objects: list with filters, show (masu events follows them)
+    #[command(subcommand_required = true)]
+    Event {
+        #[command(subcommand)]
+        what: observed::EventCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Examine this machine, the drives and the array: what is wrong, and what would fail next
+    #[command(after_help = doctor::HELP)]
+    Doctor {
+        #[command(flatten)]
+        what: doctor::DoctorCommand,
         #[command(flatten)]
         at: Where,
     },
@@ -132,7 +175,7 @@ pub(crate) enum Manage {
 
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
-        Manage::Status { at } => show(at, state::print),
+        Manage::Status { at } => show(at, |status| state::print(status, at.form.look())),
         Manage::Config { what, at } => config::run(what, at),
         Manage::Events { what, at } => events::run(what, at),
         Manage::Cache { what, at } => cache::run(what.as_ref(), at),
@@ -144,6 +187,11 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Policy { what, at } => policy::run(what, at),
         Manage::Snapshot { what, at } => volume::run_snapshot(what, at),
         Manage::Host { what, at } => host::run(what, at),
+        Manage::Job { what, at } => observed::run_job(what, at),
+        Manage::Session { what, at } => observed::run_session(what, at),
+        Manage::Port { what, at } => observed::run_port(what, at),
+        Manage::Event { what, at } => observed::run_event(what, at),
+        Manage::Doctor { what, at } => doctor::run(what, at),
         Manage::Node { what } => node::run(what),
     }
 }

@@ -7,8 +7,10 @@ use clap::Subcommand;
 use cluster::{NODES, NodeRecord, OWNER, OwnerRecord};
 use registry::Key;
 
+use super::nouns::{NODE, NodeRow};
+use super::request::Form;
 use crate::registry_option::RegistryOption;
-use crate::table;
+use crate::table::{self, ListArgs};
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
@@ -16,11 +18,34 @@ pub(crate) enum NodeCommand {
     List {
         #[command(flatten)]
         registry: RegistryOption,
+        #[command(flatten)]
+        args: ListArgs,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show one node with everything of it
+    Show {
+        /// The node
+        name: String,
+        #[command(flatten)]
+        registry: RegistryOption,
+        #[command(flatten)]
+        form: Form,
     },
 }
 
 pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
-    let NodeCommand::List { registry } = what;
+    match what {
+        NodeCommand::List { registry, args, form } => {
+            table::list(&NODE, args, form.look(), || read(registry))
+        }
+        NodeCommand::Show { name, registry, form } => {
+            table::show(&NODE, name, form.look(), read(registry)?, |_| ())
+        }
+    }
+}
+
+fn read(registry: &RegistryOption) -> Result<Vec<NodeRow>> {
     let place = registry.clone();
     let read = world_real::run(world_real::Options::default(), async move |world| -> Result<_> {
         let registry = place.open_named(&world)?;
@@ -34,35 +59,32 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
         Ok((owner, nodes))
     });
     let (owner, nodes) = read.context("no world")??;
-    let rows = rows(owner.as_ref(), &nodes, now_s());
-    table::print(&["node", "role", "joined", "portals", "version"], &["joined"], rows, "no nodes");
-    Ok(ExitCode::SUCCESS)
+    Ok(rows(owner.as_ref(), &nodes))
 }
 
-fn now_s() -> u64 {
-    u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0)
-}
-
-fn rows(owner: Option<&OwnerRecord>, nodes: &[(String, NodeRecord)], now_s: u64) -> Vec<Vec<String>> {
-    let ago = |since_ms: u64| format!("{} s ago", now_s.saturating_sub(since_ms / 1000));
+fn rows(owner: Option<&OwnerRecord>, nodes: &[(String, NodeRecord)]) -> Vec<NodeRow> {
     let owns = |node: &NodeRecord| owner.filter(|owner| owner.node.is_some() && owner.lease == node.lease);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (name, node) in nodes {
-        let role = owns(node).map_or("standby".into(), |owner| format!("owner (epoch {})", owner.epoch));
-        rows.push(vec![
-            name.clone(),
-            role,
-            ago(node.since_ms),
-            node.portals.join(", "),
-            node.version.clone(),
-        ]);
-    }
+    let row = |(name, node): &(String, NodeRecord)| NodeRow {
+        name: name.clone(),
+        role: if owns(node).is_some() { "owner" } else { "standby" }.into(),
+        epoch: owns(node).map(|owner| owner.epoch),
+        since_unix_ms: Some(node.since_ms),
+        portals: node.portals.clone(),
+        version: Some(node.version.clone()),
+    };
+    let mut rows: Vec<NodeRow> = nodes.iter().map(row).collect();
     if let Some(owner) = owner
         && let Some(name) = &owner.node
         && !nodes.iter().any(|(_, node)| node.lease == owner.lease)
     {
-        let role = format!("was the owner (epoch {}); its lease has ended", owner.epoch);
-        rows.push(vec![name.clone(), role, String::new(), String::new(), String::new()]);
+        rows.push(NodeRow {
+            name: name.clone(),
+            role: "lost".into(),
+            epoch: Some(owner.epoch),
+            since_unix_ms: None,
+            portals: Vec::new(),
+            version: None,
+        });
     }
     rows
 }
@@ -82,13 +104,13 @@ mod tests {
         let nodes = [("n1".to_owned(), node(5)), ("n2".to_owned(), node(6))];
         let owner = |lease| OwnerRecord { node: Some("n1".into()), lease, epoch: 3, since_ms: 0 };
         let roles = |owner: Option<&OwnerRecord>| {
-            rows(owner, &nodes, 10).iter().map(|row| row[..2].join(": ")).collect::<Vec<_>>()
+            rows(owner, &nodes).into_iter().map(|row| (row.name, row.role, row.epoch)).collect::<Vec<_>>()
         };
-        assert_eq!(roles(None), ["n1: standby", "n2: standby"]);
-        assert_eq!(roles(Some(&owner(5))), ["n1: owner (epoch 3)", "n2: standby"]);
+        let is = |name: &str, role: &str, epoch| (name.to_owned(), role.to_owned(), epoch);
+        assert_eq!(roles(None), [is("n1", "standby", None), is("n2", "standby", None)]);
+        assert_eq!(roles(Some(&owner(5))), [is("n1", "owner", Some(3)), is("n2", "standby", None)]);
         // A process of the same name that has died.
-        let dead = roles(Some(&owner(4)));
-        assert_eq!(dead[2], "n1: was the owner (epoch 3); its lease has ended");
-        assert_eq!(rows(None, &nodes, 10)[0][2..], ["6 s ago", "[::1]:3260", "1"]);
+        assert_eq!(roles(Some(&owner(4)))[2], is("n1", "lost", Some(3)));
+        assert_eq!(rows(None, &nodes)[0].since_unix_ms, Some(4000));
     }
 }

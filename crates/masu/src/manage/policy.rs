@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, PoolScheduler, Status, Terms, VolumeQos};
+use admin::{Change, Policy, PoolScheduler, Status, Terms};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use config::{format_bytes, parse_bytes};
+use config::parse_bytes;
 
-use super::request::{Where, change, show};
-use crate::table;
+use super::nouns::{POLICY, SERVICE, services};
+use super::request::{Where, change, list, show_one};
+use crate::table::{ListArgs, part};
 
 pub(super) const HELP: &str = "\
 IOPS are normalised: a request counts once for each 8 KiB of it ([qos] unit in array.toml), so one of 512 KiB counts 64,
@@ -20,7 +21,7 @@ Example: the databases get 3000 IOPS whatever the others do, a test machine neve
   masu policy create bronze --maximum 500
   masu policy attach gold db0 db1
   masu policy attach bronze test
-  masu policy list";
+  masu policy show gold";
 
 #[derive(Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -38,8 +39,16 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         terms: TermArgs,
     },
-    /// List the policies, their volumes and images with their service, and the capacity of the pools
-    List,
+    /// List the policies
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one policy, and the service of its volumes and images
+    Show {
+        /// The policy
+        name: String,
+    },
     /// Attach volumes and images to a policy; they leave their previous one
     Attach {
         /// The policy
@@ -117,7 +126,14 @@ impl TermArgs {
 
 pub(super) fn run(what: &PolicyCommand, at: &Where) -> Result<ExitCode> {
     let request = match what {
-        PolicyCommand::List => return show(at, print),
+        PolicyCommand::List { args } => return list(at, &POLICY, args, policies),
+        PolicyCommand::Show { name } => {
+            return show_one(at, &POLICY, name, policies, |s, policy| {
+                println!();
+                part(&SERVICE, &services(s, &policy.name), at.form.look());
+                s.schedulers.iter().for_each(print_scheduler);
+            });
+        }
         PolicyCommand::Create { name, terms } => {
             Change::PolicyCreate { name: name.clone(), terms: terms.terms() }
         }
@@ -131,76 +147,8 @@ pub(super) fn run(what: &PolicyCommand, at: &Where) -> Result<ExitCode> {
     change(at, &request)
 }
 
-/// A limit, or none.
-fn shown(limit: Option<u64>) -> String {
-    limit.filter(|l| *l > 0).map_or_else(|| "-".into(), |l| l.to_string())
-}
-
-fn print(s: &Status) {
-    let row = |p: &admin::Policy| {
-        vec![
-            p.name.clone(),
-            shown(Some(p.minimum_iops)),
-            shown(p.maximum_iops),
-            p.bandwidth_bytes_per_s.map_or_else(|| "-".into(), |b| format!("{}/s", format_bytes(b))),
-            p.weight.to_string(),
-            p.burst_units.to_string(),
-            p.sharing.clone(),
-            p.volumes.join(" "),
-        ]
-    };
-    let header =
-        ["policy", "minimum", "maximum", "bandwidth", "weight", "burst", "sharing", "volumes, images"];
-    let empty = "no policies; create one with masu policy create NAME --minimum 3000";
-    table::print(&header, &header[1..6], s.policies.iter().map(row).collect(), empty);
-    print_volumes(s);
-    s.schedulers.iter().for_each(print_scheduler);
-}
-
-fn print_volumes(s: &Status) {
-    let volumes = s.volumes.iter().map(|v| (&v.name, &v.qos));
-    let all = volumes.chain(s.images.iter().map(|i| (&i.name, &i.qos)));
-    let with: Vec<(&String, &VolumeQos)> = all.filter(|(_, q)| q.policy.is_some()).collect();
-    if with.is_empty() {
-        return;
-    }
-    println!();
-    let row = |(name, q): &(&String, &VolumeQos)| {
-        let mean_us = q.waited_us.checked_div(q.waited_requests).unwrap_or(0);
-        vec![
-            (*name).clone(),
-            q.policy.clone().unwrap_or_default(),
-            state(q),
-            q.minimum_requests.to_string(),
-            q.weight_requests.to_string(),
-            q.waited_requests.to_string(),
-            format!("{:.1} ms", mean_us as f64 / 1e3),
-            format_bytes(q.charged_bytes),
-        ]
-    };
-    let header = ["volume, image", "policy", "state", "for minimum", "by weight", "waited", "for", "charged"];
-    table::print(&header, &header[3..], with.iter().map(row).collect(), "no volumes");
-}
-
-/// The policy of a volume or an image, with its state if it is not ok.
-pub(super) fn of(q: &VolumeQos) -> String {
-    match &q.policy {
-        None => "-".into(),
-        Some(policy) if q.state == "ok" => policy.clone(),
-        Some(policy) => format!("{policy} ({})", state(q)),
-    }
-}
-
-/// The state of a policy as text.
-fn state(q: &VolumeQos) -> String {
-    match (q.state.as_str(), q.served_iops) {
-        ("below_minimum", Some(served)) => {
-            let lacks = q.lacks.as_ref().map(|what| format!(", lacks {what}"));
-            format!("below minimum: {served} IOPS{}", lacks.unwrap_or_default())
-        }
-        ("unknown_policy", _) => "unknown policy".into(),
-        _ => "ok".into(),
-    }
+fn policies(status: Status) -> Vec<Policy> {
+    status.policies
 }
 
 /// What determines the depth, unless it is the setting.
@@ -218,7 +166,8 @@ fn depth_reason(s: &PoolScheduler) -> Option<String> {
     }
 }
 
-fn print_scheduler(s: &PoolScheduler) {
+/// The scheduler of a pool, or of the images of a controller.
+pub(super) fn print_scheduler(s: &PoolScheduler) {
     let capacity = match (s.capacity_iops, s.capacity_is_full) {
         (0, _) => "capacity not measured yet".into(),
         (iops, true) => format!("capacity {iops} IOPS"),

@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use admin::Change;
-use anyhow::Result;
+use admin::{Change, Pool, Status};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use config::parse_bytes;
-use config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT};
+use config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT, format_bytes, parse_bytes};
 
-use super::request::{Where, begin, change, show, show_one};
-use super::{heat, tables};
+use super::nouns::{POOL, POOL_GROUP, VOLUME, volumes};
+use super::request::{Where, begin, change, changes, list, show_one, status};
+use super::{heat, policy};
+use crate::table::{ListArgs, part, unknown};
 
 pub(super) const HELP: &str = "\
 Groups come and go while hosts work:
@@ -28,8 +29,11 @@ To another machine:
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
     /// List the pools
-    List,
-    /// Show one pool: the space of each group, the usage of its volumes
+    List {
+        #[command(flatten)]
+        args: ListArgs,
+    },
+    /// Show one pool: its space, its groups, its volumes, and its scheduler
     Show {
         /// The pool
         name: String,
@@ -51,7 +55,21 @@ pub(crate) enum PoolCommand {
         #[arg(long, default_value_t = CRITICAL_THRESHOLD_PERCENT_DEFAULT)]
         critical_threshold_percent: u8,
     },
-    /// Set the thresholds of a pool
+    /// Set the thresholds and the placement of a pool, online; options that are not given keep their values
+    Set {
+        /// The pool
+        name: String,
+        /// Soft threshold: warn at this usage, in percent
+        #[arg(long, value_name = "PERCENT")]
+        soft_threshold_percent: Option<u8>,
+        /// Critical threshold: warn again at this usage, in percent
+        #[arg(long, value_name = "PERCENT")]
+        critical_threshold_percent: Option<u8>,
+        /// Placement, on or off: moving hot pages to faster groups
+        #[arg(long, value_parser = ["on", "off"])]
+        placement: Option<String>,
+    },
+    /// Set the thresholds of a pool: short for set
     Threshold {
         /// The pool
         name: String,
@@ -120,13 +138,77 @@ pub(crate) enum PoolCommand {
     },
 }
 
+fn pools(status: Status) -> Vec<Pool> {
+    status.pools
+}
+
+/// What belongs to a pool, after its own lines.
+fn print_parts(status: &Status, pool: &Pool, at: &Where) {
+    println!();
+    part(&POOL_GROUP, &pool.group_spaces, at.form.look());
+    println!();
+    let own = |s: &Status| Status { volumes: of_pool(s, pool), ..s.clone() };
+    part(&VOLUME, &volumes(own(status)), at.form.look());
+    println!("\n{}", sums(status, pool));
+    let own = status.schedulers.iter().filter(|s| s.pool.as_ref() == Some(&pool.name));
+    own.for_each(policy::print_scheduler);
+}
+
+fn of_pool(status: &Status, pool: &Pool) -> Vec<admin::Volume> {
+    status.volumes.iter().filter(|v| v.pool == pool.name).cloned().collect()
+}
+
+/// The usage of a pool's volumes, whose sum is the pool's usage.
+fn sums(status: &Status, pool: &Pool) -> String {
+    let own = status.volumes.iter().filter(|v| v.pool == pool.name);
+    let exclusive: u64 = own.map(|v| v.exclusive_bytes).sum();
+    // Shared pages are in several volumes and on the drives once: what the pool uses beyond the exclusive
+    // ones.
+    let shared = pool.used_bytes.saturating_sub(exclusive);
+    format!(
+        "{} exclusive + {} shared (counted once) = {} used of {}",
+        format_bytes(exclusive),
+        format_bytes(shared),
+        format_bytes(pool.used_bytes),
+        format_bytes(pool.size_bytes)
+    )
+}
+
+fn set(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
+    let PoolCommand::Set { name, soft_threshold_percent, critical_threshold_percent, placement } = what
+    else {
+        unreachable!("the caller has matched it");
+    };
+    let mut wanted = Vec::new();
+    if soft_threshold_percent.is_some() || critical_threshold_percent.is_some() {
+        let soft_threshold_percent = match soft_threshold_percent {
+            Some(percent) => *percent,
+            None => {
+                let pools = status(at)?.pools;
+                let names: Vec<String> = pools.iter().map(|p| p.name.clone()).collect();
+                let pool = pools.iter().find(|p| p.name == *name);
+                pool.with_context(|| unknown("pool", name, &names))?.soft_threshold_percent
+            }
+        };
+        let critical_threshold_percent = *critical_threshold_percent;
+        let name = name.clone();
+        wanted.push(Change::PoolThreshold { name, soft_threshold_percent, critical_threshold_percent });
+    }
+    if let Some(state) = placement {
+        wanted.push(Change::PoolPlacement { name: name.clone(), on: state == "on" });
+    }
+    if wanted.is_empty() {
+        bail!(
+            "pool {name:?}: nothing is to be set; give --soft-threshold-percent, --critical-threshold-percent or --placement"
+        );
+    }
+    changes(at, &wanted)
+}
+
 pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
     match what {
-        PoolCommand::List => show(at, tables::pools),
-        PoolCommand::Show { name } => {
-            let find = |s: &admin::Status| s.pools.iter().find(|p| p.name == *name).cloned();
-            show_one(at, "pool", name, find, tables::pool)
-        }
+        PoolCommand::List { args } => list(at, &POOL, args, pools),
+        PoolCommand::Show { name } => show_one(at, &POOL, name, pools, |s, pool| print_parts(s, pool, at)),
         PoolCommand::Create { name, groups, page, soft_threshold_percent, critical_threshold_percent } => {
             change(
                 at,
@@ -139,6 +221,7 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
                 },
             )
         }
+        PoolCommand::Set { .. } => set(what, at),
         PoolCommand::Threshold { name, percent, critical } => change(
             at,
             &Change::PoolThreshold {
@@ -157,10 +240,7 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
         PoolCommand::Rebalance { name, detach } => {
             begin(at, &Change::PoolRebalance { name: name.clone() }, ("rebalance", name), *detach)
         }
-        PoolCommand::Heat { name } => {
-            let find = |s: &admin::Status| s.pools.iter().find(|p| p.name == *name).map(|p| p.heat.clone());
-            show_one(at, "pool", name, find, |_, heat| heat::print(name, heat))
-        }
+        PoolCommand::Heat { name } => heat::show(name, at),
         PoolCommand::Placement { name, state } => {
             change(at, &Change::PoolPlacement { name: name.clone(), on: state == "on" })
         }

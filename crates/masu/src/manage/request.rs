@@ -4,32 +4,82 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use admin::{Change, Client, Endpoint, Status};
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
 
 use super::follow;
+use crate::table::column::Noun;
+use crate::table::{self, Color, ListArgs, Look, Output};
 
-/// The array, and the output format.
+/// The array, the output format, and what a change asks first.
 #[derive(Args)]
 pub(crate) struct Where {
     /// The data directory of the running array
-    #[arg(long, default_value = "./data", env = "MASU_DATA", global = true)]
+    #[arg(long, default_value = "./data", env = "MASU_DATA", global = true, help_heading = "Array")]
     data: PathBuf,
     /// Use the array's API on TCP, as host:port; requires --token
-    #[arg(long, requires = "token", global = true)]
+    #[arg(long, requires = "token", global = true, help_heading = "Array")]
     api: Option<String>,
     /// The token for the API on TCP
-    #[arg(long, env = "MASU_TOKEN", hide_env_values = true, global = true)]
+    #[arg(long, env = "MASU_TOKEN", hide_env_values = true, global = true, help_heading = "Array")]
     token: Option<String>,
-    /// Print tables or JSON
-    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
-    pub(super) output: Output,
+    #[command(flatten)]
+    pub(super) form: Form,
+    /// Do not ask for confirmation
+    #[arg(long, global = true, help_heading = "Changes")]
+    pub(super) yes: bool,
+    /// Say what would change, or what refuses it, and change nothing
+    #[arg(long, global = true, help_heading = "Changes")]
+    pub(super) dry_run: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Table,
-    Json,
+/// The output format.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Form {
+    /// Print tables, JSON, CSV (RFC 4180), or names, one a line
+    #[arg(long, value_enum, default_value_t = Output::Table, global = true, help_heading = "Output")]
+    pub(super) output: Output,
+    /// Colours: on a terminal unless NO_COLOR is set, always, or never
+    #[arg(long, value_enum, default_value_t = Color::Auto, global = true, help_heading = "Output")]
+    color: Color,
+}
+
+impl Where {
+    /// Whether the array is elsewhere.
+    pub(super) fn is_remote(&self) -> bool {
+        self.api.is_some()
+    }
+
+    /// The data directory.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+}
+
+impl Form {
+    pub(super) fn look(self) -> Look {
+        Look { output: self.output, color: self.color }
+    }
+
+    /// Whether people read it: the table.
+    pub(super) fn is_plain(self) -> bool {
+        self.output == Output::Table
+    }
+
+    /// Refuses a format that is for objects only; says whether it is JSON.
+    ///
+    /// # Errors
+    /// It is CSV or names.
+    pub(super) fn is_json(self) -> Result<bool> {
+        match self.output {
+            Output::Table => Ok(false),
+            Output::Json => Ok(true),
+            Output::Csv | Output::Name => {
+                bail!("invalid --output: csv and name are for list and show; use table or json")
+            }
+        }
+    }
 }
 
 /// The path of the API's socket in a data directory.
@@ -49,22 +99,46 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     Ok(runtime.block_on(work))
 }
 
-/// Makes a change, and prints the result.
+/// The status of the array.
+pub(super) fn status(at: &Where) -> Result<Status> {
+    Ok(wait(client(at).status())??)
+}
+
+/// Makes a change, and prints the result; with `--dry-run`, what it would be.
 pub(super) fn change(at: &Where, change: &Change) -> Result<ExitCode> {
-    let done = wait(client(at).change(change))??;
-    match at.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&done)?),
-        Output::Table if done.is_empty() => println!("nothing to do"),
-        Output::Table => done.iter().for_each(|line| println!("{line}")),
+    changes(at, std::slice::from_ref(change))
+}
+
+/// Makes changes one after the other, and prints the results together.
+pub(super) fn changes(at: &Where, changes: &[Change]) -> Result<ExitCode> {
+    let is_json = at.form.is_json()?;
+    let mut done: Vec<String> = Vec::new();
+    for change in changes {
+        let lines = match at.dry_run {
+            true => wait(client(at).change(&Change::DryRun { of: Box::new(change.clone()) }))??,
+            false => wait(client(at).change(change))??,
+        };
+        done.extend(lines);
+    }
+    match is_json {
+        true => println!("{}", serde_json::to_string_pretty(&done)?),
+        false if done.is_empty() => println!("nothing to do"),
+        false => done.iter().for_each(|line| println!("{line}")),
+    }
+    if at.dry_run {
+        eprintln!("dry run: nothing was changed");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Starts a job, and follows it to its end unless told otherwise.
 pub(super) fn begin(at: &Where, request: &Change, job: (&str, &str), detach: bool) -> Result<ExitCode> {
-    let events_before = wait(client(at).status())??.events.len();
+    if at.dry_run {
+        return change(at, request);
+    }
+    let events_before = status(at)?.events.len();
     change(at, request)?;
-    if detach || at.output == Output::Json {
+    if detach || at.form.output == Output::Json {
         return Ok(ExitCode::SUCCESS);
     }
     wait(follow::follow(&client(at), job, events_before))?
@@ -72,27 +146,34 @@ pub(super) fn begin(at: &Where, request: &Change, job: (&str, &str), detach: boo
 
 /// Prints a part of the status.
 pub(super) fn show(at: &Where, print: impl FnOnce(&Status)) -> Result<ExitCode> {
-    let status = wait(client(at).status())??;
-    match at.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
-        Output::Table => print(&status),
+    let is_json = at.form.is_json()?;
+    let status = status(at)?;
+    match is_json {
+        true => println!("{}", serde_json::to_string_pretty(&status)?),
+        false => print(&status),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints one object of the status; an error if it does not exist.
-pub(super) fn show_one<T: serde::Serialize>(
+/// Lists objects of the status.
+pub(super) fn list<T: Serialize>(
     at: &Where,
-    kind: &str,
-    name: &str,
-    find: impl Fn(&Status) -> Option<T>,
-    print: impl FnOnce(&Status, &T),
+    noun: &Noun<T>,
+    args: &ListArgs,
+    of: impl FnOnce(Status) -> Vec<T>,
 ) -> Result<ExitCode> {
-    let status = wait(client(at).status())??;
-    let found = find(&status).with_context(|| format!("no {kind} {name:?}"))?;
-    match at.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&found)?),
-        Output::Table => print(&status, &found),
-    }
-    Ok(ExitCode::SUCCESS)
+    table::list(noun, args, at.form.look(), || Ok(of(status(at)?)))
+}
+
+/// Shows one object of the status; `more` prints what a table adds.
+pub(super) fn show_one<T: Serialize>(
+    at: &Where,
+    noun: &Noun<T>,
+    name: &str,
+    of: impl FnOnce(Status) -> Vec<T>,
+    more: impl FnOnce(&Status, &T),
+) -> Result<ExitCode> {
+    let status = status(at)?;
+    let objects = of(status.clone());
+    table::show(noun, name, at.form.look(), objects, |object| more(&status, object))
 }

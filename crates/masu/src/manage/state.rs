@@ -2,14 +2,15 @@
 
 use admin::{Status, Trouble};
 
-use super::{events, image, tables};
+use super::nouns::{DRIVE, GROUP, IMAGE, JOB, POOL, PORT, SESSION};
+use crate::table::{Look, part};
 
 /// Minimum width of a terminal.
 const COLUMNS: usize = 80;
 /// Events at the end of the status.
 const EVENTS_SHOWN: usize = 10;
 
-pub(super) fn print(s: &Status) {
+pub(super) fn print(s: &Status, look: Look) {
     let busy = |l: &admin::Load| format!("{:.0} %", 100.0 * l.busy_ms as f64 / l.up_ms.max(1) as f64);
     let busy = s.loads.iter().map(busy).collect::<Vec<_>>().join(", ");
     let up = time(s.uptime_s);
@@ -23,21 +24,21 @@ pub(super) fn print(s: &Status) {
         }
     }
     if !s.jobs.is_empty() {
-        tables::jobs(s);
-        println!();
+        section("JOBS", || part(&JOB, &s.jobs, look));
     }
     if !s.images.is_empty() {
-        image::images(s);
+        section("IMAGES", || part(&IMAGE, &s.images, look));
+    }
+    section("POOLS", || part(&POOL, &s.pools, look));
+    section("GROUPS", || part(&GROUP, &s.groups, look));
+    section("DRIVES", || part(&DRIVE, &s.drives, look));
+    section("PORTS", || part(&PORT, &s.ports, look));
+    if let Some(line) = unprotected(s) {
+        wrapped(&line, "", "");
         println!();
     }
-    for part in [tables::pools, tables::groups, tables::drives, tables::ports] {
-        part(s);
-        println!();
-    }
-    if let Some(line) = tables::unprotected(s) {
-        println!("{line}\n");
-    }
-    tables::sessions(s);
+    println!("SESSIONS");
+    part(&SESSION, &s.sessions, look);
     if !s.events.is_empty() {
         println!("\nEVENTS (masu events shows all of them, with times)");
         let skipped = s.events.len().saturating_sub(EVENTS_SHOWN);
@@ -45,20 +46,43 @@ pub(super) fn print(s: &Status) {
     }
 }
 
+fn section(title: &str, print: impl FnOnce()) {
+    println!("{title}");
+    print();
+    println!();
+}
+
+/// Limit of unprotected hosts named in the status.
+const UNPROTECTED_SHOWN: usize = 8;
+
+/// The hosts without a secret, in one line; none if all have one.
+fn unprotected(s: &Status) -> Option<String> {
+    let open = s.hosts.iter().filter(|h| h.authentication == "none");
+    let names: Vec<String> = open.map(|h| format!("{} ({})", h.name, h.initiator)).collect();
+    let text = "unprotected (no CHAP; any initiator with the name is the host): ";
+    let more = match names.len().saturating_sub(UNPROTECTED_SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more: masu host list"),
+    };
+    let shown = names[..names.len().min(UNPROTECTED_SHOWN)].join(", ");
+    (!names.is_empty()).then(|| format!("{text}{shown}{more}"))
+}
+
 /// A problem: what, since when, and what to do, within 80 columns if words are short enough.
 fn print_trouble(trouble: &Trouble) {
     let Trouble { severity, object, text, to_do, since_ms, .. } = trouble;
-    println!("{:<8} {object}, since {}", severity.to_uppercase(), events::time(*since_ms));
-    wrapped(text, "         ");
-    wrapped(&format!("→ {to_do}"), "         ");
+    println!("{:<8} {object}, since {}", severity.to_uppercase(), crate::table::moment::time(*since_ms));
+    wrapped(text, "         ", "         ");
+    wrapped(&format!("→ {to_do}"), "         ", "         ");
 }
 
-/// Prints words in lines that begin with `indent`.
-fn wrapped(text: &str, indent: &str) {
-    let mut line = String::new();
+/// Prints words in lines of 80 columns: `first` begins the first one, `indent` all others.
+pub(super) fn wrapped(text: &str, first: &str, indent: &str) {
+    let (mut line, mut begin) = (String::new(), first);
     for word in text.split(' ') {
         if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            println!("{indent}{line}");
+            println!("{begin}{line}");
+            begin = indent;
             line.clear();
         }
         if !line.is_empty() {
@@ -66,7 +90,7 @@ fn wrapped(text: &str, indent: &str) {
         }
         line.push_str(word);
     }
-    println!("{indent}{line}");
+    println!("{begin}{line}");
 }
 
 /// Seconds as text: the two largest units.

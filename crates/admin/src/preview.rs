@@ -1,0 +1,170 @@
+//! What a change would do, without doing it: the checks of its declaration, of the drives that it takes, and
+//! of what refuses a deletion. What only the engine finds out (a thick volume that finds no space, a drive
+//! that cannot be opened) is found out when the change is made.
+
+use std::path::Path;
+
+use array::Array;
+use config::Config;
+
+use crate::change;
+use crate::drift::changes;
+use crate::perform;
+use crate::request::Change;
+use crate::takeover;
+
+/// A line for each thing that would be done, or one line that says why nothing would be.
+pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
+    let config = array.config();
+    match change {
+        Change::DryRun { .. } => Err("a dry run of a dry run".into()),
+        Change::VolumeDelete { name } => delete_volume(config, name),
+        Change::SnapshotDelete { name } => match config.volume(name) {
+            Some(volume) if volume.snapshot_of.is_none() => {
+                Err(format!("snapshot {name:?}: not a snapshot but a volume"))
+            }
+            _ => delete_volume(config, name),
+        },
+        Change::SnapshotCreate { volume, name } => snapshot(config, volume, name),
+        Change::GroupScrub { name } => of_group(config, name, "scrubbed"),
+        Change::GroupWork { name, work } => {
+            of_group(config, name, &format!("told about its work: {work:?}").to_lowercase())
+        }
+        Change::VolumeReclaim { name } => match config.volume(name) {
+            Some(_) => Ok(vec![format!("volume {name}: its pages of zeros would be released")]),
+            None => Err(format!("volume {name:?}: not found")),
+        },
+        Change::PoolRebalance { name } => match config.pool(name) {
+            Some(_) => Ok(vec![format!("pool {name}: its pages would be spread over its groups")]),
+            None => Err(format!("pool {name:?}: not found")),
+        },
+        Change::PoolRemoveGroup { pool, group } => remove_group(config, pool, group),
+        Change::PoolExport { name } => export(config, name),
+        Change::PoolImport { drives, .. } => {
+            drives.iter().try_for_each(|path| change::drive_spec(path, None, dir).map(|_| ()))?;
+            Ok(vec!["the pool on these drives would be imported, if they hold a whole one".into()])
+        }
+        Change::ConfigImport { text, .. } => perform::import(array, text, true, dir).await,
+        Change::DriveReplace { group, old, new, drive_bytes, overwrite } => {
+            let (next, new) = change::replacement(config, (group, old, new), *drive_bytes, dir)?;
+            let mut lines = declared(array, &next, *overwrite).await?;
+            lines.push(format!("group {group}: drive {new} would replace {old}, and be rebuilt"));
+            Ok(lines)
+        }
+        simple => {
+            if let Some(line) = change::hosts::mapped_already(config, simple) {
+                return Ok(vec![line]);
+            }
+            let next = change::next(config, simple, dir)?;
+            declared(array, &next, change::overwrites(simple)).await
+        }
+    }
+}
+
+/// What the next declaration changes; it is refused where a drive that it takes is in use otherwise.
+async fn declared(array: &Array, next: &Config, overwrite: bool) -> Result<Vec<String>, String> {
+    let mut lines = changes(array.config(), next);
+    let new = takeover::new_drives(array, next);
+    match overwrite {
+        true => lines
+            .extend(new.iter().map(|drive| format!("drive {}: what is on it would be erased", drive.name))),
+        false => takeover::refuse_used(&new).await?,
+    }
+    Ok(lines)
+}
+
+fn delete_volume(config: &Config, name: &str) -> Result<Vec<String>, String> {
+    if config.volume(name).is_none() {
+        return Err(format!("volume {name:?}: not found"));
+    }
+    match config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
+        Some(host) => Err(format!("volume {name:?}: mapped to host {:?}; unmap it first", host.name)),
+        None => Ok(vec![format!("volume {name}: it and its data would be deleted")]),
+    }
+}
+
+fn snapshot(config: &Config, volume: &str, name: &str) -> Result<Vec<String>, String> {
+    let source = config.volume(volume).ok_or_else(|| format!("volume {volume:?}: not found"))?;
+    let mut next = config.clone();
+    next.volumes.push(config::VolumeConfig {
+        name: name.into(),
+        snapshot_of: Some(volume.into()),
+        ..source.clone()
+    });
+    next.check().map_err(|e| e.to_string())?;
+    Ok(vec![format!("volume {name}: would be created as a snapshot of {volume}")])
+}
+
+fn of_group(config: &Config, name: &str, what: &str) -> Result<Vec<String>, String> {
+    match config.groups.iter().any(|group| group.name == name) {
+        true => Ok(vec![format!("group {name}: would be {what}")]),
+        false => Err(format!("group {name:?}: not found")),
+    }
+}
+
+fn remove_group(config: &Config, pool: &str, group: &str) -> Result<Vec<String>, String> {
+    let declared = config.pool(pool).ok_or_else(|| format!("pool {pool:?}: not found"))?;
+    if !declared.groups.iter().any(|g| g == group) {
+        return Err(format!("pool {pool:?}: group {group:?} is not in this pool"));
+    }
+    let mut next = config.clone();
+    for pool in next.pools.iter_mut().filter(|p| p.name == pool) {
+        pool.groups.retain(|g| g != group);
+        pool.leaving.push(group.into());
+    }
+    next.check().map_err(|e| e.to_string())?;
+    Ok(vec![format!("pool {pool}: group {group} would be evacuated, and leave the pool afterwards")])
+}
+
+fn export(config: &Config, name: &str) -> Result<Vec<String>, String> {
+    config.pool(name).ok_or_else(|| format!("pool {name:?}: not found"))?;
+    let on_it = |v: &str| config.volume(v).is_some_and(|v| v.pool == name);
+    for host in &config.hosts {
+        if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
+            let host = &host.name;
+            return Err(format!(
+                "pool {name:?}: volume {volume:?} is mapped to host {host:?}; unmap it first"
+            ));
+        }
+    }
+    Ok(vec![format!("pool {name}: it, its groups and its volumes would leave this array")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        let text = "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"1GiB\"\n\
+            [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+            [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
+            [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+            [[volume]]\nname = \"v1\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+            [[host]]\nname = \"h0\"\ninitiator = \"*\"\nluns = { 0 = \"v0\" }\n";
+        Config::parse(text, "array.toml", Path::new("/data")).expect("good")
+    }
+
+    #[test]
+    fn what_would_refuse_a_change_is_said() {
+        let config = config();
+        let refused = |outcome: Result<Vec<String>, String>, says: &str| {
+            let error = outcome.expect_err("refused");
+            assert!(error.contains(says), "{error}");
+        };
+        refused(delete_volume(&config, "v0"), "mapped to host \"h0\"");
+        refused(delete_volume(&config, "v9"), "not found");
+        refused(snapshot(&config, "v9", "s"), "not found");
+        refused(snapshot(&config, "v0", "v1"), "declared twice");
+        refused(remove_group(&config, "p0", "g9"), "not in this pool");
+        refused(export(&config, "p0"), "mapped to host");
+        refused(of_group(&config, "g9", "scrubbed"), "not found");
+    }
+
+    #[test]
+    fn what_would_be_done_is_said() {
+        let config = config();
+        assert_eq!(delete_volume(&config, "v1").expect("a line").len(), 1);
+        assert_eq!(snapshot(&config, "v0", "s").expect("a line").len(), 1);
+        assert_eq!(of_group(&config, "g0", "scrubbed").expect("a line"), ["group g0: would be scrubbed"]);
+    }
+}

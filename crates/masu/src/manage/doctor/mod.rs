@@ -1,0 +1,160 @@
+//! `masu doctor`: what of this machine, of the drives and of the array is not as it should be, and what would
+//! fail next.
+
+mod facts;
+mod judge;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use admin::{Status, Store};
+use anyhow::{Context, Result};
+use clap::Args;
+use config::Config;
+use rustix::process::{Resource, getrlimit};
+
+use self::judge::{Finding, Level};
+use super::request::{Where, client, wait};
+use crate::table::column::{Column, Kind, Noun};
+use crate::table::{self, ListArgs};
+
+pub(super) const HELP: &str = "\
+Without a running array it looks at the machine and at the drives of the declaration that the data directory
+keeps, or of --config.
+
+Exit status: 0 no problem (warnings are none), 1 a problem, 2 bad input or failure.";
+
+#[derive(Args)]
+pub(crate) struct DoctorCommand {
+    /// The declaration to look at, if no array runs and none was kept in the data directory
+    #[arg(long)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    args: ListArgs,
+}
+
+static COLUMNS: [Column<Finding>; 4] = [
+    Column::shown("subject", Kind::Text, |f| (&f.subject).into()),
+    Column::shown("result", Kind::State, |f| {
+        match f.level {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        }
+        .into()
+    }),
+    Column::shown("text", Kind::Text, |f| (&f.text).into()),
+    Column::new("to-do", Kind::Text, |f| f.to_do.as_ref().into()),
+];
+
+static FINDING: Noun<Finding> =
+    Noun { one: "finding", many: "findings", columns: &COLUMNS, hint: "", is_sorted: false };
+
+pub(super) fn run(what: &DoctorCommand, at: &Where) -> Result<ExitCode> {
+    let findings = examine(what.config.as_deref(), at)?;
+    let is_bad = findings.iter().any(|f| f.level == Level::Problem);
+    if at.form.is_plain() && what.args.is_plain() {
+        findings.iter().for_each(|finding| print(finding, at));
+    } else {
+        table::list(&FINDING, &what.args, at.form.look(), || Ok(findings))?;
+    }
+    Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn examine(file: Option<&Path>, at: &Where) -> Result<Vec<Finding>> {
+    let mut findings = machine();
+    let running = wait(async {
+        let client = client(at);
+        let status = client.status().await?;
+        Ok::<_, admin::ClientError>((status, client.config().await?.text))
+    })?;
+    let (status, config) = match running {
+        Ok((status, text)) => {
+            let config = Config::parse(&text, "the array's declaration", at.data());
+            (Some(status), Some(config.map_err(anyhow::Error::msg)?))
+        }
+        // Somebody answers, or was meant to.
+        Err(error) if at.is_remote() || !matches!(error, admin::ClientError::Unreachable { .. }) => {
+            return Err(error.into());
+        }
+        Err(_) if file.is_none() => (None, kept(at.data())?),
+        Err(_) => (None, file.map(|file| read(file, at.data())).transpose()?),
+    };
+    match (&status, &config) {
+        (Some(status), _) => findings.push(Finding::ok("array", format!("{} runs", status.target))),
+        (None, Some(_)) => {
+            findings.push(Finding::ok("array", "none runs here; its pools and groups were not looked at"))
+        }
+        (None, None) => {
+            findings.push(Finding::ok("array", "none runs here, and none was declared (--data, --config)"))
+        }
+    }
+    if let Some(config) = &config {
+        let drives = facts::drives(config);
+        findings.extend(drives.iter().map(judge::drive));
+        findings.extend(judge::space(&drives));
+        findings.extend(portals(config, status.as_ref()));
+    }
+    findings.extend(status.iter().flat_map(judge::array));
+    Ok(findings)
+}
+
+fn machine() -> Vec<Finding> {
+    let release = facts::text("/proc/sys/kernel/osrelease").unwrap_or_else(|| "of unknown version".into());
+    let release = release.trim();
+    let disabled = facts::text("/proc/sys/kernel/io_uring_disabled");
+    let source = facts::text("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    vec![
+        judge::io_uring(release, disabled.as_deref(), facts::ring()),
+        judge::nofile(getrlimit(Resource::Nofile).maximum),
+        judge::memlock(release, getrlimit(Resource::Memlock).maximum),
+        judge::clock(source.as_deref()),
+    ]
+}
+
+/// The declaration that a stopped array has kept.
+fn kept(data: &Path) -> Result<Option<Config>> {
+    // Looking creates no data directory.
+    if !data.is_dir() {
+        return Ok(None);
+    }
+    Ok(Store::open(data)?.load()?.map(|kept| kept.config))
+}
+
+fn read(file: &Path, data: &Path) -> Result<Config> {
+    let shown = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    Config::parse(&text, &shown, data).map_err(anyhow::Error::msg)
+}
+
+/// The portals' interfaces: of a running array those that it has, otherwise those that are declared.
+fn portals(config: &Config, status: Option<&Status>) -> Vec<Finding> {
+    let listens: Vec<SocketAddr> = match status {
+        Some(status) => status.ports.iter().map(|port| port.listen).collect(),
+        None => config.portals.iter().map(|portal| portal.listen).collect(),
+    };
+    let of = |listen: SocketAddr| {
+        let found = facts::interfaces(listen);
+        found.into_iter().map(move |(name, mtu)| judge::mtu(&listen.to_string(), &name, mtu))
+    };
+    listens.into_iter().flat_map(of).collect()
+}
+
+/// A finding in lines of the terminal's width: what, how it is, and what to do.
+fn print(finding: &Finding, at: &Where) {
+    let word = match finding.level {
+        Level::Ok => "ok",
+        Level::Warning => "warning",
+        Level::Problem => "problem",
+    };
+    let mark = at.form.look().toned(word, &format!("{word:<7}"));
+    super::state::wrapped(
+        &format!("{}: {}", finding.subject, finding.text),
+        &format!("{mark}  "),
+        "         ",
+    );
+    if let Some(to_do) = &finding.to_do {
+        super::state::wrapped(&format!("→ {to_do}"), "         ", "         ");
+    }
+}

@@ -1,0 +1,32 @@
+//! Sizes and time spans as people write them: one grammar for command lines, `array.toml` and scenarios.
+//!
+//! ```text
+//!   size  = number [ " " ] [ unit ]     unit = KiB MiB GiB TiB PiB (1024), KB MB GB TB PB (1000),
+//!                                              K M G T P (1024, as hypervisors use them), B or none (bytes)
+//!   span  = number [ " " ] unit         unit = us (or µs) ms s m (or min) h d
+//!   number = digits [ "." digits ]
+//! ```
+//!
+//! Units of sizes are read without regard to case, those of time spans as they are written.
+
+mod size;
+mod span;
+
+pub use size::{format_bytes, parse_bytes};
+pub use span::parse_duration;
+
+/// The number at the beginning of a text, and what follows it without blanks around.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (&text[..at], text[at..].trim())
+}
+
+/// Whether it is digits, or digits, a point and digits.
+fn is_number(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    match text.split_once('.') {
+        None => digits(text),
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+    }
+}
