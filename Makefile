@@ -125,7 +125,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package
+JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package metrics api
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -223,6 +223,14 @@ hostile: build ## those who mean it ill, or know no better: file systems on driv
 .PHONY: report
 report: build ## the main job in a short form, its report opened in a browser that checks every figure
 	@$(STEP) "report in a browser" judges/report.sh
+
+.PHONY: api
+api: build ## the API of a running array by schemathesis: all operations, in sequences; errors, tags, pages, keys, jobs, streams
+	@$(STEP) "API" judges/api.sh
+
+.PHONY: metrics
+metrics: build ## the metrics of an array under load, the alert rules and the dashboard, held against Prometheus' promtool
+	@$(STEP) "metrics" $(WITH) --cache 64MiB judges/metrics.sh
 
 .PHONY: fuzz
 fuzz: tools ## every fuzz target for FUZZ_SECONDS (5)

@@ -7,9 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly KERNEL_DIR=target/judges/kernel MULTIPATH_DIR=target/judges/multipath
 # What each is for: iscsi-test-cu, iscsi-perf | a file server | a clean root of Debian | qemu-img, qemu-io over iscsi:// | vhdiinfo, a second reader of VHD | tgt, the peer | the guest's emulator,
-# firmware, tools and initiator | the nodes' registry, and certificates for it | the loader and partitions of a boot image | the report's browser test |
+# firmware, tools and initiator | the nodes' registry, and certificates for it | the loader and partitions of a boot image | the report's browser test | promtool |
 # these scripts' own check | the C++ of libFuzzer.
-readonly PACKAGES="libiscsi-bin samba mmdebstrap qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs udev dmsetup liburcu8 libaio1 util-linux sg3-utils etcd-server openssl syslinux mtools fdisk fio chromium shellcheck g++"
+readonly PACKAGES="libiscsi-bin samba mmdebstrap qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs udev dmsetup liburcu8 libaio1 util-linux sg3-utils etcd-server openssl syslinux mtools fdisk fio chromium prometheus shellcheck g++"
 readonly CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
 
 packages=$PACKAGES
@@ -42,7 +42,10 @@ get_packages() {
   apt-get update -q >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >target/judges/apt.log 2>&1 ||
     { say "apt-get failed: see target/judges/apt.log"; return; }
-  # Debian starts it as a service; tests start their own.
+  # Debian starts them as services; tests start their own.
+  if [[ " ${missing[*]} " == *" prometheus "* ]] && [ -d /run/systemd/system ]; then
+    systemctl disable --quiet --now prometheus || say "the service prometheus was started by its package and cannot be stopped"
+  fi
   if [[ " ${missing[*]} " == *" etcd-server "* ]] && [ -d /run/systemd/system ]; then
     systemctl disable --quiet --now etcd || say "the service etcd was started by its package and cannot be stopped"
   fi

@@ -12,8 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::api::problem::Problem;
 use crate::events::EventQuery;
-use crate::request::{Change, Declared, Done, Refused};
+use crate::request::{Change, Declared, Done};
 use status::{EventRecord, Events, Status};
 
 /// Where an array's API is.
@@ -136,9 +137,9 @@ impl Client {
         if code.is_success() {
             return serde_json::from_slice(&answer).map_err(|e| self.strange(e));
         }
-        let refused: Option<Refused> = serde_json::from_slice(&answer).ok();
+        let refused: Option<Problem> = serde_json::from_slice(&answer).ok();
         Err(ClientError::Refused(
-            refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |r| r.error),
+            refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |problem| problem.detail),
         ))
     }
 

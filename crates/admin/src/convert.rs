@@ -6,13 +6,13 @@ mod policies;
 
 use std::collections::BTreeMap;
 
-use array::OpClass;
 use array::status::{
     CacheStatus, CachedStatus, ControllerStatus, GroupStatus, PartitionStatus, Traffic, VolumeStatus,
 };
+use array::{LatencyCounts, OpClass};
 use status::{
-    Cache, CachePartition, CacheTraffic, CachedVolume, Drive, Group, Host, HostLun, Job, Journal, Load,
-    Member, Progress, SecondLevel, Status, Volume, VolumeCounters,
+    Cache, CachePartition, CacheTraffic, CachedVolume, Drive, Group, Host, HostLun, Job, Journal, Latencies,
+    Load, Member, Progress, SecondLevel, Status, Volume, VolumeCounters,
 };
 
 pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
@@ -39,6 +39,8 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         trouble: vec![],
         below_minimum: vec![],
         refused: vec![],
+        stages: vec![],
+        served: vec![],
     };
     let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
     for part in parts {
@@ -58,6 +60,8 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         status.caches.extend(part.cache.map(|c| cache(c, controller)));
         status.schedulers.extend(part.schedulers);
         status.sessions.extend(part.sessions);
+        status.stages.extend(part.stages);
+        status.served.extend(part.served);
         status.below_minimum.extend(part.below_minimum);
         status.refused.extend(part.refused);
         status.events.extend(part.events.iter().map(ToString::to_string));
@@ -235,7 +239,25 @@ fn counters(c: &array::status::Counters) -> VolumeCounters {
         compare_misses: c.compare_misses,
         latency_p50_us: percentile_us(&c.latency, 50.0),
         latency_p99_us: percentile_us(&c.latency, 99.0),
+        latency: latencies(c),
     }
+}
+
+/// The fine histograms of a LU in the buckets of metrics. The fine ones end at the same powers of two.
+fn latencies(c: &array::status::Counters) -> Latencies {
+    let mut all = Latencies::default();
+    for (class, (buckets, sum_ns)) in c.latency.iter().zip(c.latency_sum_ns).enumerate() {
+        let latency = match class {
+            _ if class == OpClass::Read as usize => &mut all.reads,
+            _ if class == OpClass::Write as usize => &mut all.writes,
+            _ => &mut all.others,
+        };
+        let mut counts = LatencyCounts { counts: latency.counts, sum_ns: 0 };
+        buckets.iter().for_each(|(top_ns, n)| counts.add(*top_ns, *n));
+        latency.counts = counts.counts;
+        latency.sum_ns = latency.sum_ns.wrapping_add(sum_ns);
+    }
+    all
 }
 
 fn volume(v: VolumeStatus) -> Volume {

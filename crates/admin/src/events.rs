@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,6 +31,8 @@ const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 const RECENT_MAX: usize = 1000;
 /// Events that share one flush.
 const BATCH_MAX: usize = 1000;
+/// In the order of their counts.
+const SEVERITIES: [&str; 3] = ["info", "warning", "error"];
 /// Events of one answer.
 const ANSWER_MAX: usize = 10_000;
 
@@ -41,6 +44,8 @@ struct Kept {
     dir: PathBuf,
     recent: Mutex<VecDeque<EventRecord>>,
     newest: watch::Sender<u64>,
+    /// Since the start, by severity: info, warning, error.
+    told: [AtomicU64; 3],
     receiver: EventReceiver,
 }
 
@@ -90,6 +95,7 @@ impl EventLog {
             dir: dir.clone(),
             recent: Mutex::new(recent),
             newest: watch::Sender::new(newest),
+            told: Default::default(),
             receiver: receiver.clone(),
         });
         let segment = segments.last().map(|(first, path)| (*first, path.clone()));
@@ -125,6 +131,16 @@ impl EventLog {
         found.drain(..excess);
         found.truncate(ANSWER_MAX);
         found
+    }
+
+    /// The number of the newest one; 0 while there is none.
+    pub(crate) fn newest(&self) -> u64 {
+        *self.0.newest.borrow()
+    }
+
+    /// How many there were since the start, by severity.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
+        std::array::from_fn(|i| (SEVERITIES[i], self.0.told[i].load(Ordering::Relaxed)))
     }
 
     /// Waits until there is an event after this one, for at most this long.
@@ -173,6 +189,11 @@ fn write(kept: &Kept, files: &mut Files) {
                 tracing::error!("{}: events are not kept: {error}", files.dir.display());
             }
             Err(_) => {}
+        }
+        for record in &batch {
+            let severities = SEVERITIES.iter().zip(&kept.told);
+            let of = severities.filter(|(severity, _)| **severity == record.severity);
+            of.for_each(|(_, count)| _ = count.fetch_add(1, Ordering::Relaxed));
         }
         let newest = files.next - 1;
         let mut recent = kept.recent();

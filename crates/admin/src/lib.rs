@@ -9,6 +9,7 @@
 )]
 
 mod answers;
+mod api;
 mod change;
 mod client;
 mod convert;
@@ -20,6 +21,7 @@ mod metrics;
 mod perform;
 mod preview;
 mod request;
+mod served;
 mod server;
 mod standby;
 mod store;
@@ -27,10 +29,11 @@ mod takeover;
 mod token;
 mod trouble;
 
+pub use api::problem::Problem;
 pub use client::{Client, ClientError, Endpoint};
 pub use drift::{differences, merged};
 pub use events::{EventLog, EventQuery, EventWriter};
-pub use request::{Change, Declared, Done, Refused, Terms, Work};
+pub use request::{Change, Declared, Done, Terms, Work};
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use standby::Standby;
 pub use status::*;

@@ -12,8 +12,27 @@ use crate::preview::preview;
 use crate::request::{Change, Work};
 use crate::takeover::{self, NewFiles};
 
+/// Why nothing was done, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PerformError {
+    /// What is asked for cannot be, whatever the array is.
+    Invalid(String),
+    /// The array, or what it has, refuses it.
+    Refused(String),
+}
+
+impl From<String> for PerformError {
+    fn from(text: String) -> PerformError {
+        PerformError::Refused(text)
+    }
+}
+
 /// Makes a change; gives a line for each thing that was done, or one line that says why nothing was.
-pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
+pub(crate) async fn perform(
+    array: &mut Array,
+    change: &Change,
+    dir: &Path,
+) -> Result<Vec<String>, PerformError> {
     let done = match change {
         Change::VolumeDelete { name } => array.delete_volume(name).await,
         Change::SnapshotDelete { name } => array.delete_snapshot(name).await,
@@ -29,14 +48,14 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
                 drives.iter().map(|path| change::drive_spec(path, None, dir)).collect();
             array.import_pool(drives?, *force).await
         }
-        Change::ConfigImport { text, plan } => return import(array, text, *plan, dir).await,
-        Change::DryRun { of } => return preview(array, of, dir).await,
-        Change::DriveReplace { .. } => return replace(array, change, dir).await,
+        Change::ConfigImport { text, plan } => return Ok(import(array, text, *plan, dir).await?),
+        Change::DryRun { of } => return Ok(preview(array, of, dir).await?),
+        Change::DriveReplace { .. } => return Ok(replace(array, change, dir).await?),
         declared => {
             if let Some(line) = change::hosts::mapped_already(array.config(), declared) {
                 return Ok(vec![line]);
             }
-            let next = change::next(array.config(), declared, dir)?;
+            let next = change::next(array.config(), declared, dir).map_err(PerformError::Invalid)?;
             let new = takeover::new_drives(array, &next);
             let names: Vec<String> = match change::overwrites(declared) {
                 true => new.iter().map(|drive| drive.name.clone()).collect(),
@@ -54,7 +73,7 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
             applied.map(|done| if done.is_empty() { changes(&before, array.config()) } else { done })
         }
     };
-    done.map_err(|e| e.to_string())
+    done.map_err(|e| PerformError::Refused(e.to_string()))
 }
 
 fn steer_of(work: Work) -> Steer {

@@ -1,11 +1,12 @@
 //! Requests of the API and what answers them.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use config::{CachePolicy, Class, FileFormat};
 
 /// What is declared: the answer to `GET /v1/config`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Declared {
     /// The declaration of the array as it is now, as TOML; secrets are in it.
     pub text: String,
@@ -344,7 +345,7 @@ impl Change {
 }
 
 /// What a policy promises: normalised IOPS are requests of which a long one counts once for each unit of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Terms {
     /// Normalised IOPS that a volume gets when it asks for them; 0: none.
@@ -362,17 +363,10 @@ pub struct Terms {
 }
 
 /// What a change did, a line each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// What was made or changed.
     pub done: Vec<String>,
-}
-
-/// Why a request was refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Refused {
-    /// One line: cause and place.
-    pub error: String,
 }
 
 /// What becomes of the work on a group.

@@ -1,35 +1,30 @@
 //! The API's server: HTTP with JSON, on a unix socket that only its owner may open; on TCP only with a token.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use array::{Array, Event, EventSender};
-use axum::extract::connect_info::{ConnectInfo, Connected};
-use axum::extract::{DefaultBodyLimit, Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::serve::IncomingStream;
-use axum::{Json, Router};
-use serde::Deserialize;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, Semaphore, oneshot};
 
 use crate::answers::Answers;
-use crate::drift::differences;
-use crate::events::{EventLog, EventQuery};
-use crate::perform::perform;
-use crate::request::{Change, Declared, Done, Refused};
+use crate::api::STREAMS_MAX;
+use crate::api::problem::Problem;
+use crate::api::routes::routes;
+use crate::events::EventLog;
+use crate::served::{Served, Who, now_ms};
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::token::TokenGuard;
-use crate::trouble::{Tracker, sort, trouble_of};
 use crate::{identity, membership};
-use status::{Events, Status, Trouble};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
 /// decide.
@@ -37,16 +32,14 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// The largest request body: a declaration with a hundred thousand volumes has about half of it.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
-const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
-/// How long who follows the events may wait for the next one.
-const EVENTS_WAIT_MAX: Duration = Duration::from_secs(25);
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;
 /// How long a socket may still answer whose process is about to end: one that was killed with a large pool
 /// takes a tenth of a second.
 const SOCKET_TIME: Duration = Duration::from_secs(2);
 const SOCKET_PAUSE: Duration = Duration::from_millis(20);
+/// What load balancers ask, without a token: it says nothing of the array.
+const PUBLIC: [&str; 2] = ["/healthz", "/readyz"];
 /// Connections that wait to be accepted.
 const TCP_BACKLOG: u32 = 128;
 
@@ -57,6 +50,8 @@ pub struct ServerOptions {
     pub socket: PathBuf,
     /// TCP address and the token that every request must carry (`Authorization: Bearer …`).
     pub tcp: Option<(SocketAddr, String)>,
+    /// So many LUs, hosts and drives have metrics of their own; the others are summed.
+    pub metrics_top: usize,
 }
 
 /// Why the API cannot be served.
@@ -90,23 +85,12 @@ impl Drop for SocketFile {
     }
 }
 
-struct Served {
-    array: Mutex<Array>,
-    store: Store,
-    started: Instant,
-    log: EventLog,
-    events: EventSender,
-    tracker: std::sync::Mutex<Tracker>,
-    answers: Answers,
-    /// As the array stood when it was looked at last, without volumes.
-    last: std::sync::Mutex<Option<Status>>,
-}
-
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
 pub struct Bound {
     socket: SocketFile,
     pub(crate) unix: UnixListener,
     tcp: Option<(TcpListener, Arc<str>)>,
+    metrics_top: usize,
 }
 
 /// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
@@ -117,7 +101,7 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(|(addr, token)| bind_tcp(addr, &token)).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp })
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, metrics_top: options.metrics_top })
 }
 
 fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), ServerError> {
@@ -154,15 +138,12 @@ impl Bound {
             tracker: std::sync::Mutex::default(),
             answers: Answers::default(),
             last: std::sync::Mutex::default(),
+            metrics_top: self.metrics_top,
+            named: std::sync::Mutex::default(),
+            keys: Mutex::default(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         });
-        let routes = Router::new()
-            .route("/v1/status", get(status))
-            .route("/v1/change", post(apply))
-            .route("/v1/config", get(config))
-            .route("/v1/events", get(kept_events))
-            .route("/metrics", get(metrics))
-            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-            .with_state(served.clone());
+        let routes = routes().layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(served.clone());
         let mut server = Server { stop: vec![], socket: self.socket };
         let stopped = server.stop_signal();
         let follower = served.clone();
@@ -321,153 +302,17 @@ async fn require_token(
     request: Request,
     next: Next,
 ) -> Response {
+    if PUBLIC.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
     let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     match guard.admits(given, who.peer) {
         true => next.run(request).await,
-        false => refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong"),
-    }
-}
-
-pub(crate) fn refused(code: StatusCode, error: impl Into<String>) -> Response {
-    (code, Json(Refused { error: error.into() })).into_response()
-}
-
-async fn current(served: &Served) -> Result<Status, Response> {
-    let unavailable = |why: String| refused(StatusCode::SERVICE_UNAVAILABLE, why);
-    let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
-        let array = served.array.lock().await;
-        let parts = array.status().await.map_err(|e| e.to_string())?;
-        Ok::<_, String>(crate::convert::status_of(array.config(), parts, served.started.elapsed().as_secs()))
-    });
-    let silent = |_| {
-        let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
-        let slow = served.answers.trouble(tokio::time::Instant::now());
-        slow.iter().for_each(|t| why += &format!("\n{}: {}", t.object, t.text));
-        unavailable(why)
-    };
-    let mut status = asked.await.map_err(silent)?.map_err(unavailable)?;
-    let mut all = served.trouble_of(&status);
-    served.tracker().date(&mut all, now_ms());
-    status.trouble = all;
-    Ok(status)
-}
-
-impl Served {
-    fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
-        self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {
-        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Everything that is wrong, the worst first.
-    fn trouble_of(&self, status: &Status) -> Vec<Trouble> {
-        let mut all = self.answers.trouble(tokio::time::Instant::now());
-        all.extend(trouble_of(status));
-        sort(&mut all);
-        all
-    }
-}
-
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |t| t.as_millis() as u64)
-}
-
-/// Who has connected.
-#[derive(Clone)]
-struct Who {
-    /// As events name it.
-    name: String,
-    /// The address on TCP.
-    peer: Option<IpAddr>,
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Who {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
-        let name = match stream.io().peer_cred() {
-            Ok(peer) => format!("user {} of this machine", peer.uid()),
-            Err(_) => "a user of this machine".into(),
-        };
-        Who { name, peer: None }
-    }
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Who {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Who {
-        let peer = stream.remote_addr().ip();
-        Who { name: format!("the token, from {peer}"), peer: Some(peer) }
-    }
-}
-
-/// `GET /v1/events`.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct EventParameters {
-    after: u64,
-    since_ms: u64,
-    last: Option<usize>,
-    wait_ms: u64,
-}
-
-async fn kept_events(State(served): State<Arc<Served>>, Query(asked): Query<EventParameters>) -> Response {
-    let wait = Duration::from_millis(asked.wait_ms).min(EVENTS_WAIT_MAX);
-    if !wait.is_zero() {
-        served.log.wait_after(asked.after, wait).await;
-    }
-    let query = EventQuery { after: asked.after, since_ms: asked.since_ms, last: asked.last };
-    let log = served.log.clone();
-    match tokio::task::spawn_blocking(move || log.read(query)).await {
-        Ok(events) => Json(Events { events }).into_response(),
-        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
-}
-
-async fn status(State(served): State<Arc<Served>>) -> Response {
-    match current(&served).await {
-        Ok(status) => Json(status).into_response(),
-        Err(response) => response,
-    }
-}
-
-async fn config(State(served): State<Arc<Served>>) -> Response {
-    let now = served.array.lock().await.config().clone();
-    match served.store.declared() {
-        Ok(declared) => {
-            let drift = declared.map(|declared| differences(&declared, &now));
-            Json(Declared { text: now.to_text(), drift }).into_response()
-        }
-        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
-}
-
-async fn metrics(State(served): State<Arc<Served>>) -> Response {
-    match current(&served).await {
-        Ok(status) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], crate::metrics::text(&status))
-            .into_response(),
-        Err(response) => response,
-    }
-}
-
-async fn apply(
-    State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
-    Json(change): Json<Change>,
-) -> Response {
-    let mut array = served.array.lock().await;
-    match perform(&mut array, &change, served.store.dir()).await {
-        Ok(done) => {
-            let news = done.iter().filter(|_| !change.is_a_question());
-            news.for_each(|line| served.events.tell(Event::of_line(line).by(&who.name)));
-            Json(Done { done }).into_response()
-        }
-        Err(error) => {
-            let text = format!("a change was refused: {error}");
-            if !change.is_a_question() {
-                served.events.tell(Event::info("array", text).by(&who.name));
-            }
-            refused(StatusCode::CONFLICT, error)
+        false => {
+            let detail = "the token is missing or wrong (Authorization: Bearer TOKEN)";
+            let mut refused = Problem::new(StatusCode::UNAUTHORIZED, "token", detail).into_response();
+            refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refused
         }
     }
 }

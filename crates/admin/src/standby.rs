@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::routing::get;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::server::{Bound, refused};
+use crate::api::problem::Problem;
+use crate::api::state::{healthz, version};
+use crate::server::Bound;
 
 /// A standby that answers.
 pub struct Standby {
@@ -36,7 +37,8 @@ impl Bound {
             let said = said.clone();
             async move { unavailable(&said) }
         };
-        let routes = Router::new().fallback(answer);
+        let health = Router::new().route("/healthz", get(healthz)).route("/version", get(version));
+        let routes = health.fallback(answer);
         let serving = tokio::spawn(async move {
             tokio::select! {
                 _ = axum::serve(listener, routes) => {}
@@ -47,9 +49,9 @@ impl Bound {
     }
 }
 
-fn unavailable(text: &Mutex<String>) -> Response {
+fn unavailable(text: &Mutex<String>) -> Problem {
     let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    refused(StatusCode::SERVICE_UNAVAILABLE, text)
+    Problem::unavailable(text)
 }
 
 impl Standby {

@@ -43,7 +43,7 @@ pub use hosts::SessionRefusal;
 pub use keeper::Keeper;
 pub use scsi::{Lun, OpClass};
 pub use service_loop::{run_controller, run_with_local_port};
-pub use world::{DriveSpec, ImageAccess, Patience, RbdImage};
+pub use world::{DriveSpec, ImageAccess, LatencyCounts, Patience, RbdImage};
 
 /// Size of a cache frame.
 pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

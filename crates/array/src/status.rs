@@ -8,7 +8,8 @@ use crate::event::Event;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use scsi::Counters;
 pub use status::{
-    BelowMinimum, Drive, Job, Mapping, Missing, Pool, PoolScheduler, Port, Refusals, Session, VolumeQos,
+    BelowMinimum, Drive, HostServed, Job, Latencies, Latency, Mapping, Missing, Pool, PoolScheduler, Port,
+    Refusals, Session, StageLatency, VolumeQos,
 };
 
 /// One controller's part of the array.
@@ -42,6 +43,10 @@ pub struct ControllerStatus {
     pub ports: Vec<Port>,
     /// Who was refused repeatedly in the last minutes.
     pub refused: Vec<Refusals>,
+    /// How long operations took, layer by layer; only in the whole status, as what follows.
+    pub stages: Vec<StageLatency>,
+    /// What hosts were served by this controller.
+    pub served: Vec<HostServed>,
     /// Objects that were made and cannot be opened.
     pub missing: Vec<Missing>,
     /// Long work that runs.

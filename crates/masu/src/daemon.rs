@@ -71,6 +71,9 @@ pub(crate) struct Serve {
     /// Token for requests on TCP (at least 16 characters)
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true)]
     api_token: Option<String>,
+    /// LUs, hosts and drives with metrics of their own, the busiest of each; the others are summed as `other`
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    metrics_top: usize,
 }
 
 /// Binding is retried for a second while an address is in use.
@@ -116,7 +119,7 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     // without administration.
     let socket = socket_in(store.dir());
     let tcp = serve.api.zip(serve.api_token.clone());
-    let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
+    let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp, metrics_top: serve.metrics_top })?;
     let events = array::event_channel();
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockError, Buf, Data};
-use world::World;
 use world::sync::{Permits, Signal};
+use world::{Stage, World};
 
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged, Size};
@@ -68,6 +68,8 @@ pub(crate) struct Inner {
     /// Why metadata cannot be written at the moment.
     pub(crate) stalled: RefCell<Option<BlockError>>,
     cause: RefCell<String>,
+    /// Latencies of reads and writes of its volumes.
+    pub(crate) stage: Stage,
 }
 
 impl Inner {
@@ -127,6 +129,7 @@ impl Inner {
             pending: RefCell::default(),
             counts: Cell::default(),
             zeros: Buf::zeroed(ZEROS_LEN).freeze(),
+            stage: Stage::default(),
             poisoned: Cell::new(false),
             stalled: RefCell::default(),
             cause: RefCell::default(),

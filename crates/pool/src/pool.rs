@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use block::BlockError;
+use world::LatencyCounts;
 
 use crate::events::Thresholds;
 use crate::inner::Inner;
@@ -24,6 +25,11 @@ impl Pool {
     /// Its identity.
     pub fn id(&self) -> PoolId {
         self.0.id
+    }
+
+    /// The latencies of reads and writes of its volumes since it was opened, of one operation in sixteen.
+    pub fn latencies(&self) -> (LatencyCounts, LatencyCounts) {
+        self.0.stage.counts()
     }
 
     /// Used and free space.

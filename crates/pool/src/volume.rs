@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use block::{BackingStore, BlockError, Device, Geometry, Pieces};
+use world::Kind;
 
 use crate::area::Content;
 use crate::inner::Inner;
@@ -163,12 +164,18 @@ impl Device for Volume {
 
     async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
-        self.read_runs(at, len as u64, out).await
+        let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
+        let result = self.read_runs(at, len as u64, out).await;
+        pool.stage.end(began, || pool.world.now(), Kind::Read);
+        result
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         self.check(at, data.len() as u64)?;
-        self.overwrite(at, Content::Data(data)).await
+        let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
+        let result = self.overwrite(at, Content::Data(data)).await;
+        pool.stage.end(began, || pool.world.now(), Kind::Write);
+        result
     }
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {

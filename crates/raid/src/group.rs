@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::{BlockError, Device, Geometry, Pieces};
-use world::{Drive, DriveError};
+use world::{Drive, DriveError, Kind, LatencyCounts};
 
 use crate::contents::KnownContents;
 use crate::events::GroupEvent;
@@ -101,6 +101,11 @@ impl Group {
         }
     }
 
+    /// The latencies of reads and writes since the group was opened, of one operation in sixteen.
+    pub fn latencies(&self) -> (LatencyCounts, LatencyCounts) {
+        self.0.stage.counts()
+    }
+
     /// Sets the source of knowledge about contents. Without it, everything counts as in use.
     pub fn know_contents(&self, known: KnownContents) {
         *self.0.contents.borrow_mut() = Some(known);
@@ -186,10 +191,13 @@ impl Device for Group {
         if let Some(lost) = inner.lost.first_in(at, len as u64) {
             return Err(inner.lost_error(lost));
         }
-        match &inner.layout {
+        let began = inner.stage.begin(|| inner.world.now());
+        let result = match &inner.layout {
             Layout::Sets(sets) => inner.sets_read(sets, at, len, out).await,
             Layout::Rows(rows) => inner.rows_read(rows, at, len, out).await,
-        }
+        };
+        inner.stage.end(began, || inner.world.now(), Kind::Read);
+        result
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
@@ -199,6 +207,7 @@ impl Device for Group {
             return Ok(());
         }
         inner.count_foreground();
+        let began = inner.stage.begin(|| inner.world.now());
         match &inner.layout {
             Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
             Layout::Rows(rows) => {
@@ -209,6 +218,7 @@ impl Device for Group {
                     .await?;
             }
         }
+        inner.stage.end(began, || inner.world.now(), Kind::Write);
         inner.found_again(at, data.len() as u64);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use block::{BlockError, Geometry, RangeLocks};
 use world::sync::{Permits, Signal};
-use world::{Drive, DriveError, World};
+use world::{Drive, DriveError, Stage, World};
 
 use crate::contents::{Contents, KnownContents};
 use crate::events::{Events, GroupEvent};
@@ -86,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) overdue: Rc<Overdue>,
     /// What the user of the group knows about its content.
     pub(crate) contents: RefCell<Option<KnownContents>>,
+    /// Latencies of the user's reads and writes.
+    pub(crate) stage: Stage,
 }
 
 impl Inner {
@@ -140,6 +142,7 @@ impl Inner {
             events: Events::default(),
             overdue: Rc::default(),
             contents: RefCell::default(),
+            stage: Stage::default(),
         }
     }
 

@@ -31,11 +31,14 @@ const POWERS: usize = 35;
 pub const BUCKETS: usize = (POWERS + 1) << SUB_BITS;
 
 /// A latency histogram: linear below 8 ns, then eight buckets per power of two.
-pub struct Histogram([Cell<u64>; BUCKETS]);
+pub struct Histogram {
+    counts: [Cell<u64>; BUCKETS],
+    sum_ns: Cell<u64>,
+}
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram([const { Cell::new(0) }; BUCKETS])
+        Histogram { counts: [const { Cell::new(0) }; BUCKETS], sum_ns: Cell::new(0) }
     }
 }
 
@@ -51,8 +54,10 @@ impl Histogram {
 
     /// Counts one value.
     pub fn record(&self, time: Duration) {
-        let cell = &self.0[Histogram::bucket_of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))];
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let cell = &self.counts[Histogram::bucket_of(ns)];
         cell.set(cell.get() + 1);
+        self.sum_ns.set(self.sum_ns.get().wrapping_add(ns));
     }
 
     /// The largest value, in nanoseconds, in bucket `index`.
@@ -66,7 +71,7 @@ impl Histogram {
 
     /// The buckets with counts: largest value in nanoseconds, and count.
     pub fn counts(&self) -> Vec<(u64, u64)> {
-        let used = self.0.iter().enumerate().filter(|(_, c)| c.get() > 0);
+        let used = self.counts.iter().enumerate().filter(|(_, c)| c.get() > 0);
         used.map(|(i, c)| (Histogram::bucket_top_ns(i), c.get())).collect()
     }
 }
@@ -142,6 +147,8 @@ pub struct Counters {
     pub reservation_conflicts: u64,
     /// Per class: buckets with counts, as largest value in nanoseconds and count.
     pub latency: [Vec<(u64, u64)>; CLASSES],
+    /// Per class: the sum of all latencies, in nanoseconds.
+    pub latency_sum_ns: [u64; CLASSES],
 }
 
 impl Counting {
@@ -160,6 +167,7 @@ impl Counting {
             compare_misses: self.compare_misses.get(),
             reservation_conflicts: self.reservation_conflicts.get(),
             latency: std::array::from_fn(|i| self.latency[i].counts()),
+            latency_sum_ns: std::array::from_fn(|i| self.latency[i].sum_ns.get()),
         }
     }
 }

@@ -37,7 +37,9 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
     };
     if let Some(command) = found {
         count(lu, command, &result);
-        lu.counting.latency[command.class as usize].record(lu.world.now().since(began));
+        let time = lu.world.now().since(began);
+        lu.counting.latency[command.class as usize].record(time);
+        view.host_traffic.record(command.class, time);
     }
     let mut response = match result {
         _ if aborted => respond_failed(&CommandError::Aborted, lu.block_bytes(), lu.sense_format(), wanted),

@@ -3,9 +3,12 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::Pieces;
+use world::{LatencyHistogram, Stage};
 
+use crate::counters::OpClass;
 use crate::error::TokenFault;
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
 use crate::sense::Asc;
@@ -15,6 +18,11 @@ use crate::sense::Asc;
 pub trait HostView: 'static {
     /// Length of the command's data-out in bytes, so that a transport solicits no more.
     fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
+    /// Where a transport records how long commands wait at their port before they are executed; none where
+    /// nobody asks.
+    fn waits(&self) -> Option<&Stage> {
+        None
+    }
     /// Executes a command; `lun` is `None` if the wire's LUN field has an unsupported format.
     fn execute(&self, lun: Option<Lun>, request: Request) -> impl Future<Output = Response>;
     /// Performs a task management function. The transport suppresses the responses of its own affected tasks.
@@ -118,6 +126,35 @@ pub struct Traffic {
     pub bytes_in: Cell<u64>,
     /// Bytes of data-in.
     pub bytes_out: Cell<u64>,
+}
+
+/// What a port served since it was opened.
+#[derive(Default)]
+pub struct PortTraffic {
+    /// Commands and bytes.
+    pub traffic: Traffic,
+    /// From the arrival of a command until it is executed: its data arrives, and there is memory for it.
+    pub waits: Stage,
+}
+
+/// What a host was served by a controller: at its ports, and as the owner of LUs.
+#[derive(Default)]
+pub struct HostTraffic {
+    /// Commands and bytes at the ports of this controller.
+    pub traffic: Traffic,
+    /// Latencies of reads, writes and other commands on LUs of this controller.
+    pub served: [LatencyHistogram; 3],
+}
+
+impl HostTraffic {
+    pub(crate) fn record(&self, class: OpClass, time: Duration) {
+        let index = match class {
+            OpClass::Read => 0,
+            OpClass::Write => 1,
+            _ => 2,
+        };
+        self.served[index].record(time);
+    }
 }
 
 impl Traffic {

@@ -53,7 +53,9 @@ mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
-pub use host_view::{CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostView, Owner, Remote, Traffic};
+pub use host_view::{
+    CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostTraffic, HostView, Owner, PortTraffic, Remote, Traffic,
+};
 pub use lu::NexusId;
 pub use nexus::{InitiatorPort, ListedPort, TargetPort};
 pub use odx::Tokens;

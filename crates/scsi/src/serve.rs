@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use lu::LogicalDisk;
+use world::Stage;
 
 use crate::attention::Attention;
 use crate::cdb::Cdb;
@@ -111,6 +112,10 @@ impl<D: LogicalDisk> HostView for View<D> {
             Some(seat) => data_out_len(cdb, seat.lu.block_bytes()),
             None => self.elsewhere(lun).map_or(0, |unit| data_out_len(cdb, unit.block_bytes)),
         }
+    }
+
+    fn waits(&self) -> Option<&Stage> {
+        Some(&self.port_traffic.waits)
     }
 
     /// A command must not be dropped, but aborted ([`HostView::manage`], [`HostView::end`]): its drive

@@ -9,7 +9,7 @@ use lu::{LogicalDisk, NexusId};
 use crate::attention::{Attention, Attentions};
 use crate::error::TokenFault;
 use crate::extended_copy::Operations;
-use crate::host_view::{Elsewhere, Owner, Traffic};
+use crate::host_view::{Elsewhere, HostTraffic, Owner, PortTraffic, Traffic};
 use crate::nexus::{InitiatorPort, ListedPort, Nexus, TargetPort};
 use crate::odx::{InUse, Token, Tokens};
 use crate::reported_luns::ReportedLuns;
@@ -31,7 +31,9 @@ pub struct ViewSpec<D: LogicalDisk> {
     /// The ROD tokens of the controller.
     pub tokens: Rc<Tokens<D>>,
     /// Counts the commands and bytes of the port, over all its sessions.
-    pub port_traffic: Rc<Traffic>,
+    pub port_traffic: Rc<PortTraffic>,
+    /// Counts those of the host, over all its sessions.
+    pub host_traffic: Rc<HostTraffic>,
     /// Whether the session is at a port of this controller. Only there the host hears that its LUNs have
     /// changed: what crosses to the owner has passed it.
     pub at_port: bool,
@@ -64,7 +66,8 @@ pub struct View<D: LogicalDisk> {
     pub(crate) reported_luns: ReportedLuns,
     pub(crate) at_port: bool,
     traffic: Traffic,
-    port_traffic: Rc<Traffic>,
+    pub(crate) port_traffic: Rc<PortTraffic>,
+    pub(crate) host_traffic: Rc<HostTraffic>,
 }
 
 impl<D: LogicalDisk> View<D> {
@@ -85,6 +88,7 @@ impl<D: LogicalDisk> View<D> {
             at_port: spec.at_port,
             traffic: Traffic::default(),
             port_traffic: spec.port_traffic,
+            host_traffic: spec.host_traffic,
         }
     }
 
@@ -148,7 +152,10 @@ impl<D: LogicalDisk> View<D> {
     /// Counts a command.
     pub(crate) fn count(&self, bytes_in: u64, bytes_out: u64) {
         self.traffic.add(bytes_in, bytes_out);
-        self.port_traffic.add(bytes_in, bytes_out);
+        self.port_traffic.traffic.add(bytes_in, bytes_out);
+        if self.at_port {
+            self.host_traffic.traffic.add(bytes_in, bytes_out);
+        }
     }
 
     pub(crate) fn elsewhere(&self, lun: Option<Lun>) -> Option<Elsewhere> {

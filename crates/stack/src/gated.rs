@@ -5,6 +5,8 @@ use std::rc::Rc;
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
+use world::{Instant, Kind};
+
 use crate::gate::{Gate, Permit};
 use crate::move_bytes::move_bytes;
 
@@ -42,6 +44,26 @@ impl<D: LogicalDisk> Gated<D> {
             true => Ok(None),
             false => self.gate.enter(command, bytes()).await.map(Some),
         }
+    }
+
+    /// The same for a read or a write, whose wait is measured.
+    async fn enter_measured(
+        &self,
+        command: CommandContext<'_>,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<Permit<'_>, BlockError> {
+        let service = &self.gate.service;
+        let began = service.waits.begin(|| service.world.now());
+        let permit = self.gate.enter(command, bytes as u64).await?;
+        service.waits.end(began, || service.world.now(), kind);
+        Ok(permit)
+    }
+
+    /// The beginning of a read or a write behind the gate, if it is measured.
+    fn begin_measured(&self) -> Option<Instant> {
+        let service = &self.gate.service;
+        service.served.begin(|| service.world.now())
     }
 
     /// The charge of zeroing a range, in bytes: a unit for each whole page that is released, and the written
@@ -101,8 +123,15 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        let _permit = self.enter(command, || len as u64).await?;
-        self.below.read(command, at, len, out).await
+        let _permit = match self.gate.is_open() {
+            true => None,
+            false => Some(self.enter_measured(command, len, Kind::Read).await?),
+        };
+        // Without a wrapper: it would be another future around each read and write.
+        let (service, began) = (&self.gate.service, self.begin_measured());
+        self.below.read(command, at, len, out).await?;
+        service.served.end(began, || service.world.now(), Kind::Read);
+        Ok(())
     }
 
     // A flush makes the data of all clients durable, so it takes no turn; the permit is returned first.
@@ -114,15 +143,20 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         durability: Durability,
     ) -> Result<(), BlockError> {
         if self.gate.is_open() {
-            return self.below.write(command, at, data, durability).await;
+            let (service, began) = (&self.gate.service, self.begin_measured());
+            self.below.write(command, at, data, durability).await?;
+            service.served.end(began, || service.world.now(), Kind::Write);
+            return Ok(());
         }
-        let permit = self.gate.enter(command, data.len() as u64).await?;
+        let permit = self.enter_measured(command, data.len(), Kind::Write).await?;
+        let (service, began) = (&self.gate.service, self.begin_measured());
         self.below.write(command, at, data, Durability::Volatile).await?;
         drop(permit);
-        match durability {
-            Durability::Volatile => Ok(()),
-            Durability::Durable => self.below.sync(at, data.len() as u64).await,
+        if durability == Durability::Durable {
+            self.below.sync(at, data.len() as u64).await?;
         }
+        service.served.end(began, || service.world.now(), Kind::Write);
+        Ok(())
     }
 
     async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use futures::future::{Either, select};
 use qos::{ClientId, FlowId, Health, Next, Policy, RequestId, Scheduler, Settings};
 use world::sync::Signal;
-use world::{Instant, World};
+use world::{Instant, LatencyCounts, Stage, World};
 
 use crate::gate::Gate;
 
@@ -29,7 +29,7 @@ struct Places {
 
 /// The wait queue of a pool's operations.
 pub struct Service {
-    world: World,
+    pub(crate) world: World,
     on: Cell<bool>,
     pub(crate) scheduler: RefCell<Scheduler>,
     /// Flows of aggregated policies, by policy name.
@@ -40,6 +40,10 @@ pub struct Service {
     /// When to ask the scheduler again, unless something happens before.
     wake_at: Cell<Option<u64>>,
     rearmed: Signal,
+    /// How long reads and writes waited for their turns, while a policy was in force.
+    pub(crate) waits: Stage,
+    /// How long they took behind the gates: in the cache, or in what is below it.
+    pub(crate) served: Stage,
 }
 
 impl Service {
@@ -54,9 +58,21 @@ impl Service {
             places: RefCell::default(),
             wake_at: Cell::new(None),
             rearmed: Signal::default(),
+            waits: Stage::default(),
+            served: Stage::default(),
         });
         world.spawn(clock_task(service.clone(), ended));
         service
+    }
+
+    /// How long reads and writes waited at the gates, of one in sixteen.
+    pub fn waits(&self) -> (LatencyCounts, LatencyCounts) {
+        self.waits.counts()
+    }
+
+    /// How long reads and writes took behind the gates, of one in sixteen.
+    pub fn served(&self) -> (LatencyCounts, LatencyCounts) {
+        self.served.counts()
     }
 
     pub(crate) fn now(&self) -> u64 {

@@ -1,9 +1,10 @@
 //! Caches and journals.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A controller's cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Cache {
     /// The controller whose memory it is.
     pub controller: usize,
@@ -32,7 +33,7 @@ pub struct Cache {
 }
 
 /// A partition of a cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CachePartition {
     /// As declared; `default` for volumes of no other.
     pub name: String,
@@ -50,7 +51,7 @@ pub struct CachePartition {
 }
 
 /// What one volume, or the volumes of a partition, did with a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CacheTraffic {
     /// Bytes read by hosts.
     pub read_bytes: u64,
@@ -69,7 +70,7 @@ pub struct CacheTraffic {
 }
 
 /// The SSD behind a cache's memory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SecondLevel {
     /// Room for content.
     pub size_bytes: u64,
@@ -86,7 +87,7 @@ pub struct SecondLevel {
 }
 
 /// A volume under a cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CachedVolume {
     /// Its name.
     pub volume: String,
@@ -110,7 +111,7 @@ pub struct CachedVolume {
 }
 
 /// The journal of a pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Journal {
     /// The pool whose writes it makes durable.
     pub pool: String,

@@ -1,11 +1,12 @@
 //! Drives, RAID groups and the places in them.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::jobs::Progress;
 
 /// A drive.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
     /// As declared.
     pub name: String,
@@ -35,7 +36,7 @@ pub struct Drive {
 }
 
 /// A RAID group.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Group {
     /// As declared.
     pub name: String,
@@ -70,7 +71,7 @@ pub struct Group {
 }
 
 /// A place in a group.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Member {
     /// Its number.
     pub position: u32,

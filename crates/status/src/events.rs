@@ -1,9 +1,10 @@
 //! Events and trouble.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Something that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Trouble {
     /// `warning`, or `error` where something is not served or data are in danger.
     pub severity: String,
@@ -20,7 +21,7 @@ pub struct Trouble {
 }
 
 /// Somebody whose logins are refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Refusals {
     /// Who, as in `host h1`: an initiator whose name no host has, or a port where no name was given.
     pub object: String,
@@ -33,7 +34,7 @@ pub struct Refusals {
 }
 
 /// A promise that is not kept now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BelowMinimum {
     /// Whose, as in `volume v1`.
     pub object: String,
@@ -42,7 +43,7 @@ pub struct BelowMinimum {
 }
 
 /// An event, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventRecord {
     /// Its number: higher than those of all events before it.
     pub number: u64,
@@ -60,7 +61,7 @@ pub struct EventRecord {
 }
 
 /// `GET /v1/events`: kept events, the oldest first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Events {
     /// Oldest first.
     pub events: Vec<EventRecord>,

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A port.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Port {
     /// Where it listens, with the port number that the system chose.
+    #[schema(value_type = String)]
     pub listen: SocketAddr,
     /// Portal group tag.
     pub portal_group: u16,
@@ -24,7 +26,7 @@ pub struct Port {
 }
 
 /// A host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Host {
     /// As declared.
     pub name: String,
@@ -37,7 +39,7 @@ pub struct Host {
 }
 
 /// What a host sees under a number.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HostLun {
     /// The number by which the host addresses it.
     pub lun: u16,
@@ -46,7 +48,7 @@ pub struct HostLun {
 }
 
 /// A session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     /// The declared host that logged in.
     pub host: String,

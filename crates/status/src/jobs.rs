@@ -1,9 +1,10 @@
 //! Long work, and how far it is.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// How far long work is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
     /// Never more than `total_bytes`.
     pub done_bytes: u64,
@@ -12,7 +13,7 @@ pub struct Progress {
 }
 
 /// Long work: it runs in the array, whoever asked for it, and goes on after a restart where it says so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// `rebuild`, `scrub`, `resync`, `evacuate`, `rebalance`, `reclaim` or `place`.
     pub kind: String,

@@ -6,23 +6,26 @@ mod drives;
 mod events;
 mod hosts;
 mod jobs;
+mod latency;
 mod lus;
 mod pools;
 mod qos;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use caching::{Cache, CachePartition, CacheTraffic, CachedVolume, Journal, SecondLevel};
 pub use drives::{Drive, Group, Member};
 pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
 pub use hosts::{Host, HostLun, Port, Session};
 pub use jobs::{Job, Progress};
+pub use latency::{HostServed, LATENCY_BUCKETS, Latencies, Latency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
 
 /// `GET /v1/status`: the array.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The version of masu.
     pub version: String,
@@ -78,10 +81,16 @@ pub struct Status {
     /// Who was refused repeatedly in the last 15 minutes.
     #[serde(default)]
     pub refused: Vec<Refusals>,
+    /// How long operations took, layer by layer.
+    #[serde(skip)]
+    pub stages: Vec<StageLatency>,
+    /// What hosts were served; a host of several controllers more than once.
+    #[serde(skip)]
+    pub served: Vec<HostServed>,
 }
 
 /// An object that was made and cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Missing {
     /// `group`, `pool` or `volume`.
     pub kind: String,
@@ -92,7 +101,7 @@ pub struct Missing {
 }
 
 /// How busy a controller is: two answers tell what it was between them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Load {
     /// Its number, from 0.
     pub controller: usize,

@@ -1,11 +1,13 @@
 //! Logical units: volumes and images, their mappings and counters.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use crate::latency::Latencies;
 use crate::qos::VolumeQos;
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// As declared.
     pub name: String,
@@ -38,7 +40,7 @@ pub struct Volume {
 }
 
 /// A virtual disk in a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Image {
     /// As declared.
     pub name: String,
@@ -75,7 +77,7 @@ pub struct Image {
 }
 
 /// A LUN mapping.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mapping {
     /// The declared host.
     pub host: String,
@@ -84,7 +86,7 @@ pub struct Mapping {
 }
 
 /// A LU's counters: how much was done, and how much of it by offload.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VolumeCounters {
     /// All commands.
     pub commands: u64,
@@ -112,4 +114,7 @@ pub struct VolumeCounters {
     pub latency_p50_us: f64,
     /// 99th percentile of latency in microseconds.
     pub latency_p99_us: f64,
+    /// All latencies, from the arrival of a command at the LU to its end.
+    #[serde(skip)]
+    pub latency: Latencies,
 }

@@ -1,9 +1,10 @@
 //! Pools: their space, and how hot it is.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     /// As declared.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct Pool {
 }
 
 /// How often the pages of a pool are used, and what moved between its classes of groups because of that.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Heat {
     /// Whether pages move.
     pub placement: bool,
@@ -50,7 +51,7 @@ pub struct Heat {
 }
 
 /// A class of groups in the last interval.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClassHeat {
     /// `fast`, `capacity` or `archive`.
     pub class: String,
@@ -73,7 +74,7 @@ pub struct ClassHeat {
 }
 
 /// What was decided between two classes after an interval.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     /// The interval's number.
     pub interval: u64,
@@ -96,7 +97,7 @@ pub struct Decision {
 }
 
 /// A group's part of a pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PoolGroup {
     /// The group.
     pub name: String,

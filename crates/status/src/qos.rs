@@ -1,9 +1,10 @@
 //! Policies, schedulers, and what a volume is promised.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A policy: normalised IOPS.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     /// As declared.
     pub name: String,
@@ -24,7 +25,7 @@ pub struct Policy {
 }
 
 /// The scheduler of a pool, or of the images of a controller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PoolScheduler {
     /// The pool; none: that of the images.
     pub pool: Option<String>,
@@ -59,7 +60,7 @@ pub struct PoolScheduler {
 }
 
 /// How the service stands that a volume or an image is promised.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VolumeQos {
     /// Its name; none without a limit or minimum.
     pub policy: Option<String>,

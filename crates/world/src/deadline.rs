@@ -19,8 +19,8 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use crate::io::Followed;
-use crate::latency::{Latencies, SAMPLED_ONE_IN, Stopwatch};
-use crate::{DriveError, Filled, Io, TaskBackend};
+use crate::latency::{Latencies, Stopwatch};
+use crate::{DriveError, Filled, Io, Kind, LatencyCounts, TaskBackend};
 
 /// A turn of the count.
 const TURN: Duration = Duration::from_millis(250);
@@ -77,7 +77,6 @@ pub(crate) struct Deadlines {
     tasks: OnceCell<(Rc<dyn TaskBackend>, Rc<Latencies>)>,
     turn: Cell<u64>,
     runs: Cell<bool>,
-    submitted: Cell<u64>,
     reads: Entries<Filled>,
     others: Entries<Result<(), DriveError>>,
     silence: Cell<Silence>,
@@ -117,6 +116,11 @@ impl Deadlines {
         self.tasks.get().and_then(|(_, latencies)| latencies.p99())
     }
 
+    /// Its reads and writes since it was opened, as far as they were measured.
+    pub(crate) fn latencies(&self) -> (LatencyCounts, LatencyCounts) {
+        self.tasks.get().map(|(_, latencies)| latencies.stage.counts()).unwrap_or_default()
+    }
+
     /// Why the drive accepts nothing now.
     pub(crate) fn refusal(&self) -> Option<DriveError> {
         self.has_given_up().then(|| self.silent())
@@ -137,31 +141,36 @@ impl Deadlines {
     }
 
     pub(crate) fn read(self: &Rc<Self>, io: &Io<Filled>, bytes: u64) {
-        self.follow(io, &self.reads, bytes, 0, true);
+        self.follow(io, &self.reads, bytes, 0, Some(Kind::Read));
     }
 
     pub(crate) fn write(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, bytes: u64) {
-        self.follow(io, &self.others, bytes, 0, true);
+        self.follow(io, &self.others, bytes, 0, Some(Kind::Write));
     }
 
     pub(crate) fn zero(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, len: u64) {
         let more = len / if self.cheap_zero { CHEAP_ZEROS_PER_TURN } else { ZEROS_PER_TURN };
-        self.follow(io, &self.others, 0, more, false);
+        self.follow(io, &self.others, 0, more, None);
     }
 
     pub(crate) fn flush_or_probe(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
-        self.follow(io, &self.others, 0, 0, false);
+        self.follow(io, &self.others, 0, 0, None);
     }
 
-    fn follow<T>(self: &Rc<Self>, io: &Io<T>, entries: &Entries<T>, bytes: u64, more: u64, timed: bool) {
+    fn follow<T>(
+        self: &Rc<Self>,
+        io: &Io<T>,
+        entries: &Entries<T>,
+        bytes: u64,
+        more: u64,
+        timed: Option<Kind>,
+    ) {
         let Some((tasks, latencies)) = self.tasks.get() else { return };
         let Some(op) = io.follow() else { return };
-        if timed {
-            let n = self.submitted.get();
-            self.submitted.set(n + 1);
-            if n.is_multiple_of(SAMPLED_ONE_IN) {
-                io.time(Stopwatch::start(latencies));
-            }
+        if let Some(kind) = timed
+            && latencies.stage.draws()
+        {
+            io.time(Stopwatch::start(latencies, kind));
         }
         // One more than the quotient: the current turn began at some time.
         let turns = |time: Duration| time.as_millis().div_ceil(TURN.as_millis()) as u64 + 1 + more;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::deadline::Deadlines;
-use crate::{Buf, Data, Io, Patience, RbdImage, Silence, TaskBackend};
+use crate::{Buf, Data, Io, LatencyCounts, Patience, RbdImage, Silence, TaskBackend};
 
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
@@ -291,6 +291,11 @@ impl Drive {
     /// `None` if there were too few.
     pub fn latency_p99(&self) -> Option<Duration> {
         self.0.deadlines.p99()
+    }
+
+    /// The latencies of its reads and writes since it was opened, of one operation in sixteen.
+    pub fn latencies(&self) -> (LatencyCounts, LatencyCounts) {
+        self.0.deadlines.latencies()
     }
 
     /// Its immutable properties.

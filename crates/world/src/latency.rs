@@ -4,10 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::{Instant, TaskBackend};
+use crate::{Instant, Kind, Stage, TaskBackend};
 
-/// One operation in this many is measured, because reading the clock has a cost.
-pub(crate) const SAMPLED_ONE_IN: u64 = 16;
 /// The fewest measurements in a minute for a percentile.
 const SAMPLES_MIN: u32 = 20;
 /// Buckets per factor of two: a percentile is accurate to within 19 %.
@@ -21,30 +19,34 @@ pub(crate) struct Latencies {
     minute: Cell<u64>,
     now: RefCell<[u32; BUCKETS]>,
     last: RefCell<[u32; BUCKETS]>,
+    /// Since the drive was opened.
+    pub(crate) stage: Stage,
 }
 
 /// A measurement in progress.
 pub(crate) struct Stopwatch {
     began: Instant,
+    kind: Kind,
     of: Rc<Latencies>,
 }
 
 impl Stopwatch {
-    pub(crate) fn start(of: &Rc<Latencies>) -> Stopwatch {
-        Stopwatch { began: of.tasks.now(), of: of.clone() }
+    pub(crate) fn start(of: &Rc<Latencies>, kind: Kind) -> Stopwatch {
+        Stopwatch { began: of.tasks.now(), kind, of: of.clone() }
     }
 
     pub(crate) fn stop(self) {
         let now = self.of.tasks.now();
         self.of.turn(now);
         self.of.now.borrow_mut()[bucket(now - self.began)] += 1;
+        self.of.stage.record(now - self.began, self.kind);
     }
 }
 
 impl Latencies {
     pub(crate) fn new(tasks: Rc<dyn TaskBackend>) -> Latencies {
         let none = || RefCell::new([0; BUCKETS]);
-        Latencies { tasks, minute: Cell::new(0), now: none(), last: none() }
+        Latencies { tasks, minute: Cell::new(0), now: none(), last: none(), stage: Stage::default() }
     }
 
     fn turn(&self, now: Instant) {

@@ -30,6 +30,7 @@ mod latency;
 mod net;
 mod rbd_image;
 mod shelf;
+mod stage;
 pub mod sync;
 mod task;
 mod time;
@@ -48,6 +49,7 @@ pub use net::{
     TcpCounts,
 };
 pub use rbd_image::RbdImage;
+pub use stage::{Kind, LATENCY_BUCKETS, LatencyCounts, LatencyHistogram, Stage};
 pub use task::{TaskBackend, yield_now};
 pub use time::Instant;
 pub use world::{World, WorldBackend};

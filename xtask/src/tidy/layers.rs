@@ -143,12 +143,14 @@ const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim",
 const TO_ETCD: [&str; 4] = ["tokio", "prost", "tonic", "tonic-prost"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
-const TEXT: [(&str, &str); 8] = [
+const TEXT: [(&str, &str); 9] = [
     ("config", "serde"),
     ("config", "toml"),
     // The JSON Schema of array.toml.
     ("config", "serde_json"),
     ("status", "serde"),
+    // The schemas of what the API serves are those of its types.
+    ("status", "utoipa"),
     ("registry", "serde"),
     ("registry", "toml"),
     ("share", "serde"),

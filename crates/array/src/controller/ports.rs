@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use scsi::{InitiatorPort, Traffic};
+use scsi::{InitiatorPort, PortTraffic};
 use world::World;
 
 use crate::config::PortalConfig;
@@ -33,5 +33,5 @@ pub(crate) struct OpenPort {
     /// What hosts speak at it.
     pub(crate) front_end: Box<dyn FrontEnd>,
     /// Its traffic counters.
-    pub(crate) traffic: Rc<Traffic>,
+    pub(crate) traffic: Rc<PortTraffic>,
 }

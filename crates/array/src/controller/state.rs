@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pool::Pool;
 use raid::Group;
-use scsi::{LogicalUnit, Lun};
+use scsi::{HostTraffic, LogicalUnit, Lun};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
 use world::Drive;
 use world::sync::{Permits, Signal};
@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
     pub(crate) refusals: Refusals,
+    /// What hosts were served, by the name of the host: it outlives their sessions.
+    pub(crate) host_traffic: BTreeMap<String, Rc<HostTraffic>>,
 }
 
 pub(crate) type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
@@ -111,6 +113,7 @@ impl State {
             image_watch: Watch::default(),
             nexuses: Nexuses::default(),
             refusals: Refusals::default(),
+            host_traffic: BTreeMap::new(),
         }
     }
 

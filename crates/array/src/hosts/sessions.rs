@@ -1,15 +1,18 @@
 //! Sessions of hosts: each is a nexus with a view of the mapped LUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use scsi::{ListedPort, Owner, Traffic, View, ViewSpec};
+use scsi::{ListedPort, Owner, PortTraffic, View, ViewSpec};
 use stack::Disk;
 
 use super::crossing::{crossings, others};
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
+
+/// Hosts that are no more, and whose counters are still kept.
+const FORGOTTEN_HOSTS_MAX: usize = 256;
 
 /// Why the array opens no session for an initiator. Front ends say it in their protocol's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +31,7 @@ pub(crate) fn open_nexus(
     initiator: &str,
     isid: [u8; 6],
     portal_group: u16,
-    port_traffic: Rc<Traffic>,
+    port_traffic: Rc<PortTraffic>,
 ) -> Result<Rc<Seen>, SessionRefusal> {
     if controller.stopping.get() {
         return Err(SessionRefusal::Stopping);
@@ -57,7 +60,7 @@ pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<S
 
 /// The parts of a nexus at a port of this controller: the crossings to other controllers, and the traffic of
 /// its port.
-type Local = (Vec<Rc<dyn Owner>>, Rc<Traffic>);
+type Local = (Vec<Rc<dyn Owner>>, Rc<PortTraffic>);
 
 /// Creates the nexus with the view of its host. `local` is set for a port of this controller.
 fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> Option<Rc<Seen>> {
@@ -82,10 +85,16 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> O
 fn view_of(
     controller: &Controller,
     nexus: RemoteNexus,
-    port_traffic: Rc<Traffic>,
+    port_traffic: Rc<PortTraffic>,
     at_port: bool,
 ) -> View<Disk> {
     let config = controller.config();
+    let host_traffic = match config.host_of(&nexus.initiator.name) {
+        Some(host) => {
+            controller.state.borrow_mut().host_traffic.entry(host.name.clone()).or_default().clone()
+        }
+        None => Rc::default(),
+    };
     // An array without a portal has one port, which a process or a test opens in it.
     let at =
         |group: u16| config.portals.get(usize::from(group) - 1).map_or(controller.index, |p| p.controller);
@@ -101,6 +110,7 @@ fn view_of(
         ports: ports.collect(),
         tokens: controller.tokens.clone(),
         port_traffic,
+        host_traffic,
         at_port,
     })
 }
@@ -115,9 +125,20 @@ pub(crate) fn close_nexus(controller: &Controller, nexus: &RemoteNexus) {
     }
 }
 
+/// Forgets what hosts were served that are no more, when they are many: metrics name declared ones only.
+fn forget_hosts(controller: &Controller) {
+    let config = controller.config();
+    let mut state = controller.state.borrow_mut();
+    if state.host_traffic.len() > config.hosts.len() + FORGOTTEN_HOSTS_MAX {
+        let declared: BTreeSet<&String> = config.hosts.iter().map(|host| &host.name).collect();
+        state.host_traffic.retain(|name, of| declared.contains(name) || Rc::strong_count(of) > 1);
+    }
+}
+
 /// Updates all views to the configuration. A session whose host has changed, or has another secret, gets an
 /// empty view.
 pub(crate) async fn update_views(controller: &Controller, index: &Index<'_>, slices: &mut Slices) {
+    forget_hosts(controller);
     let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().cloned().collect();
     for seen in all {
         let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());

@@ -3,6 +3,7 @@
 
 mod apply;
 mod observe;
+mod stages;
 mod stop;
 
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@ use scsi::LogicalUnit;
 use vdisk::Image;
 use world::Drive;
 
+use super::stages;
 use crate::config::Config;
 use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
 use crate::policies::{self, qos_of, schedulers_status};
@@ -58,6 +59,8 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         sessions,
         ports: state.ports.iter().map(|port| port_status(port, controller.index)).collect(),
         refused: state.refusals.status(world.now()),
+        stages: if whole { stages::stages_status(&state) } else { Vec::new() },
+        served: if whole { stages::hosts_served(&state) } else { Vec::new() },
         missing: state.missing.iter().map(missing_status).collect(),
         jobs: controller.jobs.status(),
         spares: state.spares.clone(),
@@ -355,8 +358,8 @@ fn port_status(port: &OpenPort, controller: usize) -> Port {
         listen: port.listen,
         portal_group: port.portal_group,
         sessions: port.front_end.sessions(),
-        commands: port.traffic.commands.get(),
-        bytes_in: port.traffic.bytes_in.get(),
-        bytes_out: port.traffic.bytes_out.get(),
+        commands: port.traffic.traffic.commands.get(),
+        bytes_in: port.traffic.traffic.bytes_in.get(),
+        bytes_out: port.traffic.traffic.bytes_out.get(),
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use scsi::{HostView, Lun, Request, Response, Status, TaskAttribute};
+use world::Kind;
 
 use super::respond::Answer;
 use super::seam::Target;
@@ -63,7 +64,8 @@ impl<T: Target> Session<T> {
         let slot = state.tasks.take(itt).expect("a slot for every command that the window lets in");
         let task = &mut state.tasks.list[usize::from(slot)];
         fill(task, header, is_immediate);
-        task.since = self.link.heard_at.get();
+        task.arrived = self.link.heard_at.get();
+        task.since = task.arrived;
         let (is_ordered, writes) = (task.attribute == TaskAttribute::Ordered, task.writes);
         state.tasks.immediates += u16::from(is_immediate);
         state.tasks.ordered += u16::from(is_ordered);
@@ -206,8 +208,15 @@ impl<T: Target> Session<T> {
             data_in_max: if task.reads { task.expected_len } else { 0 },
             tag: u64::from(task.itt),
         };
-        let lun = task.lun;
+        let (lun, arrived) = (task.lun, task.arrived);
+        let kind = if task.writes { Kind::Write } else { Kind::Read };
         drop(state);
+        if let Some(nexus) = self.nexus()
+            && let Some(waits) = (*nexus).as_ref().waits()
+            && waits.draws()
+        {
+            waits.record(self.world.now() - arrived, kind);
+        }
         self.run(slot, Work::Command(lun, request));
     }
 

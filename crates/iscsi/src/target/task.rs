@@ -111,6 +111,8 @@ pub(crate) struct Task {
     pub must_collect: bool,
     pub fault: Option<Fault>,
     pub since: Instant,
+    /// When the command arrived; its data may follow.
+    pub arrived: Instant,
     pub data: DataOutState,
 }
 
@@ -134,6 +136,7 @@ impl Task {
             must_collect: false,
             fault: None,
             since: Instant::default(),
+            arrived: Instant::default(),
             data: DataOutState::default(),
         }
     }

@@ -62,6 +62,7 @@ impl Rig {
             others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
+            host_traffic: Rc::default(),
             at_port: true,
         });
         for (lun, unit) in (0u16..).zip(units) {

@@ -70,6 +70,7 @@ impl Bench {
             others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
+            host_traffic: Rc::default(),
             at_port: true,
         });
         view.map(Lun(0), self.lu.clone());

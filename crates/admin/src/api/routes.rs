@@ -1,0 +1,158 @@
+//! The paths of the API.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::extract::connect_info::ConnectInfo;
+use axum::http::HeaderMap;
+use axum::routing::{MethodRouter, delete, get, patch, post};
+use serde::de::DeserializeOwned;
+
+use super::bodies::{
+    Create, DriveCreate, GroupCreate, GroupSet, HostCreate, HostSet, ImageCreate, JobCreate, LunCreate,
+    PolicyCreate, PoolCreate, PoolSet, Set, SnapshotCreate, VolumeCreate, VolumeSet,
+};
+use super::collections::Collection;
+use super::extract::{Body, Names, Params};
+use super::resources::{self, Asker, PageParams};
+use super::{openapi, state, streams, whole};
+use crate::request::Terms;
+use crate::served::{Served, Who};
+
+type Paths = Router<Arc<Served>>;
+type Methods = MethodRouter<Arc<Served>>;
+
+/// All paths.
+pub(crate) fn routes() -> Paths {
+    let mut paths = Router::new()
+        .route("/v1/status", get(whole::status))
+        .route("/v1/change", post(whole::change))
+        .route("/v1/config", get(whole::config))
+        .route("/v1/events", get(whole::events))
+        .route("/v1/events/stream", get(streams::events))
+        .route("/v1/events/{name}", get(whole::event))
+        .route("/v1/counters/stream", get(streams::counters))
+        .route("/v1/hosts/{name}/luns", post(map))
+        .route("/v1/hosts/{name}/luns/{volume}", delete(unmap))
+        .route("/metrics", get(whole::metrics))
+        .route("/healthz", get(state::healthz))
+        .route("/readyz", get(state::readyz))
+        .route("/version", get(state::version))
+        .route("/openapi.json", get(openapi::serve));
+    for collection in Collection::ALL {
+        let path = format!("/v1/{}", collection.name());
+        paths = paths.route(&path, of_all(collection));
+        paths = paths.route(&format!("{path}/{{name}}"), of_one(collection));
+    }
+    paths.fallback(state::unknown_path).method_not_allowed_fallback(state::unknown_method)
+}
+
+/// The methods of a collection.
+fn of_all(collection: Collection) -> Methods {
+    let list = get(move |State(served): State<Arc<Served>>, Params(asked): Params<PageParams>| {
+        resources::list(collection, served, asked)
+    });
+    match collection {
+        Collection::Volumes => list.merge(create::<VolumeCreate>(collection)),
+        Collection::Snapshots => list.merge(create::<SnapshotCreate>(collection)),
+        Collection::Pools => list.merge(create::<PoolCreate>(collection)),
+        Collection::Groups => list.merge(create::<GroupCreate>(collection)),
+        Collection::Drives => list.merge(create::<DriveCreate>(collection)),
+        Collection::Hosts => list.merge(create::<HostCreate>(collection)),
+        Collection::Policies => list.merge(create::<PolicyCreate>(collection)),
+        Collection::Images => list.merge(create::<ImageCreate>(collection)),
+        Collection::Jobs => list.merge(post(begin)),
+        Collection::Nodes => list,
+    }
+}
+
+/// The methods of an object.
+fn of_one(collection: Collection) -> Methods {
+    let show = get(move |State(served): State<Arc<Served>>, Names(name): Names<String>| async move {
+        resources::show(collection, served, &name).await
+    });
+    let delete = delete(
+        move |State(served): State<Arc<Served>>,
+              ConnectInfo(who): ConnectInfo<Who>,
+              headers: HeaderMap,
+              Names(name): Names<String>| {
+            resources::delete(collection, served, Asker { who: who.name, headers }, name)
+        },
+    );
+    match collection {
+        Collection::Volumes => show.merge(set::<VolumeSet>(collection)).merge(delete),
+        Collection::Hosts => show.merge(set::<HostSet>(collection)).merge(delete),
+        Collection::Policies => show.merge(set::<Terms>(collection)).merge(delete),
+        Collection::Pools => show.merge(patch(set_pool)),
+        Collection::Groups => show.merge(set::<GroupSet>(collection)),
+        Collection::Snapshots | Collection::Drives | Collection::Images => show.merge(delete),
+        Collection::Jobs | Collection::Nodes => show,
+    }
+}
+
+fn create<T: Create + DeserializeOwned + Send + 'static>(collection: Collection) -> Methods {
+    post(
+        move |State(served): State<Arc<Served>>,
+              ConnectInfo(who): ConnectInfo<Who>,
+              headers: HeaderMap,
+              Body(body, bytes): Body<T>| {
+            resources::create(collection, served, Asker { who: who.name, headers }, (body, bytes))
+        },
+    )
+}
+
+fn set<T: Set + DeserializeOwned + Send + 'static>(collection: Collection) -> Methods {
+    patch(
+        move |State(served): State<Arc<Served>>,
+              ConnectInfo(who): ConnectInfo<Who>,
+              headers: HeaderMap,
+              Names(name): Names<String>,
+              Body(body, _): Body<T>| async move {
+            let asker = Asker { who: who.name, headers };
+            resources::set(collection, served, asker, (&name, body)).await
+        },
+    )
+}
+
+type Answered = Result<axum::response::Response, super::problem::Problem>;
+
+async fn set_pool(
+    State(served): State<Arc<Served>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    headers: HeaderMap,
+    Names(name): Names<String>,
+    Body(body, _): Body<PoolSet>,
+) -> Answered {
+    let body = body.with_thresholds_of(served.array.lock().await.config().pool(&name));
+    let asker = Asker { who: who.name, headers };
+    resources::set(Collection::Pools, served, asker, (&name, body)).await
+}
+
+async fn begin(
+    State(served): State<Arc<Served>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    headers: HeaderMap,
+    Body(body, bytes): Body<JobCreate>,
+) -> Answered {
+    resources::begin(served, Asker { who: who.name, headers }, (body, bytes)).await
+}
+
+async fn map(
+    State(served): State<Arc<Served>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    headers: HeaderMap,
+    Names(host): Names<String>,
+    Body(body, bytes): Body<LunCreate>,
+) -> Answered {
+    resources::map(served, Asker { who: who.name, headers }, &host, (body, bytes)).await
+}
+
+async fn unmap(
+    State(served): State<Arc<Served>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    headers: HeaderMap,
+    Names(names): Names<(String, String)>,
+) -> Answered {
+    resources::unmap(served, Asker { who: who.name, headers }, names).await
+}

@@ -1,0 +1,85 @@
+//! How the process is: alive, ready, of which version.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use status::Status;
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use crate::served::{Served, current};
+
+/// Whether the process lives, or is ready.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok` or `ready`.
+    pub(crate) status: String,
+}
+
+/// Which version runs.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Version {
+    /// The version of masu.
+    pub(crate) version: String,
+    /// The version of this API.
+    pub(crate) api: String,
+}
+
+/// A node: the one that answers owns the array.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Node {
+    /// `this`: the node that answers.
+    pub(crate) name: String,
+    /// `owner`: a standby answers nothing but its health.
+    pub(crate) role: String,
+    /// The version of masu.
+    pub(crate) version: String,
+    /// Its threads that serve hosts.
+    pub(crate) controllers: usize,
+    /// Seconds since the start.
+    pub(crate) uptime_s: u64,
+}
+
+impl Node {
+    pub(super) fn of(status: &Status) -> Node {
+        Node {
+            name: "this".into(),
+            role: "owner".into(),
+            version: status.version.clone(),
+            controllers: status.controllers,
+            uptime_s: status.uptime_s,
+        }
+    }
+}
+
+pub(crate) async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok".into() })
+}
+
+/// Ready: all controllers answer.
+pub(crate) async fn readyz(State(served): State<Arc<Served>>) -> Response {
+    match current(&served).await {
+        Ok(_) => Json(Health { status: "ready".into() }).into_response(),
+        // Asked without a token: what is wrong is said to who has one.
+        Err(_) => Problem::unavailable("not all controllers answer: see masu status").into_response(),
+    }
+}
+
+pub(crate) async fn version() -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION").into(), api: super::openapi::VERSION.into() })
+}
+
+/// What nobody answers.
+pub(crate) async fn unknown_path(uri: axum::http::Uri) -> Problem {
+    let detail = format!("no such path: {}; /openapi.json has all", uri.path());
+    Problem::new(axum::http::StatusCode::NOT_FOUND, "unknown_path", detail)
+}
+
+/// A path that does not know the method.
+pub(crate) async fn unknown_method(method: axum::http::Method) -> Problem {
+    let detail = format!("this path does not know {method}: the header Allow has what it knows");
+    Problem::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "unknown_method", detail)
+}

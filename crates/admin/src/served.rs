@@ -1,0 +1,115 @@
+//! What the API serves: the array with its state, and how it stands.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use array::{Array, EventSender};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use status::{Status, Trouble};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::answers::Answers;
+use crate::api::Keys;
+use crate::api::problem::Problem;
+use crate::events::EventLog;
+use crate::metrics::Named;
+use crate::store::Store;
+use crate::trouble::{Tracker, sort, trouble_of};
+
+/// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// The array, and what is known of it beside.
+pub(crate) struct Served {
+    pub(crate) array: Mutex<Array>,
+    pub(crate) store: Store,
+    pub(crate) started: Instant,
+    pub(crate) log: EventLog,
+    pub(crate) events: EventSender,
+    pub(crate) tracker: std::sync::Mutex<Tracker>,
+    pub(crate) answers: Answers,
+    /// As the array stood when it was looked at last, without volumes.
+    pub(crate) last: std::sync::Mutex<Option<Status>>,
+    pub(crate) metrics_top: usize,
+    /// What was answered to requests with a key.
+    pub(crate) keys: Mutex<Keys>,
+    /// Places for streams.
+    pub(crate) streams: Arc<Semaphore>,
+    /// The objects that have metrics of their own.
+    pub(crate) named: std::sync::Mutex<Named>,
+}
+
+/// How the array stands, with what is wrong.
+///
+/// # Errors
+/// A controller does not answer in time.
+pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
+    let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
+        let array = served.array.lock().await;
+        let parts = array.status().await.map_err(|e| e.to_string())?;
+        Ok::<_, String>(crate::convert::status_of(array.config(), parts, served.started.elapsed().as_secs()))
+    });
+    let silent = |_| {
+        let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
+        let slow = served.answers.trouble(tokio::time::Instant::now());
+        slow.iter().for_each(|t| why += &format!("\n{}: {}", t.object, t.text));
+        Problem::unavailable(why)
+    };
+    let mut status = asked.await.map_err(silent)?.map_err(Problem::unavailable)?;
+    let mut all = served.trouble_of(&status);
+    served.tracker().date(&mut all, now_ms());
+    status.trouble = all;
+    Ok(status)
+}
+
+impl Served {
+    pub(crate) fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
+        self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {
+        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Everything that is wrong, the worst first.
+    pub(crate) fn trouble_of(&self, status: &Status) -> Vec<Trouble> {
+        let mut all = self.answers.trouble(tokio::time::Instant::now());
+        all.extend(trouble_of(status));
+        sort(&mut all);
+        all
+    }
+}
+
+pub(crate) fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |t| t.as_millis() as u64)
+}
+
+/// Who has connected.
+#[derive(Clone)]
+pub(crate) struct Who {
+    /// As events name it.
+    pub(crate) name: String,
+    /// The address on TCP.
+    pub(crate) peer: Option<IpAddr>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Who {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
+        let name = match stream.io().peer_cred() {
+            Ok(peer) => format!("user {} of this machine", peer.uid()),
+            Err(_) => "a user of this machine".into(),
+        };
+        Who { name, peer: None }
+    }
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Who {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Who {
+        let peer = stream.remote_addr().ip();
+        Who { name: format!("the token, from {peer}"), peer: Some(peer) }
+    }
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# The API of a running array, whose LUs do not matter: its description is the one that is checked in; schemathesis tries
+# every operation with examples, limits, random requests and in sequences; and errors, tags, pages, idempotency keys,
+# jobs, streams and health are what docs/api.md says.
+#   judges/api.sh    (no array of its own around it: it starts one with a port for the API)
+# One line per step; exit status 0 when every step passed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly WORK=target/judges/api VENV=target/judges/schemathesis SEED=${SEED:-1}
+readonly TOKEN=a-token-of-the-judge
+for tool in python3 curl; do
+  command -v "$tool" >/dev/null || { echo "api: skipped: $tool is missing"; exit 0; }
+done
+masu=${MASU:-target/release/masu}
+[ -x "$masu" ] || { echo "api: $masu is missing; run make build" >&2; exit 2; }
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
+rm -rf "$WORK"; mkdir -p "$WORK/data"
+pid=""
+# shellcheck disable=SC2317 # reached through the trap
+stop() { [ -z "$pid" ] || { kill -TERM "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true; rm -rf "$WORK/data"; }
+trap stop EXIT
+port=$(free_port); iscsi=$(free_port)
+cat >"$WORK/array.toml" <<END
+[[portal]]
+listen = "127.0.0.1:$iscsi"
+[[drive]]
+name = "d0"
+file = "d0.img"
+size = "1GiB"
+[[group]]
+name = "g0"
+level = "raid0"
+drives = ["d0"]
+[[pool]]
+name = "p0"
+groups = ["g0"]
+END
+MASU_TOKEN=$TOKEN "$masu" serve --data "$WORK/data" --config "$WORK/array.toml" --api "127.0.0.1:$port" >"$WORK/log" 2>&1 &
+pid=$!
+waited=0
+until curl -sf "http://127.0.0.1:$port/readyz" >/dev/null; do
+  if ! kill -0 "$pid" 2>/dev/null || [ "$waited" -ge 200 ]; then echo "api: the array did not start: $(tail -n 1 "$WORK/log")" >&2; exit 2; fi
+  sleep 0.1; waited=$((waited + 1))
+done
+passed=0; failed=0
+
+step() {
+  local name=$1; shift
+  if "$@" >"$WORK/step" 2>&1; then
+    passed=$((passed + 1)); echo "pass  $name"
+  else
+    failed=$((failed + 1)); echo "FAIL  $name:"; tail -n "${LINES_MAX:-60}" "$WORK/step" | sed 's/^/      /'
+  fi
+}
+# ask METHOD PATH [CURL OPTIONS]: prints the status, then headers and body into files.
+ask() {
+  local method=$1 path=$2; shift 2
+  curl -sS -X "$method" -D "$WORK/headers" -o "$WORK/body" -w '%{http_code}' -H "Authorization: Bearer $TOKEN" "$@" "http://127.0.0.1:$port$path"
+}
+send() { local method=$1 path=$2 body=$3; shift 3; ask "$method" "$path" -H 'Content-Type: application/json' -d "$body" "$@"; }
+# is STATUS CODE COMMAND...: the answer has this status and, if it is a problem, this code.
+is() {
+  local status=$1 code=$2 got; shift 2
+  got=$("$@")
+  [ "$got" = "$status" ] || { echo "status $got in place of $status: $(cat "$WORK/body")"; return 1; }
+  [ -z "$code" ] || { grep -qi '^content-type: application/problem+json' "$WORK/headers" && grep -q "\"code\":\"$code\"" "$WORK/body"; } ||
+    { echo "no problem $code: $(cat "$WORK/headers" "$WORK/body")"; return 1; }
+}
+tag() { sed -n 's/^[Ee][Tt]ag: \([^\r]*\).*/\1/p' "$WORK/headers"; }
+described() { is 200 "" ask GET /openapi.json && python3 -c 'import json,sys; sys.exit(json.load(open(sys.argv[1])) != json.load(open("docs/openapi.json")))' "$WORK/body"; }
+tagged() {
+  is 201 "" send POST /v1/volumes '{"name":"t","size_bytes":1048576}' && is 200 "" ask GET /v1/volumes/t || return 1
+  local old; old=$(tag); [ -n "$old" ] || return 1
+  is 200 "" send PATCH /v1/volumes/t '{"size_bytes":2097152}' -H "If-Match: $old" &&
+    is 412 changed_meanwhile send PATCH /v1/volumes/t '{"size_bytes":3145728}' -H "If-Match: $old" &&
+    is 412 changed_meanwhile ask DELETE /v1/volumes/t -H "If-Match: $old" && is 204 "" ask DELETE /v1/volumes/t
+}
+paged() {
+  local n
+  for n in 1 2 3; do is 201 "" send POST /v1/policies "{\"name\":\"page$n\",\"terms\":{\"weight\":5}}" || return 1; done
+  is 200 "" ask GET '/v1/policies?limit=2&after=page' && grep -q '"next":"page2"' "$WORK/body" &&
+    is 200 "" ask GET '/v1/policies?limit=2&after=page2' && grep -q '"next":null' "$WORK/body" || return 1
+  for n in 1 2 3; do is 204 "" ask DELETE "/v1/policies/page$n" || return 1; done
+}
+once() {
+  local body='{"name":"once","size_bytes":1048576}'
+  is 201 "" send POST /v1/volumes "$body" -H 'Idempotency-Key: request-1' && is 201 "" send POST /v1/volumes "$body" -H 'Idempotency-Key: request-1' &&
+    is 409 name_taken send POST /v1/volumes "$body" && is 422 idempotency_key send POST /v1/volumes '{"name":"other","size_bytes":1048576}' -H 'Idempotency-Key: request-1'
+}
+works() { is 202 "" send POST /v1/jobs '{"kind":"reclaim","object":"once"}' && grep -qi '^location: /v1/jobs/reclaim:once' "$WORK/headers"; }
+streamed() { is 200 "" ask GET '/v1/counters/stream?seconds=1' && grep -q '^event: counters' "$WORK/body" && is 200 "" ask GET '/v1/events/stream?seconds=1&after=0' && grep -q '^event: event' "$WORK/body"; }
+errors() {
+  is 401 token curl -sS -D "$WORK/headers" -o "$WORK/body" -w '%{http_code}' "http://127.0.0.1:$port/v1/volumes" && grep -qi '^www-authenticate: bearer' "$WORK/headers" &&
+    is 404 unknown_path ask GET /v1/nothing && is 404 not_found ask GET /v1/volumes/nothing && is 405 unknown_method ask PUT /v1/volumes && grep -qi '^allow: ' "$WORK/headers" &&
+    is 405 unknown_method ask DELETE /v1/pools/p0 && is 415 media_type ask POST /v1/volumes -d 'x' && is 400 json send POST /v1/volumes '{' &&
+    is 422 invalid send POST /v1/volumes '{"name":"x","size_bytes":"big"}' && grep -q '"field":"size_bytes"' "$WORK/body" &&
+    is 422 invalid send POST /v1/volumes '{"name":"x","size_bytes":1048576,"pool":"none"}' && grep -q '"field":"pool"' "$WORK/body" &&
+    is 400 parameter ask GET '/v1/volumes?limit=0' && is 400 parameter ask GET '/v1/volumes?limit=x' && is 400 parameter ask GET '/v1/volumes?color=red' || return 1
+  head -c 100000 /dev/zero | tr '\0' ' ' >"$WORK/large"
+  is 413 too_large ask POST /v1/volumes -H 'Content-Type: application/json' --data-binary "@$WORK/large"
+}
+get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
+# Streams are left out: they do not end before their time. Events may be asked to wait.
+tried() {
+  timeout 60 "$VENV/bin/schemathesis" --config-file judges/schemathesis.toml run "http://127.0.0.1:$port/openapi.json" \
+    -H "Authorization: Bearer $TOKEN" --phases examples,coverage,fuzzing,stateful --max-examples "${EXAMPLES:-5}" --seed "$SEED" \
+    --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
+}
+alive() { kill -0 "$pid" && is 200 "" ask GET /healthz && ! grep -q panicked "$WORK/log"; }
+
+step "the description is docs/openapi.json" described
+step "each error has its status, its code and its field" errors
+step "a tag guards a change" tagged
+step "pages follow one another" paged
+step "an idempotency key is done once" once
+step "a job answers where it is" works
+step "events and counters come as streams" streamed
+if get_schemathesis >"$WORK/pip" 2>&1; then step "schemathesis, seed $SEED" tried; else echo "skip  schemathesis: pip cannot install it: $(tail -n 1 "$WORK/pip")"; fi
+grep -E "^ *(Test cases|Operations|Seed|  Tested)|generated|Tested" "$WORK/step" | head -n 8 || true
+step "the array lives" alive
+echo "api: $passed passed, $failed failed"
+[ "$failed" = 0 ]

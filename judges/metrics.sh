@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The metrics of a running array with a load, held against Prometheus' own tool: the text of a scrape, the rules and
+# their tests; every metric that the dashboard and the rules name is in the scrape, every query is accepted by
+# Prometheus' parser, and the time of requests is told for every stage that they passed.
+#   judges/metrics.sh    (in judges/with_masu.sh, with a cache: MASU_URL, MASU_DATA, MASU)
+# One line per step; exit status 0 when every step passed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly WORK=target/judges/metrics
+readonly RULES=contrib/prometheus/masu.rules.yml DASHBOARD=contrib/grafana/masu.json
+for tool in promtool python3 curl; do
+  command -v "$tool" >/dev/null || { echo "metrics: skipped: $tool is missing (Debian packages prometheus, python3, curl)"; exit 0; }
+done
+: "${MASU_URL:?}" "${MASU_DATA:?}" "${MASU:?}"
+rm -rf "$WORK"; mkdir -p "$WORK"
+passed=0; failed=0
+
+step() {
+  local name=$1; shift
+  if "$@" >"$WORK/log" 2>&1; then
+    passed=$((passed + 1)); echo "pass  $name"
+  else
+    failed=$((failed + 1)); echo "FAIL  $name:"; tail -n 20 "$WORK/log" | sed 's/^/      /'
+  fi
+}
+masu() { "$MASU" "$@" --data "$MASU_DATA"; }
+scrape() { curl -sS --fail --unix-socket "$MASU_DATA/api.sock" http://masu/metrics >"$WORK/scrape"; }
+# promtool prints findings, and says so by its status for some of them only.
+check_metrics() { promtool check metrics <"$WORK/scrape" >"$WORK/findings" 2>&1; cat "$WORK/findings"; [ ! -s "$WORK/findings" ]; }
+# How many operations of a stage were measured, reads and writes.
+measured() { awk -v s="stage=\"$1\"" 'index($0, "masu_stage_latency_seconds_count") && index($0, s) { n += $2 } END { print n + 0 }' "$WORK/scrape"; }
+stage_is_told() { [ "$(measured "$1")" -gt 0 ]; }
+names_exist() { python3 judges/metrics_names.py "$WORK/scrape" "$RULES" "$DASHBOARD"; }
+queries_parse() {
+  python3 judges/metrics_names.py --queries "$DASHBOARD" >"$WORK/queries.yml"
+  promtool check rules "$WORK/queries.yml"
+}
+load() { "$MASU" load "$MASU_URL" --pattern "$1" --size 4KiB --depth 8 --seconds 2 --warm-up-seconds 0 --destroy-data; }
+
+masu policy create gold --minimum 100 --maximum 100000 >/dev/null
+masu policy attach gold v0 >/dev/null
+step "a load of reads" load randread
+step "a load of writes" load randwrite
+step "a scrape" scrape
+step "promtool check metrics" check_metrics
+step "promtool check rules" promtool check rules "$RULES"
+step "promtool test rules" promtool test rules contrib/prometheus/masu.rules.test.yml
+step "every metric of the rules and the dashboard is in the scrape" names_exist
+step "every query of the dashboard is PromQL" queries_parse
+for stage in port lu qos cache pool raid drive; do step "the stage $stage is told ($(measured "$stage"))" stage_is_told "$stage"; done
+echo "metrics: $passed passed, $failed failed; $(grep -vc '^#' "$WORK/scrape") series"
+[ "$failed" = 0 ]
