@@ -55,6 +55,7 @@ impl Bench {
                 tokens: tokens.clone(),
                 others: Rc::from([]),
                 port_traffic: Rc::default(),
+                host_traffic: Rc::default(),
                 at_port: true,
             })
         };

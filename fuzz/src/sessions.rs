@@ -87,6 +87,7 @@ impl Target for Units {
             tokens: self.tokens.clone(),
             others: Rc::from([]),
             port_traffic: Rc::default(),
+            host_traffic: Rc::default(),
             at_port: true,
         });
         let mine = if initiator.name == QUIET { 3..4 } else { 0..3 };

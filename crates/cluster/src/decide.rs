@@ -56,7 +56,7 @@ pub struct Look {
     pub owner_lives: bool,
     /// Whether this node has handed over a short time ago, and others live.
     pub moved_away: bool,
-    /// The portals of the owner.
+    /// Where hosts reach the array: addresses that a standby leads its connections to.
     pub owner_portals: Vec<String>,
 }
 

@@ -63,6 +63,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         others: Rc::from([]),
         tokens: Rc::new(Tokens::new(world.clone(), 0)),
         port_traffic: Rc::default(),
+        host_traffic: Rc::default(),
         at_port: true,
     }));
     let copies = Rc::new(Cell::new(0));
