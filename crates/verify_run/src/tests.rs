@@ -139,7 +139,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("volumes = [\"files\"]", "volumes = [\"file\"]", "unknown volume \"file\""),
         ("model = \"savvio-10k1\" ", "model = \"savvio\" ", "the catalogue has"),
         ("drives = [\"d\"] ", "drives = [\"e\"] ", "unknown drive \"e\""),
-        ("size = \"8GiB\"", "size = \"8GB\"", "8GB"),
+        ("size = \"8GiB\"", "size = \"8GX\"", "8GX"),
         ("random=100\"]", "random=101\"]", "101 %: must be at most 100 %"),
         ("time = \"16s\"", "time = \"1s\"", "settle and two windows"),
         ("loads = [\"database\"]", "loads = [\"databas\"]", "unknown load"),

@@ -189,7 +189,7 @@ mod tests {
     fn values_that_make_no_sense_are_refused_in_one_line() {
         for (from, to, expected) in [
             ("scale = 0.02", "scale = 2", "run.scale"),
-            ("page = \"1MiB\"", "page = \"1MB\"", "invalid size"),
+            ("page = \"1MiB\"", "page = \"1MX\"", "invalid size"),
             ("pause = \"11ms\"", "pause = \"11\"", "invalid time"),
             ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),
             ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),

@@ -63,9 +63,11 @@ pub(crate) struct FileDrive {
 
 impl FileDrive {
     fn new(local: Local, medium: Medium) -> FileDrive {
+        let medium = Rc::new(medium);
+        local.opened_medium(&medium);
         FileDrive {
             local,
-            medium: Rc::new(medium),
+            medium,
             probers: Rc::default(),
             probing: Rc::default(),
             fills: Completions::default(),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::rc::{self, Rc};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use world::io::{Completions, Io};
 use crate::aside::{self, Answer, Closings};
 use crate::clock;
 use crate::executor::Tasks;
+use crate::operations::drive::Medium;
 use crate::rbd::Flights;
 use crate::reactor::Reactor;
 use crate::timers::Timers;
@@ -31,6 +32,9 @@ pub(crate) struct Local {
     pub(crate) closings: Closings,
     /// Images that were opened here: the cluster has to be told of their end, whatever still holds a handle.
     images: Rc<RefCell<Vec<Image>>>,
+    /// Files and devices that were opened here: another process may open them when the world has ended, whatever
+    /// still holds a handle.
+    media: Rc<RefCell<Vec<rc::Weak<Medium>>>>,
 }
 
 impl Local {
@@ -41,6 +45,7 @@ impl Local {
             reactor,
             closings: Closings::default(),
             images: Rc::default(),
+            media: Rc::default(),
         }
     }
 
@@ -56,6 +61,18 @@ impl Local {
         let mut images = self.images.borrow_mut();
         images.retain(|(_, image)| image.strong_count() > 0);
         images.push((lane, Arc::downgrade(image)));
+    }
+
+    /// Remembers a file or a device that was opened.
+    pub(crate) fn opened_medium(&self, medium: &Rc<Medium>) {
+        let mut media = self.media.borrow_mut();
+        media.retain(|medium| medium.strong_count() > 0);
+        media.push(Rc::downgrade(medium));
+    }
+
+    /// Closes the files and devices that are still open. Nothing is in flight any more.
+    pub(crate) fn close_media(&self) {
+        self.media.take().iter().filter_map(rc::Weak::upgrade).for_each(|medium| medium.close());
     }
 
     /// Closes the images that are still open, on other threads: their locks are released.

@@ -349,6 +349,7 @@ impl Drop for Running {
         self.backend.local.tasks.clear();
         self.backend.local.timers.borrow_mut().clear();
         self.backend.reactor.drain();
+        self.backend.local.close_media();
         self.backend.local.close_images();
         self.backend.local.closings.wait(CLOSE_TIME_MAX);
         self.mailbox.move_out();

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -49,17 +49,35 @@ pub(crate) struct Medium {
     pub(crate) closings: Closings,
 }
 
+impl Medium {
+    /// Closes the file on another thread, whoever still holds a handle of the drive: its world has ended, and
+    /// nothing is in flight.
+    pub(crate) fn close(&self) {
+        let opened = self.opened.clone();
+        self.closings.close(self.opened.presence.path(), move || {
+            unlock(&opened);
+            // A device has no lock: it is held by the descriptor, which becomes one of something else.
+            if let Ok(null) = std::fs::File::open("/dev/null") {
+                // SAFETY: both descriptors are open while their owners live.
+                unsafe { libc::dup3(null.as_raw_fd(), opened.fd.as_raw_fd(), libc::O_CLOEXEC) };
+            }
+        });
+    }
+}
+
 impl Drop for Medium {
     /// Closes the file on another thread. The lock is released explicitly: otherwise it would end with the
     /// last descriptor of this open file, and the kernel keeps one for a moment after the last completion, as
     /// does a process that another thread is just starting.
     fn drop(&mut self) {
         let opened = self.opened.clone();
-        self.closings.close(self.opened.presence.path(), move || {
-            // A device has no lock: it is held by O_EXCL.
-            let _ = rustix::fs::flock(&opened.fd, rustix::fs::FlockOperation::Unlock);
-        });
+        self.closings.close(self.opened.presence.path(), move || unlock(&opened));
     }
+}
+
+/// A device has no lock: it is held by O_EXCL.
+fn unlock(opened: &Opened) {
+    let _ = rustix::fs::flock(&opened.fd, rustix::fs::FlockOperation::Unlock);
 }
 
 /// The kind of operation.
