@@ -200,6 +200,20 @@ fn a_file_that_was_let_go_can_be_opened_again_at_once() {
     opened.expect("nobody else has it open");
 }
 
+/// Whoever still holds a handle: a node that has handed over goes on living.
+#[test]
+fn a_file_whose_world_has_ended_can_be_opened_again_although_a_handle_is_left() {
+    let folder = folder();
+    let spec = file(&folder.path().join("drive"));
+    run(Options::default(), async |world| std::mem::forget(open(&world, &spec).await)).expect("runs");
+    run(Options::default(), async |world| {
+        if let Err(error) = world.open_drive(&spec).await {
+            assert!(!error.cause.contains("in use"), "{error}");
+        }
+    })
+    .expect("runs");
+}
+
 fn check_gone(result: Result<(), DriveError>, expected: &str) {
     match result {
         Err(DriveError::Gone { cause, .. }) => assert!(cause.contains(expected), "{cause}"),
