@@ -5,6 +5,8 @@
 //! wait in the queue of the socket, and this node's array accepts them if it becomes the owner: the socket
 //! is lent to it.
 
+#![expect(clippy::disallowed_types, reason = "a standby has no world: its sockets are the daemon's")]
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
