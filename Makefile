@@ -164,7 +164,7 @@ dist: tools release ## what is published, in target/dist: the Debian package, an
 
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
-	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
+	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_LOGIN'
 
 .PHONY: sanboot
 sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there

@@ -17,7 +17,7 @@
 #   MASU_URL_512, MASU_URL_RO  a volume with 512-byte physical blocks, and one that hosts may only read
 #   MASU_PORT, MASU_PORT_2, MASU_TARGET   the portals on 127.0.0.1, and the target's name
 #   MASU_DATA                the data directory, where `masu` finds the running array
-#   MASU_CHAP                under --chap: USER PASSWORD USER_IN PASSWORD_IN
+#   MASU_LOGIN                under --chap: USER PASSWORD USER_IN PASSWORD_IN
 # MASU names another binary than target/release/masu.
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
@@ -118,7 +118,7 @@ prefix="${chap:+$USER_NAME%$PASSWORD@}"
 export MASU_PORT=$port MASU_PORT_2=$port_2 MASU_TARGET=$TARGET MASU_DATA=$dir/data
 export MASU_URL="iscsi://${prefix}127.0.0.1:$port/$TARGET/0" MASU_URL_2="iscsi://${prefix}127.0.0.1:$port_2/$TARGET/0"
 export MASU_URL_512="${MASU_URL%0}1" MASU_URL_RO="${MASU_URL%0}2"
-export MASU_CHAP="${chap:+$USER_NAME $PASSWORD $USER_IN $PASSWORD_IN}"
+export MASU_LOGIN="${chap:+$USER_NAME $PASSWORD $USER_IN $PASSWORD_IN}"
 rc=0
 "$@" || rc=$?
 if ! kill -0 "$pid" 2>/dev/null; then

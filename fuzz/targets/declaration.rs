@@ -25,8 +25,8 @@ fn check(text: &str) {
             assert!(said.starts_with("array.toml:"), "no place in {said:?}");
             // What a person reads is one line, whatever stood in the file.
             assert!(!said.contains('\n'), "more than one line: {said:?}");
-            let DeclarationError::Syntax { line, .. } = error else { return };
-            assert!((1..=text.lines().count().max(1)).contains(&line), "line {line}");
+            let DeclarationError::Syntax { place, .. } = error else { return };
+            assert!((1..=text.lines().count().max(1)).contains(&place.line), "{place}");
         }
     }
 }
