@@ -195,7 +195,7 @@ lu_attached_twice() {
   [ "$(dd if=point/disk bs=12 count=1 status=none)" = "seen by both" ]
   kill -TERM "$second"; wait "$second"
   detach
-  fails grep -q "$(echo "$MASU_CHAP" | cut -d' ' -f2)" attach.log second.log
+  fails grep -q "$(echo "$MASU_LOGIN" | cut -d' ' -f2)" attach.log second.log
 }
 lu_is_read_only() {
   attach "$MASU_URL_RO"
