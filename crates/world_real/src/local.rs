@@ -32,8 +32,8 @@ pub(crate) struct Local {
     pub(crate) closings: Closings,
     /// Images that were opened here: the cluster has to be told of their end, whatever still holds a handle.
     images: Rc<RefCell<Vec<Image>>>,
-    /// Files and devices that were opened here: another process may open them when the world has ended, whatever
-    /// still holds a handle.
+    /// Files and devices that were opened here: another process may open them when the world has ended,
+    /// whatever still holds a handle.
     media: Rc<RefCell<Vec<rc::Weak<Medium>>>>,
 }
 
