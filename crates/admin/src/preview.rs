@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use array::Array;
+use array::{Array, refusals};
 use config::Config;
 
 use crate::change;
 use crate::drift::changes;
 use crate::perform;
-use crate::request::Change;
+use crate::request::{Change, Work};
 use crate::takeover;
 
 /// A line for each thing that would be done, or one line that says why nothing would be.
@@ -19,16 +19,19 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
     match change {
         Change::DryRun { .. } => Err("a dry run of a dry run".into()),
         Change::VolumeDelete { name } => delete_volume(config, name),
-        Change::SnapshotDelete { name } => match config.volume(name) {
-            Some(volume) if volume.snapshot_of.is_none() => {
-                Err(format!("snapshot {name:?}: not a snapshot but a volume"))
-            }
-            _ => delete_volume(config, name),
-        },
+        Change::SnapshotDelete { name } => {
+            refusals::must_be_snapshot(config, name).map_err(|e| e.to_string())?;
+            delete_volume(config, name)
+        }
         Change::SnapshotCreate { volume, name } => snapshot(config, volume, name),
         Change::GroupScrub { name } => of_group(config, name, "scrubbed"),
         Change::GroupWork { name, work } => {
-            of_group(config, name, &format!("told about its work: {work:?}").to_lowercase())
+            let what = match work {
+                Work::Pause => "told to pause its work",
+                Work::Resume => "told to go on with its work",
+                Work::StopScrub => "told to stop its scrub",
+            };
+            of_group(config, name, what)
         }
         Change::VolumeReclaim { name } => match config.volume(name) {
             Some(_) => Ok(vec![format!("volume {name}: its pages of zeros would be released")]),
@@ -74,24 +77,12 @@ async fn declared(array: &Array, next: &Config, overwrite: bool) -> Result<Vec<S
 }
 
 fn delete_volume(config: &Config, name: &str) -> Result<Vec<String>, String> {
-    if config.volume(name).is_none() {
-        return Err(format!("volume {name:?}: not found"));
-    }
-    match config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
-        Some(host) => Err(format!("volume {name:?}: mapped to host {:?}; unmap it first", host.name)),
-        None => Ok(vec![format!("volume {name}: it and its data would be deleted")]),
-    }
+    refusals::deletable(config, name).map_err(|e| e.to_string())?;
+    Ok(vec![format!("volume {name}: it and its data would be deleted")])
 }
 
 fn snapshot(config: &Config, volume: &str, name: &str) -> Result<Vec<String>, String> {
-    let source = config.volume(volume).ok_or_else(|| format!("volume {volume:?}: not found"))?;
-    let mut next = config.clone();
-    next.volumes.push(config::VolumeConfig {
-        name: name.into(),
-        snapshot_of: Some(volume.into()),
-        ..source.clone()
-    });
-    next.check().map_err(|e| e.to_string())?;
+    refusals::with_clone(config, volume, name).map_err(|e| e.to_string())?;
     Ok(vec![format!("volume {name}: would be created as a snapshot of {volume}")])
 }
 
@@ -103,30 +94,13 @@ fn of_group(config: &Config, name: &str, what: &str) -> Result<Vec<String>, Stri
 }
 
 fn remove_group(config: &Config, pool: &str, group: &str) -> Result<Vec<String>, String> {
-    let declared = config.pool(pool).ok_or_else(|| format!("pool {pool:?}: not found"))?;
-    if !declared.groups.iter().any(|g| g == group) {
-        return Err(format!("pool {pool:?}: group {group:?} is not in this pool"));
-    }
-    let mut next = config.clone();
-    for pool in next.pools.iter_mut().filter(|p| p.name == pool) {
-        pool.groups.retain(|g| g != group);
-        pool.leaving.push(group.into());
-    }
+    let next = refusals::with_leaving(config, pool, group).map_err(|e| e.to_string())?;
     next.check().map_err(|e| e.to_string())?;
     Ok(vec![format!("pool {pool}: group {group} would be evacuated, and leave the pool afterwards")])
 }
 
 fn export(config: &Config, name: &str) -> Result<Vec<String>, String> {
-    config.pool(name).ok_or_else(|| format!("pool {name:?}: not found"))?;
-    let on_it = |v: &str| config.volume(v).is_some_and(|v| v.pool == name);
-    for host in &config.hosts {
-        if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
-            let host = &host.name;
-            return Err(format!(
-                "pool {name:?}: volume {volume:?} is mapped to host {host:?}; unmap it first"
-            ));
-        }
-    }
+    refusals::exportable(config, name).map_err(|e| e.to_string())?;
     Ok(vec![format!("pool {name}: it, its groups and its volumes would leave this array")])
 }
 

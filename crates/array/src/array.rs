@@ -3,6 +3,7 @@
 mod groups;
 mod host_changes;
 mod pools;
+pub mod refusals;
 mod volumes;
 
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ mod terms;
 mod tests;
 
 pub use ::config::{self, Config};
-pub use array::Array;
+pub use array::{Array, refusals};
 pub use control::{Control, ControlError, ControllerHandle, Elsewhere, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};

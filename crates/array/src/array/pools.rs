@@ -2,7 +2,7 @@
 
 use world::DriveSpec;
 
-use super::Array;
+use super::{Array, refusals};
 use crate::control::{Control, ControlError, Reply};
 use crate::status::Pool;
 
@@ -13,20 +13,11 @@ impl Array {
     ///
     /// No such pool or group, the group is the pool's last, or the others have no room for its pages.
     pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("pool {pool:?}"));
-        let mut config = self.config.clone();
-        let Some(declared) = config.pools.iter_mut().find(|p| p.name == pool) else {
-            return Err(fail(&"not found"));
-        };
-        if !declared.groups.iter().any(|g| g == group) {
-            return Err(fail(&format!("group {group:?} is not in this pool")));
-        }
+        let config = refusals::with_leaving(&self.config, pool, group)?;
         let parts = self.status().await?;
         if let Some(status) = parts.iter().flat_map(|part| &part.pools).find(|p| p.name == pool) {
             refuse_without_room(status, group)?;
         }
-        declared.groups.retain(|g| g != group);
-        declared.leaving.push(group.into());
         let mut done = self.apply(config).await?;
         done.push(format!("pool {pool}: evacuating group {group}; it leaves the pool afterwards"));
         Ok(done)
@@ -50,15 +41,7 @@ impl Array {
     ///
     /// No such pool, or a volume of it is mapped. Nothing was changed then.
     pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
-        let fail = || ControlError::at(format!("pool {pool:?}"));
-        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"not found"))?;
-        let on_it = |v: &str| self.config.volume(v).is_some_and(|v| v.pool == pool);
-        for host in &self.config.hosts {
-            if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
-                let cause = format!("volume {volume:?} is mapped to host {:?}; unmap it first", host.name);
-                return Err(fail()(&cause));
-            }
-        }
+        let owner = refusals::exportable(&self.config, pool)?.controller;
         // The current members of its groups: a spare may have replaced a drive, a group may have left.
         let parts = self.status().await?;
         let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
@@ -74,7 +57,7 @@ impl Array {
         config.drives.retain(|d| !drives.contains(&&d.name));
         config.spares.retain(|s| !drives.contains(&s));
         self.apply(config).await?;
-        let exported = self.ask(declared.controller, Control::ExportPool(pool.into())).await;
+        let exported = self.ask(owner, Control::ExportPool(pool.into())).await;
         if exported.is_err() {
             // The pool stays, as it was declared.
             self.apply(before).await?;

@@ -1,7 +1,6 @@
 //! Volumes: delete, clone, reclaim.
 
-use super::Array;
-use crate::config::VolumeConfig;
+use super::{Array, refusals};
 use crate::control::{Control, ControlError, NO_SUCH_VOLUME};
 
 impl Array {
@@ -39,13 +38,7 @@ impl Array {
     ///
     /// No such volume, or it is mapped to a host.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("volume {name:?}"));
-        let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
-            return Err(fail(&"not found"));
-        };
-        if let Some(host) = self.config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
-            return Err(fail(&format!("mapped to host {:?}; unmap it first", host.name)));
-        }
+        let (volume, owner) = refusals::deletable(&self.config, name)?;
         let pool = volume.pool.clone();
         let mut config = self.config.clone();
         config.volumes.retain(|v| v.name != name);
@@ -70,14 +63,8 @@ impl Array {
     ///
     /// No such snapshot, it is a volume, or it is mapped to a host.
     pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("snapshot {name:?}"));
-        match self.config.volume(name) {
-            None => Err(fail(&"not found")),
-            Some(volume) if volume.snapshot_of.is_none() => {
-                Err(fail(&"not a snapshot but a volume; `masu volume delete` deletes a volume with its data"))
-            }
-            Some(_) => self.delete_volume(name).await,
-        }
+        refusals::must_be_snapshot(&self.config, name)?;
+        self.delete_volume(name).await
     }
 
     /// Creates a volume that shares the pages of another: a writable snapshot, or a clone.
@@ -86,14 +73,11 @@ impl Array {
     ///
     /// No such volume, the name is in use, or the pool has no room for the map.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
+        let config = refusals::with_clone(&self.config, from, to)?;
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
             return Err(fail(&"not found"));
         };
-        let mut config = self.config.clone();
-        let snapshot_of = Some(from.to_owned());
-        config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
-        config.check()?;
         let pool = source.pool.clone();
         // If a crash interrupts this before the declaration, the next start deletes the clone.
         self.discard(to, Some(&pool)).await?;
