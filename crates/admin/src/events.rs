@@ -306,7 +306,8 @@ fn forget_old(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn now_ms() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as u64)
 }
 

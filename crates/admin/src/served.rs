@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::{Array, EventSender};
+use array::{Array, Control, ControlError, EventSender};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use status::{Status, Trouble};
@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::answers::Answers;
 use crate::api::Keys;
 use crate::api::problem::Problem;
-use crate::events::EventLog;
+use crate::events::{EventLog, now_ms};
 use crate::metrics::Named;
 use crate::store::Store;
 use crate::trouble::{Tracker, sort, trouble_of};
@@ -65,6 +65,18 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
     Ok(status)
 }
 
+/// Whether all controllers answer in time; much less work than [`current`].
+pub(crate) async fn all_answer(served: &Served) -> bool {
+    let asked = async {
+        let controllers = served.array.lock().await.controllers().to_vec();
+        for controller in controllers {
+            controller.ask(Control::Ping).await?;
+        }
+        Ok::<_, ControlError>(())
+    };
+    matches!(tokio::time::timeout(STATUS_TIME_MAX, asked).await, Ok(Ok(())))
+}
+
 impl Served {
     pub(crate) fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
         self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -81,11 +93,6 @@ impl Served {
         sort(&mut all);
         all
     }
-}
-
-pub(crate) fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |t| t.as_millis() as u64)
 }
 
 /// Who has connected.

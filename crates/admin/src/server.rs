@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use array::{Array, Event, EventSender};
 use axum::extract::connect_info::ConnectInfo;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -19,8 +19,8 @@ use crate::answers::Answers;
 use crate::api::STREAMS_MAX;
 use crate::api::problem::Problem;
 use crate::api::routes::routes;
-use crate::events::EventLog;
-use crate::served::{Served, Who, now_ms};
+use crate::events::{EventLog, now_ms};
+use crate::served::{Served, Who};
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::token::TokenGuard;
@@ -29,8 +29,6 @@ use crate::{identity, membership};
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
 /// decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
-/// The largest request body: a declaration with a hundred thousand volumes has about half of it.
-const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;
@@ -143,7 +141,7 @@ impl Bound {
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         });
-        let routes = routes().layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(served.clone());
+        let routes = routes().with_state(served.clone());
         let mut server = Server { stop: vec![], socket: self.socket };
         let stopped = server.stop_signal();
         let follower = served.clone();

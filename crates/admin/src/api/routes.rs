@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use serde::de::DeserializeOwned;
@@ -20,6 +20,12 @@ use super::{openapi, state, streams, whole};
 use crate::request::Terms;
 use crate::served::{Served, Who};
 
+/// The largest body: no object comes near it, and those with an idempotency key are remembered.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// The same of a change, which may be a declaration: one with a hundred thousand volumes has about half of
+/// it.
+const CHANGE_BYTES_MAX: usize = 16 << 20;
+
 type Paths = Router<Arc<Served>>;
 type Methods = MethodRouter<Arc<Served>>;
 
@@ -27,7 +33,7 @@ type Methods = MethodRouter<Arc<Served>>;
 pub(crate) fn routes() -> Paths {
     let mut paths = Router::new()
         .route("/v1/status", get(whole::status))
-        .route("/v1/change", post(whole::change))
+        .route("/v1/change", post(whole::change).layer(DefaultBodyLimit::max(CHANGE_BYTES_MAX)))
         .route("/v1/config", get(whole::config))
         .route("/v1/events", get(whole::events))
         .route("/v1/events/stream", get(streams::events))
@@ -45,7 +51,8 @@ pub(crate) fn routes() -> Paths {
         paths = paths.route(&path, of_all(collection));
         paths = paths.route(&format!("{path}/{{name}}"), of_one(collection));
     }
-    paths.fallback(state::unknown_path).method_not_allowed_fallback(state::unknown_method)
+    let paths = paths.fallback(state::unknown_path).method_not_allowed_fallback(state::unknown_method);
+    paths.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 /// The methods of a collection.

@@ -10,7 +10,7 @@ use status::Status;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
-use crate::served::{Served, current};
+use crate::served::{Served, all_answer};
 
 /// Whether the process lives, or is ready.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -61,10 +61,10 @@ pub(crate) async fn healthz() -> Json<Health> {
 
 /// Ready: all controllers answer.
 pub(crate) async fn readyz(State(served): State<Arc<Served>>) -> Response {
-    match current(&served).await {
-        Ok(_) => Json(Health { status: "ready".into() }).into_response(),
+    match all_answer(&served).await {
+        true => Json(Health { status: "ready".into() }).into_response(),
         // Asked without a token: what is wrong is said to who has one.
-        Err(_) => Problem::unavailable("not all controllers answer: see masu status").into_response(),
+        false => Problem::unavailable("not all controllers answer: see masu status").into_response(),
     }
 }
 
