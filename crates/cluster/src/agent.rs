@@ -15,7 +15,7 @@ use crate::{
 /// An owner that was not answered asks again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The owner lists the other nodes with every so manyth look.
+/// The owner lists the other nodes at one look in so many.
 const LOOKS_PER_LIST: u32 = 4;
 
 fn key(name: &str) -> Key {
@@ -50,7 +50,7 @@ struct Agent {
     registry: Rc<dyn Registry>,
     own_key: Key,
     member_key: Key,
-    /// So many looks around as the owner.
+    /// Looks around as the owner, so far.
     looks: u32,
     /// And how long an owner may serve with it.
     lease: Option<(LeaseId, Term)>,

@@ -82,7 +82,7 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
             let moved = with(registry, async move |world, registry| {
                 hand_over(&world, &*registry, Some(&name), Ask::Drain).await
             })?;
-            println!("{}", moved.words("moved"));
+            println!("{}", words(&moved, "moved"));
             Ok(ExitCode::SUCCESS)
         }
         NodeCommand::Remove { name, registry } => remove(name, registry),
@@ -95,7 +95,7 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
                 put(&*registry, TEST, &encode(&moved)).await?;
                 Ok(moved)
             })?;
-            println!("{}", moved.words("failed over"));
+            println!("{}", words(&moved, "failed over"));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -239,15 +239,9 @@ fn forecast(seen: &Seen, now_s: u64) -> Option<String> {
     Some(format!("if {owner} fails, the array moves to {} ({test})", others.join(" or ")))
 }
 
-trait Words {
-    fn words(&self, verb: &str) -> String;
-}
-
-impl Words for TestRecord {
-    fn words(&self, verb: &str) -> String {
-        let took = self.took_ms as f64 / 1000.0;
-        format!("the array has {verb} from {} to {} in {took:.1} s", self.from, self.to)
-    }
+fn words(moved: &TestRecord, verb: &str) -> String {
+    let took = moved.took_ms as f64 / 1000.0;
+    format!("the array has {verb} from {} to {} in {took:.1} s", moved.from, moved.to)
 }
 
 /// In the largest unit that says enough.

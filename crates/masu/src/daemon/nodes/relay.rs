@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -50,8 +50,19 @@ struct Portal {
     address: SocketAddr,
     owner: watch::Receiver<Owner>,
     ends: watch::Receiver<bool>,
-    begun: tokio::sync::mpsc::Sender<(TcpStream, TcpStream, SocketAddr, u64)>,
+    begun: tokio::sync::mpsc::Sender<Connection>,
     room: Arc<Semaphore>,
+}
+
+/// A host that is connected to the owner through this node.
+struct Connection {
+    host: TcpStream,
+    owner: TcpStream,
+    /// Where the owner was reached, and its epoch.
+    address: SocketAddr,
+    epoch: u64,
+    /// One of [`RELAYED_MAX`].
+    _place: OwnedSemaphorePermit,
 }
 
 /// Listens on the addresses, except those that cannot be reached under the name that they have here.
@@ -106,8 +117,8 @@ impl Relay {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
-                    Some((host, owner, address, epoch)) = arriving.recv() => {
-                        connections.spawn(carry((host, owner), address, epoch, (sees.clone(), room.clone())));
+                    Some(connection) = arriving.recv() => {
+                        connections.spawn(carry(connection, sees.clone()));
                     }
                     Some(_) = connections.join_next() => {}
                     else => std::future::pending().await,
@@ -164,7 +175,7 @@ impl Portal {
     async fn accept_all(&mut self, listener: &AsyncFd<TcpListener>) {
         loop {
             let Ok(mut ready) = listener.readable().await else { return };
-            let Ok(room) = self.room.clone().acquire_owned().await else { return };
+            let Ok(place) = self.room.clone().acquire_owned().await else { return };
             let Some((owner, address, epoch)) = self.connect().await else {
                 sleep(AGAIN).await;
                 continue;
@@ -173,9 +184,8 @@ impl Portal {
             let Ok(Ok((host, _))) = ready.try_io(|listener| listener.get_ref().accept()) else { continue };
             let host = host.set_nonblocking(true).and_then(|()| TcpStream::from_std(host));
             if let Ok(host) = host.and_then(|host| host.set_nodelay(true).map(|()| host)) {
-                // The connection gives its place back.
-                room.forget();
-                let _ = self.begun.send((host, owner, address, epoch)).await;
+                let connection = Connection { host, owner, address, epoch, _place: place };
+                let _ = self.begun.send(connection).await;
             }
         }
     }
@@ -196,12 +206,8 @@ impl Portal {
 /// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the
 /// host's stays open until there is another owner: sent away earlier, the host would only wait elsewhere,
 /// and its timers would run.
-async fn carry(
-    (host, owner): (TcpStream, TcpStream),
-    address: SocketAddr,
-    epoch: u64,
-    (mut sees, room): (watch::Receiver<Owner>, Arc<Semaphore>),
-) {
+async fn carry(connection: Connection, mut sees: watch::Receiver<Owner>) {
+    let Connection { host, owner, address, epoch, _place } = connection;
     let (from_host, to_host) = host.into_split();
     let (from_owner, to_owner) = owner.into_split();
     // Halves are kept until the end: the host is not sent away before.
@@ -223,7 +229,6 @@ async fn carry(
         () = down => {}
         _ = other => {}
     }
-    room.add_permits(1);
 }
 
 /// Returns if the owner still accepts connections: then it has meant the end of the connection.
