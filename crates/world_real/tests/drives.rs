@@ -206,6 +206,10 @@ fn a_file_whose_world_has_ended_can_be_opened_again_although_a_handle_is_left() 
     let folder = folder();
     let spec = file(&folder.path().join("drive"));
     run(Options::default(), async |world| std::mem::forget(open(&world, &spec).await)).expect("runs");
+    // Not only unlocked: a device is held by its descriptor.
+    let open_files = fs::read_dir("/proc/self/fd").expect("its descriptors").flatten();
+    let path = folder.path().join("drive");
+    assert!(!open_files.into_iter().any(|file| fs::read_link(file.path()).is_ok_and(|to| to == path)));
     run(Options::default(), async |world| {
         if let Err(error) = world.open_drive(&spec).await {
             assert!(!error.cause.contains("in use"), "{error}");
