@@ -43,16 +43,8 @@ until curl -sf "http://127.0.0.1:$port/readyz" >/dev/null; do
   if ! kill -0 "$pid" 2>/dev/null || [ "$waited" -ge 200 ]; then echo "api: the array did not start: $(tail -n 1 "$WORK/log")" >&2; exit 2; fi
   sleep 0.1; waited=$((waited + 1))
 done
-passed=0; failed=0
-
-step() {
-  local name=$1; shift
-  if "$@" >"$WORK/step" 2>&1; then
-    passed=$((passed + 1)); echo "pass  $name"
-  else
-    failed=$((failed + 1)); echo "FAIL  $name:"; tail -n "${LINES_MAX:-60}" "$WORK/step" | sed 's/^/      /'
-  fi
-}
+# shellcheck source=judges/steps.sh
+. judges/steps.sh
 # ask METHOD PATH [CURL OPTIONS]: prints the status, then headers and body into files.
 ask() {
   local method=$1 path=$2; shift 2
@@ -97,7 +89,7 @@ errors() {
     is 422 invalid send POST /v1/volumes '{"name":"x","size_bytes":"big"}' && grep -q '"field":"size_bytes"' "$WORK/body" &&
     is 422 invalid send POST /v1/volumes '{"name":"x","size_bytes":1048576,"pool":"none"}' && grep -q '"field":"pool"' "$WORK/body" &&
     is 400 parameter ask GET '/v1/volumes?limit=0' && is 400 parameter ask GET '/v1/volumes?limit=x' && is 400 parameter ask GET '/v1/volumes?color=red' || return 1
-  head -c $((17 << 20)) /dev/zero | tr '\0' ' ' >"$WORK/large"
+  head -c 100000 /dev/zero | tr '\0' ' ' >"$WORK/large"
   is 413 too_large ask POST /v1/volumes -H 'Content-Type: application/json' --data-binary "@$WORK/large"
 }
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }

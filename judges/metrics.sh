@@ -13,16 +13,8 @@ for tool in promtool python3 curl; do
 done
 : "${MASU_URL:?}" "${MASU_DATA:?}" "${MASU:?}"
 rm -rf "$WORK"; mkdir -p "$WORK"
-passed=0; failed=0
-
-step() {
-  local name=$1; shift
-  if "$@" >"$WORK/log" 2>&1; then
-    passed=$((passed + 1)); echo "pass  $name"
-  else
-    failed=$((failed + 1)); echo "FAIL  $name:"; tail -n 20 "$WORK/log" | sed 's/^/      /'
-  fi
-}
+# shellcheck source=judges/steps.sh
+. judges/steps.sh
 masu() { "$MASU" "$@" --data "$MASU_DATA"; }
 scrape() { curl -sS --fail --unix-socket "$MASU_DATA/api.sock" http://masu/metrics >"$WORK/scrape"; }
 # promtool prints findings, and says so by its status for some of them only.
@@ -32,8 +24,7 @@ measured() { awk -v s="stage=\"$1\"" 'index($0, "masu_stage_latency_seconds_coun
 stage_is_told() { [ "$(measured "$1")" -gt 0 ]; }
 names_exist() { python3 judges/metrics_names.py "$WORK/scrape" "$RULES" "$DASHBOARD"; }
 queries_parse() {
-  python3 judges/metrics_names.py --queries "$DASHBOARD" >"$WORK/queries.yml"
-  promtool check rules "$WORK/queries.yml"
+  python3 judges/metrics_names.py --queries "$DASHBOARD" >"$WORK/queries.yml" && promtool check rules "$WORK/queries.yml"
 }
 load() { "$MASU" load "$MASU_URL" --pattern "$1" --size 4KiB --depth 8 --seconds 2 --warm-up-seconds 0 --destroy-data; }
 
