@@ -93,12 +93,13 @@ errors() {
   is 413 too_large ask POST /v1/volumes -H 'Content-Type: application/json' --data-binary "@$WORK/large"
 }
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
-# Streams are left out: they do not end before their time. Events may be asked to wait.
-tried() {
-  timeout 60 "$VENV/bin/schemathesis" --config-file judges/schemathesis.toml run "http://127.0.0.1:$port/openapi.json" \
+# Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs.
+tried() (
+  root=$PWD
+  cd "$WORK" && timeout 60 "$root/$VENV/bin/schemathesis" --config-file "$root/judges/schemathesis.toml" run "http://127.0.0.1:$port/openapi.json" \
     -H "Authorization: Bearer $TOKEN" --phases examples,coverage,fuzzing,stateful --max-examples "${EXAMPLES:-5}" --seed "$SEED" \
     --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
-}
+)
 alive() { kill -0 "$pid" && is 200 "" ask GET /healthz && ! grep -q panicked "$WORK/log"; }
 
 step "the description is docs/openapi.json" described
