@@ -74,12 +74,12 @@ pub(crate) async fn version() -> Json<Version> {
 
 /// What nobody answers.
 pub(crate) async fn unknown_path(uri: axum::http::Uri) -> Problem {
-    let detail = format!("no such path: {}; /openapi.json has all", uri.path());
+    let detail = format!("no such path: {}; /openapi.json lists them", uri.path());
     Problem::new(axum::http::StatusCode::NOT_FOUND, "unknown_path", detail)
 }
 
 /// A path that does not know the method.
 pub(crate) async fn unknown_method(method: axum::http::Method) -> Problem {
-    let detail = format!("this path does not know {method}: the header Allow has what it knows");
+    let detail = format!("method {method} is not allowed here: the Allow header lists those that are");
     Problem::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "unknown_method", detail)
 }
