@@ -125,7 +125,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package metrics api
+JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package newcomer metrics api
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -155,6 +155,10 @@ readme: build ## every command of README.md as typed, in order, on a fresh direc
 package: build ## the Debian package in a clean root: installed, served by the unit's command and user, upgraded, removed, purged (needs root, else skipped)
 	@$(STEP) "systemd unit" judges/systemd.sh
 	@$(STEP) "Debian package" judges/package.sh
+
+.PHONY: newcomer
+newcomer: setup build ## from the package to a mounted disk in a guest, as README.md says, typed as it stands (needs root, else skipped)
+	@$(STEP) "newcomer" judges/newcomer.sh
 
 .PHONY: dist
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The Debian package, judged in a clean root of Debian: it is reproducible, is installed with an older version, starts by the unit's command as
 # the unit's user, serves a LU to QEMU, is upgraded with its data and its changed declaration, is removed, and purged: the data stay.
-# The root is made once by mmdebstrap from the mirror that apt uses here, and kept in target/judges/root.tar.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 skip() { echo "package: skipped: $*"; exit 0; }
@@ -9,19 +8,15 @@ skip() { echo "package: skipped: $*"; exit 0; }
 for tool in dpkg-deb mmdebstrap qemu-io strip objdump unshare; do command -v "$tool" >/dev/null || skip "$tool is not installed (make setup installs it on Debian)"; done
 masu=$(realpath "${MASU:-target/checked/masu}")
 [ -x "$masu" ] || { echo "package: $masu is missing; run make build" >&2; exit 2; }
+# shellcheck source=judges/clean_root.sh
+. judges/clean_root.sh
+clean_root_tar || skip "mmdebstrap could not make a root"
 # A mount namespace of its own: whatever happens, no mount stays.
 [ -n "${MASU_PACKAGE_MOUNTS:-}" ] || exec env MASU_PACKAGE_MOUNTS=own unshare --mount --propagation private "$0" "$@"
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
-readonly ROOT_TAR=target/judges/root.tar OLD=0.0.1-1 TARGET=iqn.2026-11.example.masu:packaged
+readonly OLD=0.0.1-1 TARGET=iqn.2026-11.example.masu:packaged
 
-mkdir -p target/judges
-if [ ! -s "$ROOT_TAR" ]; then
-  suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-  mmdebstrap --quiet --format=tar --variant=essential --dpkgopt=force-unsafe-io --include=passwd,man-db,bash-completion --aptopt='APT::Install-Recommends "false"' "$suite" "$ROOT_TAR.new" \
-    >target/judges/root.log 2>&1 || { tail -n 3 target/judges/root.log; skip "mmdebstrap could not make a root of $suite"; }
-  mv "$ROOT_TAR.new" "$ROOT_TAR"
-fi
 dir=$(realpath "$(mktemp -d target/judges/package.XXXXXX)")
 root=$dir/root
 pid=""
@@ -31,7 +26,7 @@ stop() {
   trap - EXIT INT TERM
   [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
   [ "$rc" = 0 ] || tail -n 8 "$dir/log" 2>/dev/null >&2 || true
-  umount -l "$root/proc" "$root/dev" 2>/dev/null || true
+  leave_root "$root"
   rm -rf "$dir"
   exit "$rc"
 }
@@ -49,23 +44,14 @@ cmp "$new" "$again" || fail "two builds of one binary differ"
 old=$(packaging/deb.sh "$masu" "$dir/old" "$OLD")
 rm -r "$dir/again"
 
-mkdir "$root"
-tar -xf "$ROOT_TAR" -C "$root" --exclude='./dev/*'
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
+clean_root "$root"
 cp "$new" "$old" "$root/tmp/"
-within() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 install_package() { within dpkg --force-unsafe-io -i "/tmp/$(basename "$1")" >"$dir/log" 2>&1 || fail "dpkg -i $(basename "$1") failed"; }
 
 version() { within dpkg -s masu | sed -n 's/^Version: //p'; }
 
-# By the unit's ExecStart, as the unit's user and groups.
-unit=$root/usr/lib/systemd/system/masu.service
-setting() { sed -n "s/^$1=//p" "$unit"; }
 start() {
-  local command; read -ra command <<<"$(setting ExecStart)"
-  chroot --userspec="$(setting User):$(setting Group)" --groups="$(setting SupplementaryGroups)" "$root" \
-    /usr/bin/env -i PATH=/usr/bin:/bin "${command[@]}" >>"$dir/log" 2>&1 &
+  by_unit >>"$dir/log" 2>&1 &
   pid=$!
   within masu wait --timeout 20s >/dev/null || fail "the array does not serve"
 }

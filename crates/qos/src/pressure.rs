@@ -11,8 +11,8 @@ const MEMORY: u64 = 32;
 /// Adjustments at the shallowest depth that helps after which a flow that is still too slow is ignored, and
 /// for how long.
 const HOPELESS_LOOKS: u32 = 8;
-const HOPELESS_NS_MIN: u64 = 10_000_000_000;
-const HOPELESS_DOUBLINGS_MAX: u32 = 3;
+const HOPELESS_NS_MIN: u64 = 40_000_000_000;
+const HOPELESS_DOUBLINGS_MAX: u32 = 1;
 /// Requests hardly wait if they do for less than this part of the time below.
 const PROMPT_PART: u64 = 8;
 /// They wait by little if they do for less than this part.

@@ -49,13 +49,16 @@ pub(crate) enum HostCommand {
         #[arg(long, conflicts_with_all = ["mutual_chap", "mutual_chap_file"])]
         no_mutual_chap: bool,
     },
-    /// Print what to type on the host: discovery, login, multipathing with timers that ride out a take-over
+    /// Print what to type on the host: settings, discovery, login; with several portals multipathing, too
     Connect {
         /// The host
         name: String,
         /// Its operating system; without it, all are printed
         #[arg(long, value_enum)]
         system: Option<System>,
+        /// Several nodes serve the array: print multipathing with timers that ride out a take-over
+        #[arg(long)]
+        nodes: bool,
     },
     /// Delete a host; its sessions end
     Delete {
@@ -94,12 +97,12 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
         HostCommand::Show { name } => show_one(at, &HOST, name, hosts, |_, _| ()),
         HostCommand::Create { name, initiator, chap } => create(name, initiator, chap, at),
         HostCommand::Set { .. } => set(what, at),
-        HostCommand::Connect { name, system } => {
+        HostCommand::Connect { name, system, nodes } => {
             let status = status(at)?;
             let Some(host) = status.hosts.iter().find(|host| host.name == *name) else {
                 bail!("no host {name:?}");
             };
-            host_connect::print(&status, host, *system);
+            host_connect::print(&status, host, *system, *nodes);
             Ok(ExitCode::SUCCESS)
         }
         HostCommand::Delete { name } => {

@@ -19,22 +19,47 @@ pub(crate) enum System {
 /// The array as a host connects to it.
 struct Target<'a> {
     name: &'a str,
-    /// Addresses of portals, as text.
+    /// Addresses and ports, as text. A wildcard is [`ADDRESS`].
     portals: Vec<String>,
     initiator: &'a str,
     has_chap: bool,
+    has_paths: bool,
+    luns: Vec<Lun<'a>>,
 }
 
-/// Prints what to type on the host of this name; all systems if none is given.
-pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>) {
+/// A LU as a host finds it.
+struct Lun<'a> {
+    number: u16,
+    name: &'a str,
+    /// NAA identifier, 32 hexadecimal digits.
+    naa: &'a str,
+}
+
+/// Stands for the address of a portal that listens at all of them.
+const ADDRESS: &str = "ADDRESS";
+
+/// Prints what to type on the host; for all systems if none is given. `has_nodes`: other nodes have portals, too.
+pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>, has_nodes: bool) {
+    let naa = |name: &str| {
+        let volume = status.volumes.iter().find(|volume| volume.name == name).map(|volume| &volume.naa);
+        let image = || status.images.iter().find(|image| image.name == name).map(|image| &image.naa);
+        volume.or_else(image).map_or("", String::as_str)
+    };
+    let lun = |lun: &'_ admin::HostLun| (lun.lun, lun.volume.clone(), naa(&lun.volume).to_owned());
+    let luns: Vec<_> = host.luns.iter().map(lun).collect();
     let target = Target {
         name: &status.target,
-        portals: status.ports.iter().map(|port| port.listen.to_string()).collect(),
+        portals: status.ports.iter().map(|port| portal(port.listen)).collect(),
         initiator: &host.initiator,
         has_chap: host.authentication != "none",
+        has_paths: has_nodes || status.ports.len() > 1,
+        luns: luns.iter().map(|(number, name, naa)| Lun { number: *number, name, naa }).collect(),
     };
+    for advice in advice(&target, status) {
+        println!("# {advice}");
+    }
     for (which, title, text) in [
-        (System::Linux, "Linux (open-iscsi and multipath-tools)", linux(&target)),
+        (System::Linux, "Linux (open-iscsi)", linux(&target)),
         (System::Windows, "Windows (PowerShell as administrator)", windows(&target)),
         (System::Esxi, "ESXi (software iSCSI adapter)", esxi(&target)),
     ] {
@@ -44,39 +69,84 @@ pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>)
     }
 }
 
+fn portal(listen: std::net::SocketAddr) -> String {
+    if listen.ip().is_unspecified() { format!("{ADDRESS}:{}", listen.port()) } else { listen.to_string() }
+}
+
+/// What stands between the host and the array, whatever is typed.
+fn advice(target: &Target<'_>, status: &Status) -> Vec<String> {
+    let mut advice = Vec::new();
+    if target.portals.iter().any(|portal| portal.starts_with(ADDRESS)) {
+        advice.push(format!("{ADDRESS} below is an address of this array that the host reaches."));
+    }
+    if status.ports.iter().all(|port| port.listen.ip().is_loopback()) {
+        advice.push("The array listens for this machine only. For other hosts, declare a [[portal]].".into());
+    }
+    if target.luns.is_empty() {
+        advice.push("Nothing is mapped to this host yet: masu host map HOST VOLUME".into());
+    }
+    advice
+}
+
+/// Commands that a shell of the host executes as they are, as root.
 fn linux(target: &Target<'_>) -> String {
     let mut text = String::new();
     if target.initiator != "*" {
+        text += &format!("echo InitiatorName={} > /etc/iscsi/initiatorname.iscsi\n", target.initiator);
+    }
+    text += &linux_settings(target);
+    if target.has_paths {
+        text += &multipath_settings();
+    }
+    text += "systemctl restart iscsid\n";
+    if target.has_paths {
+        text += "systemctl restart multipathd\n";
+    }
+    for portal in &target.portals {
+        text += &format!("iscsiadm -m discovery -t sendtargets -p {portal}\n");
+    }
+    text += &format!("iscsiadm -m node -T {} --login\n", target.name);
+    if target.has_paths {
+        text += "multipath -ll\n";
+    }
+    for lun in &target.luns {
+        // udev's name for a designator of type NAA, and the one of multipathd.
+        let device = if target.has_paths { "/dev/mapper/3" } else { "/dev/disk/by-id/scsi-3" };
+        text += &format!("# LUN {}, {}: {device}{}\n", lun.number, lun.name, lun.naa);
+    }
+    text
+}
+
+/// Settings of open-iscsi, before the discovery. With one path there is none to move to: open-iscsi's own
+/// timeouts let I/O wait for two minutes.
+fn linux_settings(target: &Target<'_>) -> String {
+    let mut text = "cat >> /etc/iscsi/iscsid.conf <<'END'\n\
+                    node.startup = automatic\n\
+                    node.session.iscsi.DefaultTime2Wait = 0\n"
+        .to_owned();
+    if target.has_paths {
         text += &format!(
-            "# /etc/iscsi/initiatorname.iscsi:\nInitiatorName={}\n# then: systemctl restart iscsid\n",
-            target.initiator
+            "node.session.timeo.replacement_timeout = {REPLACEMENT_S}\n\
+             node.conn[0].timeo.noop_out_interval = {NOOP_S}\n\
+             node.conn[0].timeo.noop_out_timeout = {NOOP_S}\n"
         );
     }
-    text += &format!(
-        "# /etc/iscsi/iscsid.conf, before the discovery:\n\
-         node.startup = automatic\n\
-         node.session.timeo.replacement_timeout = {REPLACEMENT_S}\n\
-         node.conn[0].timeo.noop_out_interval = {NOOP_S}\n\
-         node.conn[0].timeo.noop_out_timeout = {NOOP_S}\n\
-         node.session.iscsi.DefaultTime2Wait = 0\n"
-    );
     if target.has_chap {
         text += "node.session.auth.authmethod = CHAP\n\
                  node.session.auth.username = NAME\n\
                  node.session.auth.password = SECRET\n";
     }
-    text += &format!(
-        "# /etc/multipath.conf:\n\
+    text + "END\n"
+}
+
+fn multipath_settings() -> String {
+    format!(
+        "cat >> /etc/multipath.conf <<'END'\n\
          defaults {{\n  polling_interval {POLL_S}\n  max_polling_interval {POLL_S}\n  find_multipaths no\n}}\n\
          devices {{\n  device {{\n    vendor \"MASU\"\n    product \"Virtual Disk\"\n    \
          path_grouping_policy group_by_prio\n    prio alua\n    path_checker tur\n    failback immediate\n    \
-         no_path_retry queue\n    fast_io_fail_tmo off\n  }}\n}}\n\
-         # then:\nsystemctl enable --now iscsid multipathd\n"
-    );
-    for portal in &target.portals {
-        text += &format!("iscsiadm -m discovery -t sendtargets -p {portal}\n");
-    }
-    text + &format!("iscsiadm -m node -T {} --login\nmultipath -ll\n", target.name)
+         no_path_retry queue\n    fast_io_fail_tmo off\n  }}\n}}\nEND\n"
+    )
 }
 
 fn windows(target: &Target<'_>) -> String {
@@ -133,14 +203,23 @@ fn esxi(target: &Target<'_>) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_system_is_told_the_target_and_each_portal_and_no_secret() {
-        let target = Target {
-            name: "iqn.2026-11.net.example:array",
-            portals: vec!["10.0.0.1:3260".into(), "[fd00::1]:3260".into()],
+    const TARGET: &str = "iqn.2026-11.net.example:array";
+    const NAA: &str = "600a0b80000000010000000000000001";
+
+    fn target(portals: &[&str]) -> Target<'static> {
+        Target {
+            name: TARGET,
+            portals: portals.iter().map(|portal| (*portal).to_owned()).collect(),
             initiator: "iqn.2026-11.net.example:host",
             has_chap: true,
-        };
+            has_paths: portals.len() > 1,
+            luns: vec![Lun { number: 3, name: "db0", naa: NAA }],
+        }
+    }
+
+    #[test]
+    fn every_system_is_told_the_target_and_each_portal_and_no_secret() {
+        let target = target(&["10.0.0.1:3260", "[fd00::1]:3260"]);
         let texts = [linux(&target), windows(&target), esxi(&target)];
         for text in &texts {
             assert!(text.contains("10.0.0.1") && text.contains("fd00::1") && text.contains(target.initiator));
@@ -151,5 +230,23 @@ mod tests {
         for text in [linux(&any), windows(&any), esxi(&any)] {
             assert!(!text.contains('*') && !text.contains("SECRET"), "{text}");
         }
+    }
+
+    #[test]
+    fn one_path_has_no_multipath_and_waits_as_long_as_open_iscsi_does() {
+        let one = linux(&target(&["10.0.0.1:3260"]));
+        assert!(!one.contains("multipath") && !one.contains("replacement_timeout"), "{one}");
+        assert!(one.contains(&format!("LUN 3, db0: /dev/disk/by-id/scsi-3{NAA}\n")), "{one}");
+        let two = linux(&target(&["10.0.0.1:3260", "10.0.1.1:3260"]));
+        assert!(two.contains("restart multipathd") && two.contains("replacement_timeout = 3"), "{two}");
+        assert!(two.contains(&format!("LUN 3, db0: /dev/mapper/3{NAA}\n")), "{two}");
+    }
+
+    #[test]
+    fn a_portal_that_listens_at_all_addresses_is_not_named_by_the_wildcard() {
+        for wildcard in ["0.0.0.0:3261", "[::]:3261"] {
+            assert_eq!(portal(wildcard.parse().expect("an address")), "ADDRESS:3261");
+        }
+        assert_eq!(portal("[fd00::1]:3260".parse().expect("an address")), "[fd00::1]:3260");
     }
 }
