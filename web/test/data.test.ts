@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { csv, figureCsv, tableCsv } from "../src/csv";
 import { decimate } from "../src/decimate";
 import { hasData, readReport } from "../src/read";
-import type { Figure, Point, Report } from "../src/report";
+import { ROWS_MAX, dataTable } from "../src/page/figure_data";
+import { grouped } from "../src/page/findings";
+import type { Figure, Finding, Point, Report } from "../src/report";
 import { linearScale, logScale, timeScale } from "../src/scale";
 import { sortedOrder } from "../src/sort";
 import { Slots } from "../src/theme";
@@ -108,5 +110,38 @@ describe("reading", () => {
     }
     for (const table of report.tables) for (const row of table.rows) expect(row).toHaveLength(table.columns.length);
     expect(report.figures.filter((one) => !hasData(one)).map((one) => one.id)).toEqual(["neighbours"]);
+  });
+});
+
+describe("findings", () => {
+  const drive = (n: number, busy: number): Finding => ({
+    resource: `drive${n}`, evidence: `drive${n} works ${busy} %`, threshold: "70 %", source: "a rule", consequence: "It takes no more servers.",
+  });
+
+  it("are said once for sixteen drives, in the order in which they came", () => {
+    const port: Finding = { resource: "port0", evidence: "port0 works 99 %", consequence: "Reads wait." };
+    const groups = grouped([...Array.from({ length: 8 }, (_, n) => drive(n, 90.5 + n)), port, ...Array.from({ length: 8 }, (_, n) => drive(8 + n, 80))]);
+    expect(groups.map((group) => group.length)).toEqual([16, 1]);
+    expect(groups[0]![15]!.resource).toBe("drive15");
+  });
+  it("stay apart where more than names and numbers differs", () => {
+    expect(grouped([drive(0, 90), { ...drive(1, 90), consequence: "Writes wait." }, { ...drive(2, 90), threshold: null }])).toHaveLength(3);
+  });
+});
+
+describe("the table of a figure", () => {
+  it("has each point with its interval, and the names of groups", () => {
+    const bars = figure({ kind: "bars", categories: ["zero", "clone"], y: { label: "time", unit: "s" }, series: [{ name: "host", color: "a", points: [[0, 5, 4, 6], [1, 7]] }] });
+    const { table, count } = dataTable(bars);
+    expect(table.rows).toEqual([["host", "zero", 5, 4, 6], ["host", "clone", 7, null, null]]);
+    expect(table.columns.map((column) => column.name)).toEqual(["Series", "Category", "time", "Low", "High"]);
+    expect(count).toBe(2);
+  });
+  it("names the panel and ends at a number of rows that a page can show", () => {
+    const points = Array.from({ length: ROWS_MAX }, (_, i): Point => [i, i]);
+    const many = figure({ panels: [{ id: "p", title: "VM01" }], series: [1, 2].map((n) => ({ name: `s${n}`, color: "a", points, panel: "p" })) });
+    const { table, count } = dataTable(many);
+    expect([table.rows.length, count]).toEqual([ROWS_MAX, 2 * ROWS_MAX]);
+    expect(table.rows[0]).toEqual(["s1", "VM01", 0, 0]);
   });
 });
