@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { buildXy } from "../src/charts/xy";
 import { csv, figureCsv, tableCsv } from "../src/csv";
 import { decimate } from "../src/decimate";
 import { hasData, readReport } from "../src/read";
@@ -8,7 +9,7 @@ import { grouped } from "../src/page/findings";
 import type { Figure, Finding, Point, Report } from "../src/report";
 import { linearScale, logScale, timeScale } from "../src/scale";
 import { sortedOrder } from "../src/sort";
-import { Slots } from "../src/theme";
+import { LOOKS, Slots } from "../src/theme";
 
 const axis = { label: "", unit: "" };
 const figure = (part: Partial<Figure>): Figure => ({ id: "f", title: "", kind: "lines", x: axis, y: axis, series: [], ...part });
@@ -144,4 +145,21 @@ describe("the table of a figure", () => {
     expect([table.rows.length, count]).toEqual([ROWS_MAX, 2 * ROWS_MAX]);
     expect(table.rows[0]).toEqual(["s1", "VM01", 0, 0]);
   });
+});
+
+describe("time figures with many panels", () => {
+  const panels = [...Array.from({ length: 10 }, (_, n) => ({ id: `vm${n}`, title: `VM${n + 1}` })), { id: "all", title: "All together", y: axis }];
+  const series = panels.map(({ id }) => ({ name: "throughput", color: "blue", points: [[0, 1], [9, id === "all" ? 100 : 10]] as Point[], panel: id }));
+  const built = (shown: number) => {
+    const one = figure({ kind: "timeline", series: series.slice(-shown), panels: panels.slice(-shown) });
+    return buildXy(one, { width: 900, top: 0, look: LOOKS.light, slots: new Slots({ figures: [one] }) }).option as unknown as { grid: { left: number }[]; yAxis: { max: number }[] };
+  };
+
+  it("stand in three columns, the VMs on one scale and all together on their own", () => {
+    const { grid, yAxis } = built(11);
+    expect(new Set(grid.map(({ left }) => left)).size).toBe(3);
+    expect(new Set(yAxis.slice(0, 10).map(({ max }) => max))).toEqual(new Set([10]));
+    expect(yAxis[10]!.max).toBe(100);
+  });
+  it("stand one below the other when they are few", () => expect(new Set(built(3).grid.map(({ left }) => left)).size).toBe(1));
 });

@@ -130,7 +130,7 @@ function arrange(figure: Figure, frame: Frame): Plan {
   // one line in each panel: the panel's title says what it is
   const single = parts.every(({ series }) => series.length < 2) && (stacked || !figure.panels?.length);
   const key = direct || single || keys.length < 2 ? null : legend(keys, frame, true);
-  const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 10;
+  const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 14;
   const start = frame.top + (key ? key.height + 6 : 0);
   const rowTop = AXIS_TITLE_PX + (parts.length > 1 ? PANEL_TITLE_PX : 0);
   const heightEach = parts.length > 1 ? SMALL_PLOT_PX : PLOT_PX;
