@@ -63,7 +63,7 @@ function inspect() {
 async function scrollThrough(page) {
   await page.evaluate(async () => {
     document.documentElement.style.scrollBehavior = "auto";
-    for (let at = 0; at < document.documentElement.scrollHeight; at += innerHeight / 2) {
+    for (let at = 0; at < document.documentElement.scrollHeight; at += innerHeight) {
       scrollTo(0, at);
       await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     }
@@ -227,17 +227,14 @@ try {
       }
       await page.close();
     }
-    const printed = await open(browser, width, "light");
-    await checkPrinting(printed);
-    await printed.close();
-    const japanese = await open(browser, width, "light", ["ja-JP", "en"]);
-    await checkJapanese(japanese);
-    await scrollThrough(japanese);
-    await checkFigures(japanese);
-    await checkWidth(japanese);
-    await screenshots(japanese, `${width}-ja`, "light");
-    await japanese.close();
   }
+  // Where there is least room for another language.
+  const japanese = await open(browser, 390, "light", ["ja-JP", "en"]);
+  await checkJapanese(japanese);
+  await checkWidth(japanese);
+  await checkPrinting(japanese);
+  await screenshots(japanese, "390-ja", "light");
+  await japanese.close();
 } finally {
   await browser.close();
   rmSync(profile, { recursive: true, force: true });
