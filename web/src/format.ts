@@ -1,5 +1,7 @@
 /** Numbers, intervals and times as a reader wants them: no digit that the measurement does not carry. */
 
+import { currentLanguage, say } from "./words/words";
+
 const NO_BREAK_SPACE = "\u00a0";
 const MINUS = "\u2212";
 const NO_VALUE = "\u2013";
@@ -98,7 +100,7 @@ export function interval(
   const [from, to] = [fixed(low, decimals), fixed(high, decimals)];
   const shown = fixed(value, decimals);
   if (from === to) return { value: shown, range: "" };
-  const joint = low < 0 || high < 0 ? " to " : "–";
+  const joint = low < 0 || high < 0 ? say("interval.joint") : "–";
   return { value: shown, range: `${from}${joint}${to}` };
 }
 
@@ -138,6 +140,8 @@ export function time(text: string): string {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
   const two = (n: number) => String(n).padStart(2, "0");
+  const clock = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())} UTC`;
+  if (currentLanguage() === "ja") return `${date.getUTCFullYear()}年${date.getUTCMonth() + 1}月${date.getUTCDate()}日 ${clock}`;
   const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
-  return `${day}, ${two(date.getUTCHours())}:${two(date.getUTCMinutes())} UTC`;
+  return `${day}, ${clock}`;
 }

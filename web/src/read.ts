@@ -1,4 +1,5 @@
 /** Reading the data element of the page: a report, or the sentence that says why there is none. */
+import { say } from "./words/words";
 import { type Figure, REPORT_VERSION, type Report } from "./report";
 
 export type Read = { report: Report } | { sentence: string };
@@ -8,13 +9,13 @@ export function readReport(text: string): Read {
   try {
     data = JSON.parse(text);
   } catch {
-    return { sentence: "This report cannot be shown: its data is damaged (it is not valid JSON)." };
+    return { sentence: say("refused.json") };
   }
   if (data === null) {
-    return { sentence: "This page holds no run yet. It is the empty viewer; masu writes a report by putting a run's data into it." };
+    return { sentence: say("refused.empty") };
   }
   if (typeof data !== "object" || Array.isArray(data)) {
-    return { sentence: "This report cannot be shown: its data is not a report." };
+    return { sentence: say("refused.report") };
   }
   return check(data as Partial<Report>);
 }
@@ -24,15 +25,15 @@ const LISTS = ["claims", "figures", "findings", "tables", "sections", "doubts", 
 function check(data: Partial<Report>): Read {
   if (data.version !== REPORT_VERSION) {
     return {
-      sentence: `This report cannot be shown: its data has version ${String(data.version)}, and this viewer reads version ${REPORT_VERSION}.`,
+      sentence: say("refused.version", { version: String(data.version), known: REPORT_VERSION }),
     };
   }
   for (const name of ["title", "answer", "scenario", "world", "generated", "verdict"] as const) {
-    if (typeof data[name] !== "string") return { sentence: `This report cannot be shown: "${name}" is missing from its data.` };
+    if (typeof data[name] !== "string") return { sentence: say("refused.missing", { field: name }) };
   }
   for (const name of LISTS) {
     if (data[name] !== undefined && data[name] !== null && !Array.isArray(data[name])) {
-      return { sentence: `This report cannot be shown: "${name}" in its data is not a list.` };
+      return { sentence: say("refused.list", { field: name }) };
     }
   }
   const lists = Object.fromEntries(LISTS.map((name) => [name, data[name] ?? []]));

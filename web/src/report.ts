@@ -91,7 +91,7 @@ export type RunVerdict = "held" | "not held" | "undecided" | "in doubt" | "not r
 
 export type ClaimVerdict =
   | "held" | "not held" | "undecided" | "in doubt" | "not judged"
-  | "differs" | "the same" | "no difference shown";
+  | "differs" | "the same";
 
 export interface Claim {
   name: string;
@@ -225,6 +225,8 @@ export interface Doubt {
 
 export interface Method {
   command: string;
+  /** The commit that masu was built from; `null`: the build does not know it. Absent of compared runs. */
+  commit?: string | null;
   /** As text: a 64-bit seed does not fit a JavaScript number. */
   seed?: string | null;
   scenario_text?: string | null;
@@ -242,6 +244,11 @@ export interface Machine {
   cpu: string;
   cores: number;
   kernel: string;
+  distribution?: string | null;
+  /** Block devices with model and size. */
+  drives?: string[] | null;
+  /** Interfaces with driver and speed. */
+  network?: string[] | null;
   memory?: string | null;
   /** Mean load average over the run. */
   load?: number | null;

@@ -1,7 +1,7 @@
 /**
  * Opens a report as a reader does and checks it: `node test/browser.mjs FILE.html [--screens DIR]`.
  *
- * Holds when every figure that has data is drawn, every figure without says so, nothing was requested from
+ * Holds when every figure that has data is drawn once it comes into view or is printed, every figure without says so, nothing was requested from
  * anywhere, nothing went wrong in the page, it opens within a second, and a phone need not scroll sideways.
  * CHROMIUM names another browser than /usr/bin/chromium.
  */
@@ -29,8 +29,9 @@ const address = pathToFileURL(resolve(file)).href;
 const failures = [];
 const fail = (text) => failures.push(text);
 
-async function open(browser, width, scheme) {
+async function open(browser, width, scheme, languages = ["en"]) {
   const page = await browser.newPage();
+  await page.addInitScript((list) => Object.defineProperty(navigator, "languages", { get: () => list }), languages);
   await page.setViewportSize({ width, height: width < 600 ? 844 : 800 });
   await page.emulateMedia({ colorScheme: scheme });
   page.on("console", (message) => message.type() === "error" && fail(`console error: ${message.text()}`));
@@ -56,6 +57,88 @@ function inspect() {
     isEmpty: report === null, sentence: document.querySelector(".no-report")?.textContent ?? null,
     figures: (report?.figures ?? []).map((figure) => ({ id: figure.id, hasData: hasData(figure), ...isDrawn(figure) })),
   };
+}
+
+/** Brings every figure into view as a reader does, who scrolls to the end. */
+async function scrollThrough(page) {
+  await page.evaluate(async () => {
+    document.documentElement.style.scrollBehavior = "auto";
+    for (let at = 0; at < document.documentElement.scrollHeight; at += innerHeight) {
+      scrollTo(0, at);
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+    scrollTo(0, 0);
+  });
+}
+
+/** Before anybody scrolls, a figure far below is not drawn, and its place is kept free. */
+async function checkWaiting(page) {
+  const far = await page.evaluate(() => [...document.querySelectorAll("[data-figure]")].flatMap((host) => {
+    const plot = host.querySelector(".plot");
+    if (!plot || plot.getBoundingClientRect().top < innerHeight + 1500) return [];
+    return [{ id: host.dataset.figure, drawn: plot.querySelector("svg") !== null, height: plot.clientHeight }];
+  }));
+  for (const { id, drawn, height } of far) {
+    if (drawn) fail(`figure "${id}" is drawn before it comes into view`);
+    if (height < 100) fail(`figure "${id}" keeps no place free: ${height} px`);
+  }
+}
+
+/** What is on paper was never scrolled to: every figure is drawn when printing begins. */
+async function checkPrinting(page) {
+  const missing = await page.evaluate(() => {
+    dispatchEvent(new Event("beforeprint"));
+    const all = [...document.querySelectorAll("[data-figure] .plot")];
+    const out = all.filter((plot) => !plot.querySelector("svg path")).map((plot) => plot.closest("[data-figure]").dataset.figure);
+    dispatchEvent(new Event("afterprint"));
+    return out;
+  });
+  for (const id of missing) fail(`figure "${id}" is not drawn on paper`);
+}
+
+/** Under each figure its data, folded away; a phone has a list of contents whose links lead somewhere. */
+async function checkTables(page) {
+  const seen = await page.evaluate(async () => {
+    const figures = [...document.querySelectorAll("[data-figure]")].filter((host) => host.querySelector(".plot"));
+    const first = figures[0]?.querySelector(".figure-data");
+    const wasOpen = figures.some((host) => host.querySelector(".figure-data")?.open);
+    if (first) first.open = true;
+    await new Promise((done) => setTimeout(done, 50));
+    const rows = first ? first.querySelectorAll("tbody tr").length : 0;
+    if (first) first.open = false;
+    const links = [...document.querySelectorAll(".contents a")];
+    return {
+      without: figures.filter((host) => !host.querySelector(".figure-data")).length, wasOpen, rows, count: figures.length,
+      shown: getComputedStyle(document.querySelector(".contents")).display !== "none", links: links.length,
+      sections: document.querySelectorAll("main section").length,
+      lost: links.filter((link) => !document.querySelector(link.getAttribute("href"))).length,
+    };
+  });
+  if (seen.without > 0) fail(`${seen.without} figures have no table of their data`);
+  if (seen.wasOpen) fail("the data of a figure is not folded away");
+  if (seen.count > 0 && seen.rows === 0) fail("the table of a figure's data is empty");
+  if (seen.shown !== (page.viewportSize().width <= 640)) fail(`the list of contents at ${page.viewportSize().width} px: shown ${seen.shown}`);
+  if (seen.links !== seen.sections || seen.lost > 0) fail(`the list of contents: ${seen.links} links, ${seen.lost} of them lost, ${seen.sections} sections`);
+}
+
+/** A browser of a Japanese reader shows Japanese, what is English is marked, and a button switches back. */
+async function checkJapanese(page) {
+  const look = () => page.evaluate(() => ({
+    lang: document.documentElement.lang, badges: document.querySelector(".badges .badge")?.textContent ?? "",
+    method: document.querySelector("#method h2")?.textContent ?? "",
+    // Left to itself a word of the viewer would stand here in English.
+    english: [...document.querySelectorAll("main h2, main h3, main th, main dt, main summary, main button, main .verdict, main .badge, main footer")]
+      .filter((e) => !e.closest('[lang="en"]') && !e.querySelector('[lang="en"]') && !e.closest("#method .facts, .figure-foot .tools"))
+      .map((e) => e.textContent).filter((text) => /[a-z]{3}/.test(text.replace(/masu|CSV|SVG|PNG/g, ""))),
+  }));
+  const first = await look();
+  if (first.lang !== "ja" || first.method !== "測定の方法と条件" || !/[ぁ-龠]/.test(first.badges)) fail(`a Japanese browser is not shown Japanese: ${JSON.stringify(first)}`);
+  for (const text of first.english) fail(`English that is not marked on the Japanese page: "${text}"`);
+  await page.locator(".language").click();
+  const second = await look();
+  if (second.lang !== "en" || second.method !== "Method and conditions") fail("the button does not switch to English");
+  await page.locator(".language").click();
+  if ((await look()).lang !== "ja") fail("the button does not switch back to Japanese");
 }
 
 async function checkFigures(page) {
@@ -131,7 +214,10 @@ try {
       const page = await open(browser, width, scheme);
       const took = await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd);
       opened = Math.min(opened, Math.round(took));
+      await checkWaiting(page);
+      await scrollThrough(page);
       figures = await checkFigures(page);
+      await checkTables(page);
       await checkWidth(page);
       await checkProof(page);
       await screenshots(page, String(width), scheme);
@@ -142,6 +228,13 @@ try {
       await page.close();
     }
   }
+  // Where there is least room for another language.
+  const japanese = await open(browser, 390, "light", ["ja-JP", "en"]);
+  await checkJapanese(japanese);
+  await checkWidth(japanese);
+  await checkPrinting(japanese);
+  await screenshots(japanese, "390-ja", "light");
+  await japanese.close();
 } finally {
   await browser.close();
   rmSync(profile, { recursive: true, force: true });

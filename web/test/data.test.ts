@@ -1,12 +1,15 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { buildXy } from "../src/charts/xy";
 import { csv, figureCsv, tableCsv } from "../src/csv";
 import { decimate } from "../src/decimate";
 import { hasData, readReport } from "../src/read";
-import type { Figure, Point, Report } from "../src/report";
+import { ROWS_MAX, dataTable } from "../src/page/figure_data";
+import { grouped } from "../src/page/findings";
+import type { Figure, Finding, Point, Report } from "../src/report";
 import { linearScale, logScale, timeScale } from "../src/scale";
 import { sortedOrder } from "../src/sort";
-import { Slots } from "../src/theme";
+import { LOOKS, Slots } from "../src/theme";
 
 const axis = { label: "", unit: "" };
 const figure = (part: Partial<Figure>): Figure => ({ id: "f", title: "", kind: "lines", x: axis, y: axis, series: [], ...part });
@@ -109,4 +112,54 @@ describe("reading", () => {
     for (const table of report.tables) for (const row of table.rows) expect(row).toHaveLength(table.columns.length);
     expect(report.figures.filter((one) => !hasData(one)).map((one) => one.id)).toEqual(["neighbours"]);
   });
+});
+
+describe("findings", () => {
+  const drive = (n: number, busy: number): Finding => ({
+    resource: `drive${n}`, evidence: `drive${n} works ${busy} %`, threshold: "70 %", source: "a rule", consequence: "It takes no more servers.",
+  });
+
+  it("are said once for sixteen drives, in the order in which they came", () => {
+    const port: Finding = { resource: "port0", evidence: "port0 works 99 %", consequence: "Reads wait." };
+    const groups = grouped([...Array.from({ length: 8 }, (_, n) => drive(n, 90.5 + n)), port, ...Array.from({ length: 8 }, (_, n) => drive(8 + n, 80))]);
+    expect(groups.map((group) => group.length)).toEqual([16, 1]);
+    expect(groups[0]![15]!.resource).toBe("drive15");
+  });
+  it("stay apart where more than names and numbers differs", () => {
+    expect(grouped([drive(0, 90), { ...drive(1, 90), consequence: "Writes wait." }, { ...drive(2, 90), threshold: null }])).toHaveLength(3);
+  });
+});
+
+describe("the table of a figure", () => {
+  it("has each point with its interval, and the names of groups", () => {
+    const bars = figure({ kind: "bars", categories: ["zero", "clone"], y: { label: "time", unit: "s" }, series: [{ name: "host", color: "a", points: [[0, 5, 4, 6], [1, 7]] }] });
+    const { table, count } = dataTable(bars);
+    expect(table.rows).toEqual([["host", "zero", 5, 4, 6], ["host", "clone", 7, null, null]]);
+    expect(table.columns.map((column) => column.name)).toEqual(["Series", "Category", "time", "Low", "High"]);
+    expect(count).toBe(2);
+  });
+  it("names the panel and ends at a number of rows that a page can show", () => {
+    const points = Array.from({ length: ROWS_MAX }, (_, i): Point => [i, i]);
+    const many = figure({ panels: [{ id: "p", title: "VM01" }], series: [1, 2].map((n) => ({ name: `s${n}`, color: "a", points, panel: "p" })) });
+    const { table, count } = dataTable(many);
+    expect([table.rows.length, count]).toEqual([ROWS_MAX, 2 * ROWS_MAX]);
+    expect(table.rows[0]).toEqual(["s1", "VM01", 0, 0]);
+  });
+});
+
+describe("time figures with many panels", () => {
+  const panels = [...Array.from({ length: 10 }, (_, n) => ({ id: `vm${n}`, title: `VM${n + 1}` })), { id: "all", title: "All together", y: axis }];
+  const series = panels.map(({ id }) => ({ name: "throughput", color: "blue", points: [[0, 1], [9, id === "all" ? 100 : 10]] as Point[], panel: id }));
+  const built = (shown: number) => {
+    const one = figure({ kind: "timeline", series: series.slice(-shown), panels: panels.slice(-shown) });
+    return buildXy(one, { width: 900, top: 0, look: LOOKS.light, slots: new Slots({ figures: [one] }) }).option as unknown as { grid: { left: number }[]; yAxis: { max: number }[] };
+  };
+
+  it("stand in three columns, the VMs on one scale and all together on their own", () => {
+    const { grid, yAxis } = built(11);
+    expect(new Set(grid.map(({ left }) => left)).size).toBe(3);
+    expect(new Set(yAxis.slice(0, 10).map(({ max }) => max))).toEqual(new Set([10]));
+    expect(yAxis[10]!.max).toBe(100);
+  });
+  it("stand one below the other when they are few", () => expect(new Set(built(3).grid.map(({ left }) => left)).size).toBe(1));
 });

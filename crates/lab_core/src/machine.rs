@@ -65,6 +65,9 @@ impl Watch {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
             cores: crate::parallel::cores(),
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+            distribution: distribution(&read("/etc/os-release")),
+            drives: drives(),
+            network: network(),
             memory: memory(),
             load: round((self.load + load()) / 2.0),
             steal: round(steal),
@@ -111,6 +114,67 @@ fn field(text: &str, key: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().into())
 }
 
+/// "Debian GNU/Linux 13 (trixie)", os-release(5).
+fn distribution(os_release: &str) -> String {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(String::new, |name| name.trim_matches(['"', '\'']).to_owned())
+}
+
+/// So many drives or interfaces are named: a host may have hundreds of either.
+const DEVICES_MAX: usize = 16;
+
+/// Entries of a folder of sysfs, in order of their names.
+fn devices(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// "sda: MODEL, 447.1 GiB" of each block device with hardware below it; mapped and loop devices have none.
+fn drives() -> Vec<String> {
+    let found = devices("/sys/block").into_iter().filter_map(|name| {
+        let folder = format!("/sys/block/{name}");
+        fs::symlink_metadata(format!("{folder}/device")).ok()?;
+        drive(&name, &read(&format!("{folder}/device/model")), &read(&format!("{folder}/size")))
+    });
+    found.take(DEVICES_MAX).collect()
+}
+
+/// Nothing of a drive without a medium.
+fn drive(name: &str, model: &str, sectors: &str) -> Option<String> {
+    // sysfs counts in units of 512 bytes whatever the drive's sectors are.
+    let sectors = sectors.trim().parse::<u64>().ok().filter(|&sectors| sectors > 0)?;
+    let size = sectors as f64 / f64::from(1 << 21);
+    let model = model.trim();
+    Some(if model.is_empty() {
+        format!("{name}: {size:.1} GiB")
+    } else {
+        format!("{name}: {model}, {size:.1} GiB")
+    })
+}
+
+/// "eth0: virtio_net, 10000 Mbit/s" of each interface that has hardware below it.
+fn network() -> Vec<String> {
+    let found = devices("/sys/class/net").into_iter().filter_map(|name| {
+        let folder = format!("/sys/class/net/{name}");
+        fs::symlink_metadata(format!("{folder}/device")).ok()?;
+        let driver = fs::read_link(format!("{folder}/device/driver")).ok();
+        let driver = driver.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+        Some(interface(&name, driver.unwrap_or(""), &read(&format!("{folder}/speed"))))
+    });
+    found.take(DEVICES_MAX).collect()
+}
+
+/// A speed that the driver does not tell is -1, or cannot be read.
+fn interface(name: &str, driver: &str, speed: &str) -> String {
+    let speed = speed.trim().parse::<u64>().ok().filter(|&speed| speed > 0);
+    let speed = speed.map(|speed| format!("{speed} Mbit/s"));
+    let known = [Some(driver.to_owned()).filter(|driver| !driver.is_empty()), speed];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() { name.to_owned() } else { format!("{name}: {}", known.join(", ")) }
+}
+
 fn memory() -> String {
     memory_kib(&read("/proc/meminfo"), "MemTotal")
         .map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
@@ -139,6 +203,19 @@ fn rfc3339(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_names_distribution_drives_and_network() {
+        let text = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n";
+        assert_eq!(distribution(text), "Debian GNU/Linux 13 (trixie)");
+        assert_eq!(distribution("PRETTY_NAME"), "");
+        assert_eq!(drive("sda", " DISK 9 \n", "937703088\n").as_deref(), Some("sda: DISK 9, 447.1 GiB"));
+        assert_eq!(drive("vda", "", "2097152\n").as_deref(), Some("vda: 1.0 GiB"));
+        assert_eq!(drive("sr0", "DVD", "0\n"), None);
+        assert_eq!(interface("eth0", "virtio_net", "-1\n"), "eth0: virtio_net");
+        assert_eq!(interface("eth1", "ice", "25000\n"), "eth1: ice, 25000 Mbit/s");
+        assert_eq!(interface("eth2", "", "x"), "eth2");
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -110,6 +110,7 @@ pub fn page(record: &RunRecord, presentation: &Value) -> Value {
         "method": {
             "command": command(&environment.command),
             "seed": record.seed.to_string(),
+            "commit": record.commit,
             "machine": environment.machine,
             "repeats": environment.repeats,
             "versions": [{ "name": "masu", "version": record.version }],

@@ -1,5 +1,7 @@
 //! The time figures: every VM a line, phases shaded, minimum and maximum drawn.
 
+use std::ops::Range;
+
 use super::capacity::Capacity;
 use super::claims::{figure_id, form_words};
 use super::judge::View;
@@ -13,7 +15,9 @@ use lab_core::report::{Axis, Figure, Panel, Series, Span};
 /// steps.
 const BIN_NS: u64 = 2_000_000_000;
 const SECOND_NS: f64 = 1e9;
-/// Lines of one panel, told apart.
+/// So many panels can be read beside each other; of more VMs each panel has several.
+const PANELS_MAX: usize = 12;
+/// Lines of one panel, told apart. Where each VM has its own panel, one colour is throughput everywhere.
 const COLORS: [&str; 5] = ["blue", "orange", "green", "purple", "sky"];
 
 /// All of them.
@@ -29,30 +33,28 @@ fn mb(bytes_per_s: f64) -> f64 {
 
 fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
     let course = view.course;
-    let half = course.done.len().div_ceil(2);
-    let panel = |vm: usize| if vm < half { "first" } else { "second" };
-    let first = |from: usize, to: usize| format!("VM{:02} to VM{to:02}", from + 1);
+    let parts = parts(course.done.len());
     let end_ns = course.phases.last().map_or(0, |phase| phase.to_ns);
     let mut series: Vec<Series> = Vec::new();
-    for (vm, done) in course.done.iter().enumerate() {
-        series.push(Series {
-            name: format!("VM{:02}", vm + 1),
-            color: COLORS[vm % half % COLORS.len()],
-            points: line(std::slice::from_ref(done), end_ns),
-            panel: Some(panel(vm).into()),
-        });
-    }
-    for (from, to) in [(0, half), (half, course.done.len())] {
-        let limits = [("minimum", "vermillion"), ("maximum", "grey")];
-        for (name, color) in limits {
-            let points = limit_line(view, from..to, name == "minimum");
+    for part in &parts {
+        let panel = Some(part_id(part));
+        for vm in part.clone() {
+            series.push(Series {
+                name: if part.len() == 1 { "throughput".into() } else { vm_name(vm) },
+                color: COLORS[(vm - part.start) % COLORS.len()],
+                points: line(std::slice::from_ref(&course.done[vm]), end_ns),
+                panel: panel.clone(),
+            });
+        }
+        for (name, color) in [("minimum", "vermillion"), ("maximum", "grey")] {
+            let points = limit_line(view, part.clone(), name == "minimum");
             if points.iter().any(|point| point[1].is_finite()) {
-                series.push(Series { name: name.into(), color, points, panel: Some(panel(from).into()) });
+                series.push(Series { name: name.into(), color, points, panel: panel.clone() });
             }
         }
     }
     series.push(Series {
-        name: "all".into(),
+        name: "throughput".into(),
         color: "blue",
         points: line(&course.done, end_ns),
         panel: Some("all".into()),
@@ -62,10 +64,11 @@ fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
         from: phase.from_ns as f64 / SECOND_NS,
         to: phase.to_ns as f64 / SECOND_NS,
     };
-    // Each its own scale: all together are ten times as much as one.
-    let axis = Axis { label: "throughput".into(), unit: "MB/s".into(), log: false };
-    let panel = |id: &str, title: String| Panel { id: id.into(), title, y: Some(axis.clone()) };
+    // VMs share one scale; all together are ten times as much as one.
     let own_axis = Axis { label: "all together".into(), unit: "MB/s".into(), log: false };
+    let all = Panel { id: "all".into(), title: "All together".into(), y: Some(own_axis) };
+    let panels =
+        parts.iter().map(|part| Panel { id: part_id(part), title: part_title(part), y: None }).chain([all]);
     Figure {
         id: figure_id(view),
         title: title(view, |share| qos.is_kept(share, world)),
@@ -84,17 +87,30 @@ fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
             from: 0.0,
             to: phase.from_ns as f64 / SECOND_NS,
         }),
-        panels: [
-            Some(panel("first", first(0, half))),
-            // One VM has no second half.
-            (half < course.done.len()).then(|| panel("second", first(half, course.done.len()))),
-            Some(Panel { y: Some(own_axis), ..panel("all", "All together".into()) }),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        panels: panels.collect(),
         note: Some("Judged is each phase from 5 s after its beginning on.".into()),
         ..Figure::default()
+    }
+}
+
+/// The VMs of each panel: one, or as many as the largest number of panels leaves.
+fn parts(vms: usize) -> Vec<Range<usize>> {
+    let each = vms.div_ceil(PANELS_MAX).max(1);
+    (0..vms).step_by(each).map(|from| from..(from + each).min(vms)).collect()
+}
+
+fn part_id(part: &Range<usize>) -> String {
+    format!("from{}", part.start)
+}
+
+fn vm_name(vm: usize) -> String {
+    format!("VM{:02}", vm + 1)
+}
+
+fn part_title(part: &Range<usize>) -> String {
+    match part.len() {
+        1 => vm_name(part.start),
+        _ => format!("{} to {}", vm_name(part.start), vm_name(part.end - 1)),
     }
 }
 
@@ -142,7 +158,7 @@ fn line(all: &[Vec<Done>], end_ns: u64) -> Vec<Vec<f64>> {
 }
 
 /// The minimum or maximum of the VMs of a panel: level in a phase, a gap where there is none.
-fn limit_line(view: &View<'_>, vms: std::ops::Range<usize>, is_minimum: bool) -> Vec<Vec<f64>> {
+fn limit_line(view: &View<'_>, vms: Range<usize>, is_minimum: bool) -> Vec<Vec<f64>> {
     let mut points = Vec::new();
     for phase in &view.phases {
         let of = phase.vms[vms.clone()].iter().map(|vm| match is_minimum {
@@ -186,5 +202,22 @@ fn curve(qos: &Qos, capacity: &Capacity) -> Figure {
             series("each, worst 5 s", "purple", bad),
         ],
         ..Figure::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_ten_vms_has_a_panel_of_its_own_and_a_thousand_share_twelve() {
+        assert_eq!(parts(10), (0..10).map(|vm| vm..vm + 1).collect::<Vec<_>>());
+        let of = |vms| parts(vms).into_iter().map(|part| part_title(&part)).collect::<Vec<_>>();
+        assert_eq!(of(2), ["VM01", "VM02"]);
+        assert_eq!(of(13)[0], "VM01 to VM02");
+        assert_eq!(of(13).last().map(String::as_str), Some("VM13"));
+        assert_eq!(of(1000).len(), 12);
+        assert_eq!(of(1000).last().map(String::as_str), Some("VM925 to VM1000"));
+        assert!(parts(0).is_empty());
     }
 }

@@ -4,6 +4,7 @@ import type { Figure } from "../report";
 import type { Look, Slots } from "../theme";
 import { build } from "./build";
 import { echarts } from "./echarts";
+import type { Built } from "./frame";
 
 /** All time figures share one cross-hair. */
 const TIME_GROUP = "masu-time";
@@ -17,16 +18,38 @@ export class Chart {
     private readonly host: HTMLElement,
     private readonly plot: HTMLElement,
     private readonly slots: Slots,
-    private look: Look,
+    private drawnLook: Look,
   ) {}
 
+  /** The width that there is, in pixels; measured for all figures before any of them changes the page. */
+  room(): number {
+    return this.plot.clientWidth;
+  }
+
+  /** Takes the height that the figure will have, without drawing it. */
+  reserve(width: number): void {
+    if (!hasData(this.figure) || width === 0) return;
+    this.width = width;
+    this.plot.style.height = `${this.built().height}px`;
+  }
+
+  /** Another look: at once where it is drawn, and otherwise when it will be. */
+  look(look: Look): void {
+    this.drawnLook = look;
+    if (this.chart !== null) this.draw();
+  }
+
+  private built(): Built {
+    return build(this.figure, { width: this.width, top: 0, look: this.drawnLook, slots: this.slots });
+  }
+
   /** Draws for the first time, or again for another look or width. */
-  draw(look: Look = this.look): void {
+  draw(look: Look = this.drawnLook): void {
     if (!hasData(this.figure)) return;
-    this.look = look;
+    this.drawnLook = look;
     this.width = this.plot.clientWidth;
     if (this.width === 0) return;
-    const { option, height } = build(this.figure, { width: this.width, top: 0, look, slots: this.slots });
+    const { option, height } = this.built();
     this.plot.style.height = `${height}px`;
     if (this.chart === null) this.open(height);
     else this.chart.resize({ width: this.width, height });
@@ -44,6 +67,11 @@ export class Chart {
     }
   }
 
+  close(): void {
+    this.chart?.dispose();
+    this.chart = null;
+  }
+
   refuse(sentence: string): void {
     this.chart?.dispose();
     this.chart = null;
@@ -54,7 +82,9 @@ export class Chart {
 
   /** Draws at once when the width is another than the one drawn for. */
   follow(): void {
-    if (this.chart !== null && Math.abs(this.plot.clientWidth - this.width) > 1) this.draw();
+    if (Math.abs(this.plot.clientWidth - this.width) <= 1) return;
+    if (this.chart !== null) this.draw();
+    else this.reserve(this.plot.clientWidth);
   }
 
   /** Draws within this call: a printer does not wait for the next frame. */

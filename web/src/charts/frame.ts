@@ -2,11 +2,12 @@
 import { compact, named } from "../format";
 import type { Axis } from "../report";
 import type { Scale } from "../scale";
+import { say } from "../words/words";
 import { type Look, SLOTS, type Slots } from "../theme";
 import type { Option } from "./echarts";
 
 export const FONT =
-  '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", Arial, sans-serif';
+  '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", Arial, "Hiragino Sans", "Yu Gothic UI", "Noto Sans CJK JP", "Noto Sans JP", sans-serif';
 export const TEXT_PX = 12;
 /** Always said: ECharts derives a missing one from a Chinese character, which a machine may have no font for. */
 export const LINE_PX = 15;
@@ -100,7 +101,7 @@ export function valueAxis(axis: Axis, scale: Scale, look: Look, gridLines: boole
 
 export function axisTitle(axis: Axis): string {
   const text = named(axis.label, axis.unit);
-  return axis.log ? `${text} (log scale)` : text;
+  return axis.log ? say("figure.log", { axis: text }) : text;
 }
 
 export function baseOption(frame: Frame): Option {

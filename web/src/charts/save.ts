@@ -2,6 +2,7 @@
 import { type Figure, type Report } from "../report";
 import { time } from "../format";
 import { LOOKS, type Slots } from "../theme";
+import { say } from "../words/words";
 import { build } from "./build";
 import { echarts } from "./echarts";
 import { FONT, wrap } from "./frame";
@@ -39,7 +40,7 @@ function drawAside<T>(figure: Figure, report: Report, slots: Slots, renderer: "s
   const inner = build(figure, { width: WIDTH_PX - 2 * MARGIN_PX, top: 0, look, slots });
   const notes = [...spanNotes(figure), ...(figure.note ? [figure.note] : [])];
   const plotTop = head.bottom + 16;
-  const source = `masu · ${report.scenario} · ${report.world} world · seed ${report.method.seed ?? "–"} · ${time(report.generated)}`;
+  const source = `masu · ${report.scenario} · ${say(report.world === "model" ? "world.model" : "world.real")} · ${say("figure.seed", { seed: report.method.seed ?? "–" })} · ${time(report.generated)}`;
   const foot = textBlock(
     [...notes, source].map((text) => ({ text, px: 11, weight: 400, fill: look.muted, gap: 3 })), plotTop + inner.height + 10);
   const height = foot.bottom + MARGIN_PX - 8;

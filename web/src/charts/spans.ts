@@ -1,5 +1,6 @@
 /** The bands of a time figure: phases, the window that counts, the warm-up, and what is not to be trusted. */
 import type { Figure, Span } from "../report";
+import { say } from "../words/words";
 import type { DrawApi, DrawParams } from "./echarts";
 import { FONT, type Frame, fit } from "./frame";
 
@@ -72,7 +73,7 @@ function greyed(span: Span, plot: Plot, toX: (s: number) => number, frame: Frame
   const [from, to] = [toX(span.from), toX(span.to)];
   const parts = [rect(from, plot.y, to - from, plot.height, { fill: frame.look.surface, opacity: 0.72 })];
   if (isTop) {
-    const text = fit("warm-up", to - from - 4, LABEL_PX);
+    const text = fit(say("span.warm-up"), to - from - 4, LABEL_PX);
     parts.push(label(text, (from + to) / 2, plot.y - WINDOW_ROW_PX / 2, { fill: frame.look.muted, fontStyle: "italic" }));
   }
   return parts;
@@ -86,7 +87,7 @@ function counted(span: Span, plot: Plot, toX: (s: number) => number, frame: Fram
   }));
   if (isTop) {
     parts.push(rect(from, plot.y - 2.5, to - from, 2.5, { fill: frame.look.ink }));
-    const text = fit(span.name || "measured window", to - from - 4, LABEL_PX);
+    const text = fit(span.name || say("span.window"), to - from - 4, LABEL_PX);
     parts.push(label(text, (from + to) / 2, plot.y - WINDOW_ROW_PX / 2 - 1, { fill: frame.look.ink, fontWeight: 600 }));
   }
   return parts;
@@ -97,7 +98,7 @@ export function spanNotes(figure: Figure): string[] {
   if (figure.kind !== "timeline") return [];
   const range = (span: Span) => `${span.from}–${span.to} s`;
   return [
-    ...(figure.warm_up ? [`Warm-up (${range(figure.warm_up)}, greyed): ${figure.warm_up.name}.`] : []),
-    ...(figure.contaminated ?? []).map((span) => `Not to be trusted (${range(span)}, hatched): ${span.name}.`),
+    ...(figure.warm_up ? [say("span.warm-up note", { range: range(figure.warm_up), rule: figure.warm_up.name })] : []),
+    ...(figure.contaminated ?? []).map((span) => say("span.hatched note", { range: range(span), reason: span.name })),
   ];
 }

@@ -27,6 +27,8 @@ const END_LABEL_LINE_PX = 15;
 const TICKS_PX = 24;
 const TICK_PITCH_PX = 64;
 const COLUMN_GAP_PX = 28;
+/** More panels of a time figure than this would be a tower: they stand side by side. */
+const STACKED_MAX = 3;
 
 interface Cell {
   panel: Panel | null;
@@ -38,6 +40,7 @@ interface Cell {
   width: number;
   height: number;
   isBottom: boolean;
+  isTop: boolean;
 }
 
 interface Plan {
@@ -58,12 +61,12 @@ export function buildXy(figure: Figure, frame: Frame): Built {
     grid: cells.map((cell) => ({ left: cell.left, top: cell.top, width: cell.width, height: cell.height, outerBoundsMode: "none" })),
     xAxis: cells.map((cell, index) => xAxis(figure, plan, cell, index, frame)),
     yAxis: cells.map((cell, index) => yAxis(cell, index, frame)),
-    graphic: cells.flatMap((cell, index) => [
-      ...titles(cell, frame, index === 0 ? spanRows(figure) : 0), ...(plan.direct ? endLabels(figure, cell, plan, frame) : []),
+    graphic: cells.flatMap((cell) => [
+      ...titles(cell, frame, cell.isTop ? spanRows(figure) : 0), ...(plan.direct ? endLabels(figure, cell, plan, frame) : []),
     ]),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     series: cells.flatMap((cell, index) => [
-      ...spanSeries(figure, frame, index, index === 0),
+      ...spanSeries(figure, frame, index, cell.isTop),
       ...cell.series.flatMap((series, order) => lineSeries(figure, series, order, cell, index, plan, frame)),
     ]),
     tooltip: tooltipOption(frame.look, "line", (params) => tip(figure, frame, params)),
@@ -80,6 +83,11 @@ function panelsOf(figure: Figure): { panel: Panel | null; series: Series[] }[] {
     return figure.series.map((series) => ({ panel: { id: series.name, title: series.name }, series: [series] }));
   }
   return [{ panel: null, series: figure.series }];
+}
+
+/** Panels of a time figure stand one below the other, and share their ticks, unless they are many. */
+function isStacked(figure: Figure): boolean {
+  return figure.kind === "timeline" && (figure.panels?.length ?? 0) <= STACKED_MAX;
 }
 
 function yScale(figure: Figure, series: Series[], axis: Axis, panel: string | null, ticks: number): Scale {
@@ -107,9 +115,10 @@ function xScale(figure: Figure, width: number): Scale {
 
 function arrange(figure: Figure, frame: Frame): Plan {
   const parts = panelsOf(figure);
-  const isStacked = figure.kind === "timeline";
-  const columns = isStacked || parts.length === 1 ? 1 : frame.width >= 760 ? 3 : frame.width >= 440 ? 2 : 1;
-  const shared = yScale(figure, figure.series, figure.y, null, parts.length > 1 ? 3 : 4);
+  const stacked = isStacked(figure);
+  const columns = stacked || parts.length === 1 ? 1 : frame.width >= 760 ? 3 : frame.width >= 440 ? 2 : 1;
+  const onShared = parts.filter(({ panel }) => !panel?.y).flatMap(({ series }) => series);
+  const shared = yScale(figure, onShared, figure.y, null, parts.length > 1 ? 3 : 4);
   const scaled = parts.map(({ panel, series }) => {
     const y = panel?.y ?? figure.y;
     const scale = panel?.y ? yScale(figure, series, y, panel.id, 3) : shared;
@@ -119,36 +128,36 @@ function arrange(figure: Figure, frame: Frame): Plan {
   const direct = directLabels(figure, parts, frame);
   const keys = [...new Map(figure.series.map((series) => [series.name, { name: series.name }])).values()];
   // one line in each panel: the panel's title says what it is
-  const single = parts.every(({ series }) => series.length < 2) && (figure.kind === "timeline" || !figure.panels?.length);
+  const single = parts.every(({ series }) => series.length < 2) && (stacked || !figure.panels?.length);
   const key = direct || single || keys.length < 2 ? null : legend(keys, frame, true);
-  const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 10;
+  const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 14;
   const start = frame.top + (key ? key.height + 6 : 0);
   const rowTop = AXIS_TITLE_PX + (parts.length > 1 ? PANEL_TITLE_PX : 0);
   const heightEach = parts.length > 1 ? SMALL_PLOT_PX : PLOT_PX;
   const width = (frame.width - right - (columns - 1) * COLUMN_GAP_PX - columns * left) / columns;
   const x = xScale(figure, width);
   const rows = Math.ceil(scaled.length / columns);
-  const pitch = rowTop + heightEach + (isStacked ? 14 : TICKS_PX + 6);
+  const pitch = rowTop + heightEach + (stacked ? 14 : TICKS_PX + 6);
   const cells = scaled.map((part, index) => ({
-    ...part, width, height: heightEach, isBottom: isStacked ? index === scaled.length - 1 : index + columns >= scaled.length,
+    ...part, width, height: heightEach, isTop: index < columns, isBottom: stacked ? index === scaled.length - 1 : index + columns >= scaled.length,
     left: left + (index % columns) * (left + width + COLUMN_GAP_PX),
     top: start + spanRows(figure) + rowTop + Math.floor(index / columns) * pitch,
   }));
-  const height = start + spanRows(figure) + rows * pitch + (isStacked ? TICKS_PX : 0) + X_TITLE_PX;
+  const height = start + spanRows(figure) + rows * pitch + (stacked ? TICKS_PX : 0) + X_TITLE_PX;
   return { cells, x, direct, legend: key?.option ?? null, height };
 }
 
 /** Names at the line ends when they are few, fit beside the plot, and the ends lie apart. */
 function directLabels(figure: Figure, parts: { series: Series[] }[], frame: Frame): boolean {
   if (figure.kind === "cdf" || figure.series.length < 2) return false;
-  if (parts.length > 1 && (figure.kind !== "timeline" || parts.every(({ series }) => series.length < 2))) return false;
+  if (parts.length > 1 && (!isStacked(figure) || parts.every(({ series }) => series.length < 2))) return false;
   if (parts.some(({ series }) => series.length > 5)) return false;
   const widest = Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600)));
   return widest <= Math.min(170, frame.width * 0.24);
 }
 
 function xAxis(figure: Figure, plan: Plan, cell: Cell, index: number, frame: Frame): Option {
-  const withLabels = cell.isBottom || figure.kind !== "timeline";
+  const withLabels = cell.isBottom || !isStacked(figure);
   const base = valueAxis(figure.x, plan.x, frame.look, false);
   const short = cell.width < textWidth(axisTitle(figure.x));
   return {
@@ -295,12 +304,18 @@ function tip(figure: Figure, frame: Frame, params: unknown): HTMLElement | strin
   if (!first) return "";
   const rows = lines.map((point) => {
     const series = figure.series.find((one) => seriesId(figure, one) === point.seriesId);
-    const unit = figure.panels?.find((panel) => panel.id === series?.panel)?.y?.unit ?? figure.y.unit;
+    const panel = figure.panels?.find((one) => one.id === series?.panel);
+    const unit = panel?.y?.unit ?? figure.y.unit;
     const raw = series ? nearest(series.points, point.value[0]) : null;
     const text = raw ? intervalText(raw[1], raw[2], raw[3], unit) : withUnit(plain(point.value[1]), unit);
-    return { name: point.seriesName, color: series ? colorOf(series.color, frame) : frame.look.muted, value: text };
+    return { name: panel && isRepeated(figure, point.seriesName) ? `${panel.title}: ${point.seriesName}` : point.seriesName, color: series ? colorOf(series.color, frame) : frame.look.muted, value: text };
   });
   return tooltipBox(`${named(figure.x.label, "")} ${withUnit(plain(first.value[0]), figure.x.unit)}`.trim(), rows);
+}
+
+/** Lines of several panels have the same name: the panel tells them apart. */
+function isRepeated(figure: Figure, name: string): boolean {
+  return figure.series.filter((series) => series.name === name).length > 1;
 }
 
 function nearest(points: Point[], x: number): Point | null {

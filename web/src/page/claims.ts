@@ -2,6 +2,7 @@
 import { type IconName, h, icon } from "../dom";
 import { interval, plain, tie, withUnit } from "../format";
 import type { Claim, ClaimVerdict, Table } from "../report";
+import { say, sayWord, tell } from "../words/words";
 import { tableView } from "./table";
 
 const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
@@ -12,7 +13,6 @@ const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
   "not judged": { icon: "none", kind: "open" },
   differs: { icon: "differs", kind: "ink" },
   "the same": { icon: "same", kind: "open" },
-  "no difference shown": { icon: "same", kind: "open" },
 };
 
 /** A text up to this length stands on one line; a longer one may break. */
@@ -26,8 +26,8 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
   const table: Table = {
     id: "claims", title: "",
     columns: [
-      { name: isBare ? "Metric" : "Claim", numeric: false }, { name: "Published", numeric: true }, { name: "Expected", numeric: true },
-      { name: "Measured", numeric: true }, { name: "Verdict", numeric: false },
+      { name: say(isBare ? "claims.metric" : "claims.claim"), numeric: false }, { name: say("claims.published"), numeric: true }, { name: say("claims.expected"), numeric: true },
+      { name: say("claims.measured"), numeric: true }, { name: say("claims.verdict"), numeric: false },
     ],
     rows: claims.map((claim) => [
       claim.name, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.verdict,
@@ -47,20 +47,20 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
 
 function nameCell(claim: Claim, hasFigure: (id: string) => boolean): Node {
   const linked = claim.figure && hasFigure(claim.figure);
-  const name = linked ? h("a", { href: `#figure-${claim.figure}` }, claim.name) : claim.name;
-  return h("div", { class: "claim-name" }, name, claim.note ? h("span", { class: "claim-note" }, claim.note) : null);
+  const name = linked ? h("a", { href: `#figure-${claim.figure}` }, tell(claim.name)) : tell(claim.name);
+  return h("div", { class: "claim-name" }, name, claim.note ? h("span", { class: "claim-note" }, tell(claim.note)) : null);
 }
 
 function publishedCell(claim: Claim): Node | string {
   const { published } = claim;
   if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
   if (typeof published === "number") return withUnit(plain(published), claim.unit);
-  return published.length <= SHORT ? tie(published) : h("span", { class: "long" }, published);
+  return published.length <= SHORT ? tell(tie(published)) : h("span", { class: "long" }, tell(published));
 }
 
 function expectedCell(claim: Claim): Node | string {
-  if (claim.expected && claim.expected.length > SHORT) return h("span", { class: "long" }, claim.expected);
-  return claim.expected ? tie(claim.expected) : h("span", { class: "absent" }, "–");
+  if (claim.expected && claim.expected.length > SHORT) return h("span", { class: "long" }, tell(claim.expected));
+  return claim.expected ? tell(tie(claim.expected)) : h("span", { class: "absent" }, "–");
 }
 
 function measuredCell(claim: Claim): Node {
@@ -72,8 +72,11 @@ function measuredCell(claim: Claim): Node {
 
 /** The verdict; under it what the claim is about, and its kind where it is not counted. */
 function verdictCell(claim: Claim): Node {
-  const words = [claim.about, claim.kind === "emerges" ? null : claim.kind];
-  const beside = words.filter((word) => word).join(", ");
+  const words = [
+    claim.about ? sayWord("about", claim.about) : null,
+    claim.kind && claim.kind !== "emerges" ? sayWord("kind", claim.kind) : null,
+  ];
+  const beside = words.filter((word) => word).join(say("proof.joint"));
   return h("div", { class: "claim-verdict" }, verdictMark(claim.verdict, isCounted(claim)), beside ? h("span", { class: "claim-note" }, beside) : null);
 }
 
@@ -85,5 +88,5 @@ function isCounted(claim: Claim): boolean {
 /** The verdict with its sign; grey where it is not counted. */
 export function verdictMark(verdict: ClaimVerdict, counted: boolean): HTMLElement {
   const { icon: name, kind } = VERDICTS[verdict] ?? VERDICTS["not judged"];
-  return h("span", { class: `verdict ${counted ? kind : "open"}` }, icon(name), verdict);
+  return h("span", { class: `verdict ${counted ? kind : "open"}` }, icon(name), sayWord("verdict", verdict));
 }

@@ -5,11 +5,16 @@ import { spanNotes } from "../charts/spans";
 import { figureCsv } from "../csv";
 import { h } from "../dom";
 import { tie } from "../format";
+import { figureData } from "./figure_data";
 import { hasData } from "../read";
 import type { Figure, Report } from "../report";
+import { say, tell } from "../words/words";
 import { LOOKS, type Mode, Slots } from "../theme";
 
-/** Makes the figures, each once, and draws them in the order in which they stand on the page. */
+/** A figure is drawn when it is this near to what the reader sees, so that scrolling does not wait for it. */
+const NEAR = "600px 0px";
+
+/** Makes the figures, each once, and draws each when it comes into view. */
 export class Figures {
   private readonly slots: Slots;
   private readonly byId: Map<string, Figure>;
@@ -18,6 +23,16 @@ export class Figures {
   private readonly resized = new ResizeObserver(() => {
     if (!this.isPrinting) for (const chart of this.charts) chart.follow();
   });
+  private readonly seen = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+      const chart = this.waiting.get(target);
+      if (chart) this.drawOne(chart);
+      this.waiting.delete(target);
+      this.seen.unobserve(target);
+    }
+  }, { rootMargin: NEAR });
+  /** Not drawn yet, by their plots. */
+  private readonly waiting = new Map<Element, Chart>();
   private isPrinting = false;
 
   constructor(private readonly report: Report, private mode: Mode) {
@@ -33,12 +48,15 @@ export class Figures {
     const plot = h("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.subtitle ?? ""}` });
     const notes = [...spanNotes(figure), ...(figure.note ? [figure.note] : [])];
     const element = h("figure", { class: `figure kind-${figure.kind}`, id: `figure-${figure.id}`, "data-figure": figure.id },
-      h("figcaption", {}, h(heading, {}, tie(figure.title)), figure.subtitle ? h("p", { class: "subtitle" }, tie(figure.subtitle)) : null),
-      hasData(figure) ? plot : h("p", { class: "no-data" }, "No data: this run did not record what the figure shows."),
+      h("figcaption", {}, h(heading, {}, tell(tie(figure.title))), figure.subtitle ? h("p", { class: "subtitle" }, tell(tie(figure.subtitle))) : null),
+      hasData(figure) ? plot : h("p", { class: "no-data" }, say("figure.no data")),
       h("div", { class: "figure-foot" },
-        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, tie(note)))),
-        hasData(figure) ? this.tools(figure) : null));
-    this.charts.push(new Chart(figure, element, plot, this.slots, LOOKS[this.mode]));
+        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, tell(tie(note))))),
+        hasData(figure) ? this.tools(figure) : null),
+      hasData(figure) ? figureData(figure) : null);
+    const chart = new Chart(figure, element, plot, this.slots, LOOKS[this.mode]);
+    this.charts.push(chart);
+    this.waiting.set(plot, chart);
     this.resized.observe(plot);
     return element;
   }
@@ -55,42 +73,48 @@ export class Figures {
     const data = () => saveFile(`${this.report.scenario}-${figure.id}.csv`, new Blob([figureCsv(figure)], { type: "text/csv" }));
     const button = (text: string, about: string, run: () => void) =>
       h("button", { type: "button", class: "tool", title: about, click: run }, text);
-    return h("div", { class: "tools", role: "group", "aria-label": "Save this figure" },
-      button("SVG", "Save this figure as SVG", () => saveSvg(figure, this.report, this.slots)),
-      button("PNG", "Save this figure as PNG", () => savePng(figure, this.report, this.slots)),
-      button("CSV", "Save the figure's data as CSV", data));
+    return h("div", { class: "tools", role: "group", "aria-label": say("figure.save") },
+      button("SVG", say("figure.save as", { kind: "SVG" }), () => saveSvg(figure, this.report, this.slots)),
+      button("PNG", say("figure.save as", { kind: "PNG" }), () => savePng(figure, this.report, this.slots)),
+      button("CSV", say("figure.save csv"), data));
   }
 
-  /** The first figure at once, each other in a turn of its own, so that the page can be read meanwhile. */
+  /** Keeps each figure's place free, so that links lead to where they should, and waits for the reader. */
   drawAll(): void {
-    const [first, ...rest] = this.charts;
-    if (first) this.drawOne(first);
-    const next = () => {
-      const chart = rest.shift();
-      if (!chart) return;
-      this.drawOne(chart);
-      setTimeout(next, 0);
-    };
-    setTimeout(next, 0);
+    const widths = this.charts.map((chart) => chart.room());
+    this.charts.forEach((chart, index) => this.safely(chart, () => chart.reserve(widths[index]!)));
+    for (const plot of this.waiting.keys()) this.seen.observe(plot);
+  }
+
+  /** Stops watching the page: another set of figures takes this one's place. */
+  close(): void {
+    this.seen.disconnect();
+    this.resized.disconnect();
+    for (const chart of this.charts) chart.close();
   }
 
   /** A figure whose data cannot be drawn says so and does not take the others with it. */
   private drawOne(chart: Chart): void {
+    this.safely(chart, () => chart.draw());
+  }
+
+  private safely(chart: Chart, run: () => void): void {
     try {
-      chart.draw();
+      run();
     } catch (error) {
-      chart.refuse("This figure could not be drawn from its data.");
+      chart.refuse(say("figure.refused"));
       console.error(`figure ${chart.figure.id}`, error);
     }
   }
 
   show(mode: Mode): void {
     this.mode = mode;
-    for (const chart of this.charts) chart.draw(LOOKS[mode]);
+    for (const chart of this.charts) chart.look(LOOKS[mode]);
   }
 
   print(isPrinting: boolean): void {
     this.isPrinting = isPrinting;
-    for (const chart of this.charts) chart.drawNow(LOOKS[isPrinting ? "print" : this.mode]);
+    this.waiting.clear();
+    for (const chart of this.charts) this.safely(chart, () => chart.drawNow(LOOKS[isPrinting ? "print" : this.mode]));
   }
 }

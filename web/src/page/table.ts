@@ -3,6 +3,7 @@ import { csv, tableCsv } from "../csv";
 import { h } from "../dom";
 import { columnDecimals, fixed, named, plain } from "../format";
 import type { Cell, Table } from "../report";
+import { say, tell, told } from "../words/words";
 import { type Direction, sortedOrder } from "../sort";
 
 /** Longer tables open with this many rows and a button for the rest. */
@@ -19,10 +20,10 @@ export function tableView(table: Table, view: CellView = plainCells(table), kind
   let sorted: { column: number; direction: Direction } | null = null;
   let isWhole = table.rows.length <= ROWS_AT_FIRST;
   const body = h("tbody");
-  const more = h("button", { type: "button", class: "tool", click: showAll }, `Show all ${table.rows.length} rows`);
+  const more = h("button", { type: "button", class: "tool", click: showAll }, say("table.all", { count: table.rows.length }));
   const heads = table.columns.map((column, index) => {
-    const text = named(column.name, column.unit);
-    const button = h("button", { type: "button", class: "sort", title: `Sort by ${column.name}`, click: () => sortBy(index) }, text);
+    const text = tell(named(column.name, column.unit));
+    const button = h("button", { type: "button", class: "sort", title: say("table.sort", { column: told(column.name).text }), click: () => sortBy(index) }, text);
     return h("th", { scope: "col", class: column.numeric ? "number" : "" }, button);
   });
 
@@ -50,9 +51,9 @@ export function tableView(table: Table, view: CellView = plainCells(table), kind
   }
 
   fill();
-  const copy = copyButton("Copy as CSV", () => (source ? csv(source) : tableCsv(table, order)));
+  const copy = copyButton(say("copy.csv"), () => (source ? csv(source) : tableCsv(table, order)));
   return h("div", { class: `table-block ${kind} ${table.columns.length > 3 ? "wide" : ""}` },
-    table.title ? h("h3", {}, table.title) : null,
+    table.title ? h("h3", {}, tell(table.title)) : null,
     h("table", {}, h("thead", {}, h("tr", {}, ...heads)), body),
     h("div", { class: "tools" }, isWhole ? null : more, copy));
 }
@@ -65,9 +66,9 @@ function plainCells(table: Table): CellView {
   return (row, column) => cellText(table.rows[row]?.[column] ?? null, decimals[column] ?? null);
 }
 
-function cellText(cell: Cell, decimals: number | null): string {
+function cellText(cell: Cell, decimals: number | null): Node | string {
   if (cell === null) return "–";
-  if (typeof cell === "string") return cell;
+  if (typeof cell === "string") return tell(cell);
   return decimals === null ? plain(cell) : fixed(cell, decimals);
 }
 
@@ -75,7 +76,7 @@ export function copyButton(text: string, content: () => string): HTMLButtonEleme
   const button = h("button", { type: "button", class: "tool", click: () => void run() }, text);
   async function run(): Promise<void> {
     const done = await copyText(content());
-    button.textContent = done ? "Copied" : "Could not copy";
+    button.textContent = say(done ? "copy.done" : "copy.failed");
     setTimeout(() => (button.textContent = text), 1500);
   }
   return button;

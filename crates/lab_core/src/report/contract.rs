@@ -54,7 +54,7 @@ pub struct Claim {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// `held`, `not held`, `no difference shown`, `not judged`.
+    /// `differs`, `undecided`, `the same`, `not judged`; of runs those of a claim.
     pub verdict: &'static str,
     /// The figure that shows it.
     pub figure: Option<String>,
@@ -279,6 +279,15 @@ pub struct Machine {
     pub cpu: String,
     pub cores: usize,
     pub kernel: String,
+    /// Name and version of the distribution; empty: not known, as in records of older versions.
+    #[serde(default)]
+    pub distribution: String,
+    /// Block devices of the machine, with model and size.
+    #[serde(default)]
+    pub drives: Vec<String>,
+    /// Network interfaces, with driver and speed.
+    #[serde(default)]
+    pub network: Vec<String>,
     pub memory: String,
     /// Mean load average.
     pub load: f64,

@@ -14,7 +14,7 @@ pub enum Verdict {
     /// Different single values: their random variation is unknown.
     Single,
     /// The interval contains 1.
-    NoDifference,
+    Undecided,
     /// All values are equal.
     Same,
 }
@@ -25,7 +25,7 @@ impl Verdict {
         match self {
             Verdict::Differs => "differs",
             Verdict::Single => "one value each",
-            Verdict::NoDifference => "no difference shown",
+            Verdict::Undecided => "undecided",
             Verdict::Same => "the same",
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn compared(name: &str, a: &[f64], b: &[f64]) -> Compared {
                 let (ra, rb) = (each(x, var_a, a.len()), each(y, var_b, b.len()));
                 let estimate = interval(ratio, (ra, a.len()), (rb, b.len()));
                 let holds_1 = estimate.low <= 1.0 && 1.0 <= estimate.high;
-                (Some(estimate), if holds_1 { Verdict::NoDifference } else { Verdict::Differs })
+                (Some(estimate), if holds_1 { Verdict::Undecided } else { Verdict::Differs })
             }
         }
     };
@@ -109,7 +109,7 @@ mod tests {
     fn the_interval_decides() {
         let check = |a: &[f64], b: &[f64]| compared("m", a, b).verdict;
         assert_eq!(check(&[10.0, 10.1, 9.9], &[12.0, 12.1, 11.9]), Verdict::Differs);
-        assert_eq!(check(&[10.0, 12.0, 8.0], &[11.0, 13.0, 9.0]), Verdict::NoDifference);
+        assert_eq!(check(&[10.0, 12.0, 8.0], &[11.0, 13.0, 9.0]), Verdict::Undecided);
         assert_eq!(check(&[10.0], &[11.0]), Verdict::Single);
         assert_eq!(check(&[10.0], &[10.0]), Verdict::Same);
         assert_eq!(check(&[0.0, 0.0], &[0.0]), Verdict::Same);

@@ -38,7 +38,7 @@ fn metrics_words(n: usize) -> String {
 pub(super) fn answer(comparison: &Comparison) -> String {
     let all = comparison.both.len();
     let [differs, single, none, same] =
-        [Verdict::Differs, Verdict::Single, Verdict::NoDifference, Verdict::Same]
+        [Verdict::Differs, Verdict::Single, Verdict::Undecided, Verdict::Same]
             .map(|verdict| comparison.count(verdict));
     let mut parts = Vec::new();
     match (differs, comparison.both.first()) {
@@ -80,7 +80,7 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
             effect: Some("What differs may come from that.".into()),
         })
         .collect();
-    let judged = comparison.count(Verdict::Differs) + comparison.count(Verdict::NoDifference);
+    let judged = comparison.count(Verdict::Differs) + comparison.count(Verdict::Undecided);
     // Of so many intervals of 95 % one at least is expected to leave 1 out by chance.
     if judged >= 20 {
         out.push(Doubt {
@@ -222,7 +222,7 @@ fn claim(c: &Compared) -> Claim {
         high: ends.map(|r| r.high),
         verdict: match c.verdict {
             Verdict::Differs => "differs",
-            Verdict::NoDifference => "no difference shown",
+            Verdict::Undecided => "undecided",
             Verdict::Same => "the same",
             Verdict::Single => "not judged",
         },
