@@ -3,8 +3,8 @@
 //! ```text
 //!   host ──> its LUs ──QoS──> their pools ──> groups ──> drives
 //! ```
-//! The array measures the wait for a turn by LU, and the layers below by pool, group and drive: what is said of
-//! those holds for all hosts that use them.
+//! The array measures the wait for a turn by LU, and the layers below by pool, group and drive: what is said
+//! of those holds for all hosts that use them.
 
 use std::collections::BTreeSet;
 

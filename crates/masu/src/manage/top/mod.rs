@@ -40,7 +40,7 @@ Keys: 1 to 5 tabs, s sort, r reverse, / filter, p pause, ? help, q quit.
 Example: the hosts and what holds them up, once, for a script
   masu top --once --tab hosts --sort -iops";
 
-/// The shortest and the longest interval: an array is not asked all the time, and a screen does not stand still.
+/// The shortest interval, so that the array is not asked all the time, and the longest.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 /// An answer is waited for so long.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
