@@ -21,12 +21,13 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Crates with two versions in the graph, and the dependents of the older one. Any other is an error, because
 /// the code is shipped twice.
-const DUPLICATES: [(&str, &str); 6] = [
+const DUPLICATES: [(&str, &str); 7] = [
     ("base64", "hdrhistogram and tonic"),
     ("crypto-common", "crc-fast, by digest 0.10"),
     ("digest", "crc-fast"),
     ("getrandom", "ring"),
     ("glam", "nalgebra below statrs, of which nothing is used"),
+    ("itertools", "ratatui and its widgets"),
     ("syn", "procedural macros: at build time only"),
 ];
 

@@ -15,7 +15,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::api::problem::Problem;
 use crate::events::EventQuery;
 use crate::request::{Change, Declared, Done};
-use status::{EventRecord, Events, Status};
+use status::{EventRecord, Events, Histograms, Status};
 
 /// Where an array's API is.
 #[derive(Clone, Debug)]
@@ -71,6 +71,15 @@ impl Client {
     /// The array does not answer, or refuses the token.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.request::<(), Status>(Method::GET, "/v1/status", None).await
+    }
+
+    /// Latency histograms.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, or refuses the token.
+    pub async fn latencies(&self) -> Result<Histograms, ClientError> {
+        self.request::<(), Histograms>(Method::GET, "/v1/latencies", None).await
     }
 
     /// What is declared, and in what the array differs from its file.

@@ -8,7 +8,8 @@
 
 use std::path::Path;
 
-use config::Config;
+use config::{Config, reference};
+use serde_json::Value as Schema;
 use toml::{Table, Value};
 
 use config::DeclarationError;
@@ -96,10 +97,27 @@ fn merge_objects(base: &[Value], kept: &[Value], declared: &[Value]) -> Vec<Valu
     merged.chain(new.cloned()).collect()
 }
 
+/// A value as a person reads it.
+enum Shown {
+    Written(String),
+    /// The key is not there: this is in force; none where nothing is.
+    Default(Option<String>),
+}
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Shown::Written(text) => f.write_str(text),
+            Shown::Default(Some(text)) => write!(f, "{text} (the default)"),
+            Shown::Default(None) => f.write_str("none"),
+        }
+    }
+}
+
 /// One difference of two declarations.
 enum Difference {
-    /// A key has another value: `None` where it has none.
-    Value { place: String, first: Option<String>, second: Option<String> },
+    /// A key has another value, or its default.
+    Value { place: String, first: Shown, second: Shown },
     /// A secret is another one; neither is shown.
     Secret { place: String },
     /// An object is in the first alone.
@@ -117,7 +135,7 @@ pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
     }
     let line = |difference| match difference {
         Difference::Value { place, first, second } => {
-            format!("{place}: {} in the declaration, {} now", shown(first), shown(second))
+            format!("{place}: {first} in the declaration, {second} now")
         }
         Difference::Secret { place } => format!("{place}: differs (not shown)"),
         Difference::OnlyFirst { object } => format!("{object}: in the declaration, not in the array"),
@@ -129,19 +147,13 @@ pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
 /// How an array changes when another declaration is applied, a line each; secrets are not shown.
 pub(crate) fn changes(now: &Config, next: &Config) -> Vec<String> {
     let line = |difference| match difference {
-        Difference::Value { place, first: None, second } => format!("{place}: {}", shown(second)),
-        Difference::Value { place, first, second } => {
-            format!("{place}: {}, was {}", shown(second), shown(first))
-        }
+        Difference::Value { place, first: Shown::Default(None), second } => format!("{place}: {second}"),
+        Difference::Value { place, first, second } => format!("{place}: {second}, was {first}"),
         Difference::Secret { place } => format!("{place}: changed (not shown)"),
         Difference::OnlyFirst { object } => format!("{object}: removed"),
         Difference::OnlySecond { object } => format!("{object}: created"),
     };
     compare(now, next).into_iter().map(line).collect()
-}
-
-fn shown(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "none".to_owned())
 }
 
 fn compare(first: &Config, second: &Config) -> Vec<Difference> {
@@ -150,37 +162,39 @@ fn compare(first: &Config, second: &Config) -> Vec<Difference> {
     for table in [&mut first, &mut second] {
         table.remove("id");
     }
-    differ("", (&Value::Table(first), &Value::Table(second)), &mut found);
+    differ("", (&Value::Table(first), &Value::Table(second)), &reference::schema(), &mut found);
     found
 }
 
-fn differ(place: &str, values: (&Value, &Value), found: &mut Vec<Difference>) {
+fn differ(place: &str, values: (&Value, &Value), schema: &Schema, found: &mut Vec<Difference>) {
     let (Value::Table(first), Value::Table(second)) = values else {
         if values.0 != values.1 {
-            found.push(value_differs(place, Some(values.0), Some(values.1)));
+            found.push(value_differs(place, (Some(values.0), Some(values.1)), schema));
         }
         return;
     };
     let absent = Value::Array(Vec::new());
     for key in second.keys().chain(first.keys().filter(|key| !second.contains_key(*key))) {
+        let schema = &schema["properties"][key];
         let place = if place.is_empty() { key.clone() } else { format!("{place}: {key}") };
         match (first.get(key), second.get(key)) {
             (a, b) if [a, b].into_iter().flatten().any(is_objects) => {
-                differ_objects(key, (a.unwrap_or(&absent), b.unwrap_or(&absent)), found);
+                let lists = (a.unwrap_or(&absent), b.unwrap_or(&absent));
+                differ_objects(key, lists, &schema["items"], found);
             }
-            (Some(a), Some(b)) => differ(&place, (a, b), found),
-            (a, b) => found.push(value_differs(&place, a, b)),
+            (Some(a), Some(b)) => differ(&place, (a, b), schema, found),
+            (a, b) => found.push(value_differs(&place, (a, b), schema)),
         }
     }
 }
 
-fn differ_objects(kind: &str, lists: (&Value, &Value), found: &mut Vec<Difference>) {
+fn differ_objects(kind: &str, lists: (&Value, &Value), schema: &Schema, found: &mut Vec<Difference>) {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (first, second) = (list(lists.0), list(lists.1));
     let name = |object: &Value| format!("{kind} {}", key_of(object).unwrap_or_default());
     for object in &second {
         match first.iter().find(|other| key_of(other) == key_of(object)) {
-            Some(before) => differ(&name(object), (before, object), found),
+            Some(before) => differ(&name(object), (before, object), schema, found),
             None => found.push(Difference::OnlySecond { object: name(object) }),
         }
     }
@@ -188,20 +202,26 @@ fn differ_objects(kind: &str, lists: (&Value, &Value), found: &mut Vec<Differenc
     found.extend(gone.map(|object| Difference::OnlyFirst { object: name(object) }));
 }
 
-fn value_differs(place: &str, first: Option<&Value>, second: Option<&Value>) -> Difference {
+fn value_differs(place: &str, values: (Option<&Value>, Option<&Value>), schema: &Schema) -> Difference {
     let place = place.to_owned();
     if place.ends_with("chap") || place.ends_with("secret") {
         return Difference::Secret { place };
     }
-    Difference::Value { place, first: first.map(plain), second: second.map(plain) }
+    let default = || Value::try_from(schema.get("default")?).ok();
+    let shown = |value: Option<&Value>| match value {
+        Some(value) => Shown::Written(plain(value, schema)),
+        None => Shown::Default(default().map(|value| plain(&value, schema))),
+    };
+    Difference::Value { place, first: shown(values.0), second: shown(values.1) }
 }
 
-/// A value as a person writes it: names without quotes, lists without brackets.
-fn plain(value: &Value) -> String {
+/// A value as a person writes it: names without quotes, lists without brackets, sizes with their unit.
+fn plain(value: &Value, schema: &Schema) -> String {
     match value {
+        Value::Integer(bytes) if schema["x-type"] == "size" => reference::size_text(bytes.unsigned_abs()),
         Value::String(text) => text.clone(),
         Value::Array(list) if list.is_empty() => "none".to_owned(),
-        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Array(list) => list.iter().map(|one| plain(one, schema)).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }
@@ -269,7 +289,7 @@ mod tests {
         assert!(differences(&file, &file).is_empty());
         let now = config("512MiB", &volume("a"));
         let expected = [
-            "volume v0: size: 268435456 in the declaration, 536870912 now",
+            "volume v0: size: 256MiB in the declaration, 512MiB now",
             "volume a: created by command, not in the declaration",
         ];
         assert_eq!(differences(&file, &now), expected);
@@ -285,9 +305,23 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_not_there_has_its_default() {
+        let policy =
+            |keys: &str| config("256MiB", &format!("[[policy]]\nname = \"gold\"\nminimum = 100\n{keys}"));
+        let lines = differences(&policy("weight = 200\n"), &policy(""));
+        assert_eq!(lines, ["policy gold: weight: 200 in the declaration, 100 (the default) now"]);
+        let lines = differences(&policy("maximum = 200\n"), &policy(""));
+        assert_eq!(lines, ["policy gold: maximum: 200 in the declaration, none now"]);
+        let cached = |keys: &str| config("256MiB", &format!("[cache]\nmemory = \"64MiB\"\n{keys}"));
+        let gold = "[[cache.partition]]\nname = \"gold\"\nminimum = \"3MiB\"\n";
+        let lines = changes(&cached(gold), &cached(&gold.replace('3', "5")));
+        assert_eq!(lines, ["partition gold: minimum: 5MiB, was 3MiB"]);
+    }
+
+    #[test]
     fn changes_say_what_is_created_removed_and_set() {
         let (one, two) = (config("256MiB", ""), config("512MiB", &volume("a")));
-        assert_eq!(changes(&one, &two), ["volume v0: size: 536870912, was 268435456", "volume a: created"]);
+        assert_eq!(changes(&one, &two), ["volume v0: size: 512MiB, was 256MiB", "volume a: created"]);
         assert_eq!(changes(&two, &one)[1], "volume a: removed");
         let spare = "spares = [\"s0\"]\n";
         let text =

@@ -36,7 +36,7 @@ pub struct Drive {
 }
 
 /// A RAID group.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Group {
     /// As declared.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct Group {
 }
 
 /// A place in a group.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Member {
     /// Its number.
     pub position: u32,

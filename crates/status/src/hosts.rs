@@ -26,7 +26,7 @@ pub struct Port {
 }
 
 /// A host.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Host {
     /// As declared.
     pub name: String,

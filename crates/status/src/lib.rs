@@ -19,13 +19,13 @@ pub use drives::{Drive, Group, Member};
 pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
 pub use hosts::{Host, HostLun, Port, Session};
 pub use jobs::{Job, Progress};
-pub use latency::{HostServed, LATENCY_BUCKETS, Latencies, Latency, StageLatency};
+pub use latency::{Histograms, HostServed, LATENCY_BUCKETS, Latencies, Latency, LuLatency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
 
 /// `GET /v1/status`: the array.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The version of masu.
     pub version: String,

@@ -7,7 +7,7 @@ use crate::latency::Latencies;
 use crate::qos::VolumeQos;
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// As declared.
     pub name: String,

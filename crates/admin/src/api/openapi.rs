@@ -19,6 +19,7 @@ pub(super) const VERSION: &str = "1.0.0";
     status::Events,
     status::EventRecord,
     status::Job,
+    status::Histograms,
     bodies::VolumeCreate,
     bodies::VolumeSet,
     bodies::SnapshotCreate,
@@ -142,6 +143,8 @@ fn whole(paths: &mut Map<String, Value>) {
     paths.insert("/readyz".into(), read("readyz", "Whether all controllers answer", "Health"));
     paths.insert("/version".into(), read("version", "Which version runs", "Version"));
     paths.insert("/v1/status".into(), read("status", "How the array stands", "Status"));
+    let summary = "Latency histograms of LUs, hosts, and layers below";
+    paths.insert("/v1/latencies".into(), read("latencies", summary, "Histograms"));
     paths.insert("/v1/config".into(), read("config", "What is declared; secrets are in it", "Declared"));
     let object = json!({ "type": "object" });
     let answer = json_of("This description", &object);

@@ -34,6 +34,7 @@ pub(crate) fn routes() -> Paths {
     let mut paths = Router::new()
         .route("/v1/status", get(whole::status))
         .route("/v1/change", post(whole::change).layer(DefaultBodyLimit::max(CHANGE_BYTES_MAX)))
+        .route("/v1/latencies", get(whole::latencies))
         .route("/v1/config", get(whole::config))
         .route("/v1/events", get(whole::events))
         .route("/v1/events/stream", get(streams::events))

@@ -10,7 +10,7 @@ use axum::extract::connect_info::ConnectInfo;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use status::{EventRecord, Events, Status};
+use status::{EventRecord, Events, Histograms, Status};
 
 use super::extract::{Body, Names, Params};
 use super::problem::Problem;
@@ -67,6 +67,10 @@ pub(super) async fn event(
 
 pub(super) async fn status(State(served): State<Arc<Served>>) -> Result<Json<Status>, Problem> {
     current(&served).await.map(Json)
+}
+
+pub(super) async fn latencies(State(served): State<Arc<Served>>) -> Result<Json<Histograms>, Problem> {
+    Ok(Json(Histograms::of(current(&served).await?)))
 }
 
 pub(super) async fn config(State(served): State<Arc<Served>>) -> Result<Json<Declared>, Problem> {

@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut Text, status: &Status, named: &Named) {
         sums.entry("lu").or_default().add(&counters.latency);
     }
     for of in &status.stages {
-        sums.entry(of.stage).or_default().add(&of.latency);
+        sums.entry(of.stage.as_ref()).or_default().add(&of.latency);
     }
     let ordered = STAGES.iter().filter_map(|stage| Some((*stage, sums.get(stage)?)));
     let help = "Time of reads and writes in a layer with those below it; below a LU one in 16 is measured";

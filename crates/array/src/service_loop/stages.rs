@@ -1,5 +1,7 @@
 //! How long operations took, layer by layer, and what hosts were served: for metrics.
 
+use std::borrow::Cow;
+
 use scsi::HostTraffic;
 use world::LatencyCounts;
 
@@ -10,7 +12,11 @@ use crate::status::{HostServed, Latencies, Latency, StageLatency};
 pub(super) fn stages_status(state: &State) -> Vec<StageLatency> {
     let mut all = Vec::new();
     let mut add = |stage, object: &str, counts| {
-        all.push(StageLatency { stage, object: object.into(), latency: latencies(counts) });
+        all.push(StageLatency {
+            stage: Cow::Borrowed(stage),
+            object: object.into(),
+            latency: latencies(counts),
+        });
     };
     for port in &state.ports {
         add("port", &port.listen.to_string(), port.traffic.waits.counts());

@@ -115,7 +115,7 @@ fn default(value: &Value) -> String {
 }
 
 /// A size as the file has it, exactly.
-pub(super) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fits = |(shift, _): &&(u32, &str)| bytes != 0 && bytes.trailing_zeros() >= *shift;
     match UNITS.iter().find(fits) {

@@ -39,6 +39,8 @@ pub(crate) enum ConfigCommand {
         defaults: bool,
     },
     /// Show in what the array differs from a file, or from the last applied declaration
+    ///
+    /// Exit status: 0 no differences, 1 differences, 2 failure.
     #[command(alias = "differences")]
     Diff {
         /// The file to compare with (array.toml) [default: the last applied declaration]
@@ -136,13 +138,16 @@ fn diff(file: Option<&Path>, at: &Where) -> Result<ExitCode> {
             Some(differences(&declared, &now))
         }
     };
-    match (at.form.is_json()?, &lines) {
+    let is_json = at.form.is_json()?;
+    let differs = lines.as_ref().is_some_and(|lines| !lines.is_empty());
+    match (is_json, &lines) {
         (true, lines) => println!("{}", serde_json::to_string_pretty(lines)?),
         (_, None) => println!("no declaration: the array was started without --config"),
         (_, Some(lines)) if lines.is_empty() => println!("no differences from the declaration"),
         (_, Some(lines)) => lines.iter().for_each(|line| println!("{line}")),
     }
-    Ok(ExitCode::SUCCESS)
+    // As `diff` does.
+    Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn import(file: &Path, plan: bool, at: &Where) -> Result<ExitCode> {

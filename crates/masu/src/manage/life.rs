@@ -15,24 +15,6 @@ use super::request::{Where, client, socket_in, wait};
 /// A start that has not come as far as its socket is asked again after this time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A duration as people write it: `500ms`, `90s`, `5min`, `2h`.
-///
-/// # Errors
-/// What is wrong, with an example.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("invalid duration {text:?}: write for example 90s or 5min");
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..split].parse().map_err(|_| wrong())?;
-    let ms_each: u64 = match &text[split..] {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(ms_each).map(Duration::from_millis).ok_or_else(wrong)
-}
-
 /// Waits until the array answers. Whoever connects while the array starts waits for the end of the start.
 pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
     let client = client(at);
@@ -83,19 +65,4 @@ pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
     }
     println!("the array has stopped; its data are in {}", data.display());
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_a_unit() {
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("5min"), Ok(Duration::from_secs(300)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        for bad in ["", "s", "90", "1.5h", "5 min", "99999999999999999h", "-1s"] {
-            assert!(duration(bad).is_err(), "{bad:?}");
-        }
-    }
 }

@@ -20,6 +20,7 @@ mod pool;
 mod request;
 mod secret;
 mod state;
+mod top;
 mod volume;
 
 use std::process::ExitCode;
@@ -40,10 +41,18 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Live view: hosts, LUs, pools, drives, and who waits for whom
+    #[command(after_help = top::HELP)]
+    Top {
+        #[command(flatten)]
+        what: top::TopCommand,
+        #[command(flatten)]
+        at: Where,
+    },
     /// Wait until the array serves: its API answers and its ports are open
     Wait {
         /// Give up after this time, as in 90s or 5min
-        #[arg(long, value_parser = life::duration, default_value = "60s")]
+        #[arg(long, value_parser = units::parse_duration, default_value = "60s")]
         timeout: Duration,
         #[command(flatten)]
         at: Where,
@@ -51,7 +60,7 @@ pub(crate) enum Manage {
     /// Stop the array of a data directory in order, and wait until its process has ended
     Stop {
         /// Give up after this time; the array still stops
-        #[arg(long, value_parser = life::duration, default_value = "5min")]
+        #[arg(long, value_parser = units::parse_duration, default_value = "5min")]
         timeout: Duration,
         #[command(flatten)]
         at: Where,
@@ -195,6 +204,7 @@ pub(crate) enum Manage {
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, |status| state::print(status, at.form.look())),
+        Manage::Top { what, at } => top::run(what, at),
         Manage::Wait { timeout, at } => life::until_served(at, *timeout),
         Manage::Stop { timeout, at } => life::stop(at, *timeout),
         Manage::Config { what, at } => config::run(what, at),

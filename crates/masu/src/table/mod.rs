@@ -16,9 +16,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::column::{Column, Noun};
-use self::fit::{Head, Lines};
 use self::select::{Filter, Key, select};
 
+pub(crate) use fit::{Cell, Head, Lines, lines as fitted};
+pub(crate) use natural::order as natural_order;
 pub(crate) use nearest::unknown;
 
 /// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
@@ -110,7 +111,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// The columns of standard output: those of the terminal; without one, what the environment variable COLUMNS
 /// says, and no limit if it says nothing.
-fn width() -> Option<usize> {
+pub(crate) fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if stdout.is_terminal() {
         let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
@@ -121,7 +122,7 @@ fn width() -> Option<usize> {
 }
 
 /// Prints text; a reader that has left ends the process.
-fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(NO_READER),
