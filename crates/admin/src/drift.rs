@@ -306,10 +306,15 @@ mod tests {
 
     #[test]
     fn a_key_that_is_not_there_has_its_default() {
+        let group = |keys: &str| {
+            let drive = "[[drive]]\nname = \"d1\"\nfile = \"d1.img\"\nsize = \"1GiB\"\n";
+            let group = "[[group]]\nname = \"g1\"\nlevel = \"raid0\"\ndrives = [\"d1\"]\n";
+            config("256MiB", &format!("{drive}{group}{keys}"))
+        };
+        let lines = differences(&group("start_degraded = true\n"), &group(""));
+        assert_eq!(lines, ["group g1: start_degraded: true in the declaration, false (the default) now"]);
         let policy =
             |keys: &str| config("256MiB", &format!("[[policy]]\nname = \"gold\"\nminimum = 100\n{keys}"));
-        let lines = differences(&policy("weight = 200\n"), &policy(""));
-        assert_eq!(lines, ["policy gold: weight: 200 in the declaration, 100 (the default) now"]);
         let lines = differences(&policy("maximum = 200\n"), &policy(""));
         assert_eq!(lines, ["policy gold: maximum: 200 in the declaration, none now"]);
         let cached = |keys: &str| config("256MiB", &format!("[cache]\nmemory = \"64MiB\"\n{keys}"));

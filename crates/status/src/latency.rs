@@ -39,8 +39,8 @@ impl Latency {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 
-    /// What came since an earlier state of the same histogram. One that has fewer now was opened anew: all that
-    /// it has is new.
+    /// What came since an earlier state of the same histogram. One that has fewer now was opened anew: all
+    /// that it has is new.
     pub fn since(&self, earlier: &Latency) -> Latency {
         if self.counts.iter().zip(earlier.counts).any(|(now, then)| *now < then) {
             return *self;

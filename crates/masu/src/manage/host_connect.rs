@@ -38,7 +38,8 @@ struct Lun<'a> {
 /// Stands for the address of a portal that listens at all of them.
 const ADDRESS: &str = "ADDRESS";
 
-/// Prints what to type on the host; for all systems if none is given. `has_nodes`: other nodes have portals, too.
+/// Prints what to type on the host; for all systems if none is given. `has_nodes`: other nodes have portals,
+/// too.
 pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>, has_nodes: bool) {
     let naa = |name: &str| {
         let volume = status.volumes.iter().find(|volume| volume.name == name).map(|volume| &volume.naa);

@@ -201,7 +201,7 @@ fn a_host_is_held_up_by_what_delays_it_most() {
         now.histograms.stages.retain(|of| of.object != "d0");
         now.histograms.stages.push(stage("drive", "d0", 110, 20_000_000));
     };
-    check(busy, Some("drive d0: 35.2 requests at once, 20.0 ms each"));
+    check(busy, Some("drive d0: 35.0 requests at once, 21.9 ms each"));
     let policy = |maximum_iops: Option<u64>| {
         move |now: &mut Sample| {
             let volume = &mut now.status.volumes[0];
@@ -230,7 +230,7 @@ fn numbers_have_few_digits_and_a_unit() {
     assert_eq!([0.0, 0.25, 12.6].map(|n| shown(n, Kind::Number)), ["0", "0.2", "13"]);
     assert_eq!(
         (shown(0.954, Kind::Share), shown(2048.0, Kind::BytesPerSecond)),
-        ("95 %".into(), "2.0 KiB/s".into())
+        ("95 %".into(), "2 KiB/s".into())
     );
     assert_eq!(Value::None.shown(Kind::Micros), "-");
 }
