@@ -1,5 +1,6 @@
 /** Numbers, intervals and times as a reader wants them: no digit that the measurement does not carry. */
 
+import type { Report } from "./report";
 import { currentLanguage, say } from "./words/words";
 
 const NO_BREAK_SPACE = "\u00a0";
@@ -144,4 +145,9 @@ export function time(text: string): string {
   if (currentLanguage() === "ja") return `${date.getUTCFullYear()}年${date.getUTCMonth() + 1}月${date.getUTCDate()}日 ${clock}`;
   const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
   return `${day}, ${clock}`;
+}
+
+/** Where a report's values come from: two runs, a model, or this machine. */
+export function worldWords({ verdict, world }: Pick<Report, "verdict" | "world">): string {
+  return say(verdict === "compared" ? "world.two" : world === "model" ? "world.model" : "world.real");
 }

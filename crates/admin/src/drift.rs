@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use config::{Config, reference};
+use config::{Config, exact_bytes, reference};
 use serde_json::Value as Schema;
 use toml::{Table, Value};
 
@@ -218,7 +218,7 @@ fn value_differs(place: &str, values: (Option<&Value>, Option<&Value>), schema: 
 /// A value as a person writes it: names without quotes, lists without brackets, sizes with their unit.
 fn plain(value: &Value, schema: &Schema) -> String {
     match value {
-        Value::Integer(bytes) if schema["x-type"] == "size" => reference::size_text(bytes.unsigned_abs()),
+        Value::Integer(bytes) if schema["x-type"] == "size" => exact_bytes(bytes.unsigned_abs()),
         Value::String(text) => text.clone(),
         Value::Array(list) if list.is_empty() => "none".to_owned(),
         Value::Array(list) => list.iter().map(|one| plain(one, schema)).collect::<Vec<_>>().join(", "),

@@ -49,4 +49,4 @@ pub use pools::{
 pub use qos::Policy;
 pub use read::{DeclarationError, Place, place_in};
 pub use schema::NAME_LEN_MAX;
-pub use units::{format_bytes, parse_bytes};
+pub use units::{exact_bytes, format_bytes, parse_bytes};

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::Config;
 
-pub use page::bytes as size_text;
 pub use shown::shown;
 
 /// A declaration with every table. The page shows its parts.

@@ -134,6 +134,16 @@ pub struct HostServed {
     pub latency: Latencies,
 }
 
+impl HostServed {
+    /// Adds what another controller served.
+    pub fn add(&mut self, other: &HostServed) {
+        self.commands += other.commands;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.latency.add(&other.latency);
+    }
+}
+
 /// The latencies of a LU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LuLatency {

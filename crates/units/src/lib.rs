@@ -12,7 +12,7 @@
 mod size;
 mod span;
 
-pub use size::{format_bytes, parse_bytes};
+pub use size::{exact_bytes, format_bytes, parse_bytes};
 pub use span::parse_duration;
 
 /// The number at the beginning of a text, and what follows it without blanks around.

@@ -61,9 +61,27 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// A size as a file has it, exactly: the largest binary unit of which it is a multiple; bytes without a unit.
+pub fn exact_bytes(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = |(shift, _): &&(u32, &str)| bytes != 0 && bytes.trailing_zeros() >= *shift;
+    match UNITS.iter().find(fits) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_size_is_read_back_as_it_was() {
+        let of = [(0, "0"), (1000, "1000"), (1 << 10, "1KiB"), (3 << 29, "1536MiB"), (5 << 40, "5TiB")];
+        for (bytes, text) in of {
+            assert_eq!((exact_bytes(bytes).as_str(), parse_bytes(text)), (text, Ok(bytes)));
+        }
+    }
 
     #[test]
     fn sizes_are_read_and_written() {

@@ -15,7 +15,7 @@ pub const LATENCY_BUCKETS: usize = 22;
 /// The power of two, in nanoseconds, that ends the first bucket.
 const FIRST_POWER: u32 = 14;
 /// One operation in this many is measured.
-const MEASURED_ONE_IN: u64 = 16;
+pub const MEASURED_ONE_IN: u64 = 16;
 
 /// What kind of operation is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 /** Saving a figure as SVG or PNG: on white, with its title, its notes and where it comes from. */
 import { type Figure, type Report } from "../report";
-import { time } from "../format";
+import { time, worldWords } from "../format";
 import { LOOKS, type Slots } from "../theme";
 import { say } from "../words/words";
 import { build } from "./build";
@@ -40,7 +40,7 @@ function drawAside<T>(figure: Figure, report: Report, slots: Slots, renderer: "s
   const inner = build(figure, { width: WIDTH_PX - 2 * MARGIN_PX, top: 0, look, slots });
   const notes = [...spanNotes(figure), ...(figure.note ? [figure.note] : [])];
   const plotTop = head.bottom + 16;
-  const source = `masu · ${report.scenario} · ${say(report.world === "model" ? "world.model" : "world.real")} · ${say("figure.seed", { seed: report.method.seed ?? "–" })} · ${time(report.generated)}`;
+  const source = `masu · ${report.scenario} · ${worldWords(report)} · ${say("figure.seed", { seed: report.method.seed ?? "–" })} · ${time(report.generated)}`;
   const foot = textBlock(
     [...notes, source].map((text) => ({ text, px: 11, weight: 400, fill: look.muted, gap: 3 })), plotTop + inner.height + 10);
   const height = foot.bottom + MARGIN_PX - 8;

@@ -1,6 +1,6 @@
 /** The first screen: the question, the answer with its verdict, what is in doubt. */
 import { type IconName, h, icon } from "../dom";
-import { tie, time } from "../format";
+import { tie, time, worldWords } from "../format";
 import type { Doubt, Report } from "../report";
 import { capital, say, sayWord, tell } from "../words/words";
 import { summaryView } from "./proof";
@@ -17,14 +17,13 @@ const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string }> = {
 
 export function headView(report: Report): HTMLElement {
   const verdict = VERDICTS[report.verdict] ?? VERDICTS["not judged"];
-  const world = say(report.verdict === "compared" ? "world.two" : report.world === "model" ? "world.model" : "world.real");
   return h("header", { class: "head" },
     h("p", { class: "kicker" }, `${report.scenario} · ${time(report.generated)}`),
     h("p", { class: "question" }, tell(report.title)),
     h("h1", {}, tell(tie(report.answer))),
     h("div", { class: "badges" },
       h("span", { class: `badge ${verdict.kind}` }, icon(verdict.icon), capital(sayWord("verdict", report.verdict))),
-      h("span", { class: "badge world" }, world),
+      h("span", { class: "badge world" }, worldWords(report)),
       report.counts ? h("span", { class: "counts" }, tell(tie(report.counts))) : null),
     doubtsStrip(report.doubts),
     report.proof ? summaryView(report.proof) : null);

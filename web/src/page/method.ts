@@ -1,6 +1,6 @@
 /** Method and conditions: complete enough to run it again. */
 import { type Child, h } from "../dom";
-import { plain } from "../format";
+import { plain, worldWords } from "../format";
 import type { DataFile, Machine, Method, Report } from "../report";
 import { say, tell } from "../words/words";
 import { copyButton } from "./table";
@@ -12,7 +12,7 @@ export function methodView({ scenario, world, verdict, proof }: Report, method: 
     h("div", { class: "columns" },
       facts(say("method.run"), [
         [say("method.scenario"), scenario],
-        [say("method.world"), say(verdict === "compared" ? "world.two" : world === "model" ? "world.model" : "world.real")],
+        [say("method.world"), worldWords({ verdict, world })],
         [say("method.seed"), method.seed],
         [say("method.repeats"), method.repeats == null ? null : plain(method.repeats)], [say("method.scale"), method.scale],
       ]),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use status::{Latencies, Latency, StageLatency, Status};
+use status::{HostServed, Latencies, Latency, StageLatency, Status};
 
 use super::top::Named;
 use super::write::{Text, labels};
@@ -54,7 +54,7 @@ fn drives(out: &mut Text, status: &Status, named: &Named) {
 
 /// Hosts: of several controllers, and those with a name of their own and the rest.
 fn hosts(out: &mut Text, status: &Status, named: &Named) {
-    let mut all: BTreeMap<&str, (Latencies, [u64; 3])> = BTreeMap::new();
+    let mut all: BTreeMap<&str, HostServed> = BTreeMap::new();
     for host in &named.hosts {
         all.insert(host, Default::default());
     }
@@ -65,23 +65,18 @@ fn hosts(out: &mut Text, status: &Status, named: &Named) {
     let declared: std::collections::BTreeSet<&str> = status.hosts.iter().map(|h| h.name.as_str()).collect();
     for served in status.served.iter().filter(|s| declared.contains(s.host.as_str())) {
         let name = if named.hosts.contains(&served.host) { served.host.as_str() } else { "other" };
-        let (latency, counts) = all.entry(name).or_default();
-        latency.add(&served.latency);
-        let more = [served.commands, served.bytes_in, served.bytes_out];
-        counts.iter_mut().zip(more).for_each(|(count, n)| *count += n);
+        all.entry(name).or_default().add(served);
     }
     let help = "Reads and writes of a host at LUs";
-    let latencies = all.iter().flat_map(|(host, (latency, _))| both(&[("host", host)], latency));
+    let latencies = all.iter().flat_map(|(host, served)| both(&[("host", host)], &served.latency));
     out.histograms("masu_host_latency_seconds", help, latencies);
-    let families = [
-        ("masu_host_commands_total", "Commands of a host"),
-        ("masu_host_received_bytes_total", "Bytes from a host"),
-        ("masu_host_sent_bytes_total", "Bytes to a host"),
-    ];
-    for (index, (name, help)) in families.into_iter().enumerate() {
-        let samples = all.iter().map(|(host, (_, counts))| (labels(&[("host", host)]), counts[index] as f64));
+    let mut counter = |name, help, value: fn(&HostServed) -> u64| {
+        let samples = all.iter().map(|(host, served)| (labels(&[("host", host)]), value(served) as f64));
         out.counter(name, help, samples);
-    }
+    };
+    counter("masu_host_commands_total", "Commands of a host", |served| served.commands);
+    counter("masu_host_received_bytes_total", "Bytes from a host", |served| served.bytes_in);
+    counter("masu_host_sent_bytes_total", "Bytes to a host", |served| served.bytes_out);
 }
 
 /// The histograms of reads and of writes, with these labels.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::Value;
+use units::exact_bytes;
 
 use super::EXAMPLE;
 
@@ -108,25 +109,15 @@ fn default(value: &Value) -> String {
     match &value["default"] {
         Value::Null => "none".into(),
         Value::Number(number) if value["x-type"] == "size" => {
-            format!("`{}`", bytes(number.as_u64().unwrap_or(0)))
+            format!("`{}`", exact_bytes(number.as_u64().unwrap_or(0)))
         }
         other => format!("`{other}`"),
     }
 }
 
-/// A size as the file has it, exactly.
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let fits = |(shift, _): &&(u32, &str)| bytes != 0 && bytes.trailing_zeros() >= *shift;
-    match UNITS.iter().find(fits) {
-        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
-        None => bytes.to_string(),
-    }
-}
-
 fn limits(value: &Value) -> String {
     let number = |key: &str| value[key].as_u64();
-    let shown = |n: u64| if value["x-type"] == "size" { bytes(n) } else { n.to_string() };
+    let shown = |n: u64| if value["x-type"] == "size" { exact_bytes(n) } else { n.to_string() };
     let mut parts = Vec::new();
     match (number("minimum").filter(|least| *least > 0), number("maximum")) {
         (Some(least), Some(most)) => parts.push(format!("{} to {}", shown(least), shown(most))),

@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use serde_json::Value as Schema;
 use toml::Value;
+use units::exact_bytes;
 
-use super::page::{bytes, keys, table};
+use super::page::{keys, table};
 use crate::Config;
 
 /// Stands in the place of a secret.
@@ -58,7 +59,7 @@ fn default(schema: &Schema) -> Option<Value> {
 
 fn one(value: &Value, schema: &Schema) -> String {
     match value {
-        Value::Integer(number) if schema["x-type"] == "size" => match bytes(number.unsigned_abs()) {
+        Value::Integer(number) if schema["x-type"] == "size" => match exact_bytes(number.unsigned_abs()) {
             plain if plain.bytes().all(|b| b.is_ascii_digit()) => plain,
             with_unit => format!("\"{with_unit}\""),
         },

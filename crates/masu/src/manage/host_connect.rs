@@ -41,20 +41,13 @@ const ADDRESS: &str = "ADDRESS";
 /// Prints what to type on the host; for all systems if none is given. `has_nodes`: other nodes have portals,
 /// too.
 pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>, has_nodes: bool) {
-    let naa = |name: &str| {
-        let volume = status.volumes.iter().find(|volume| volume.name == name).map(|volume| &volume.naa);
-        let image = || status.images.iter().find(|image| image.name == name).map(|image| &image.naa);
-        volume.or_else(image).map_or("", String::as_str)
-    };
-    let lun = |lun: &'_ admin::HostLun| (lun.lun, lun.volume.clone(), naa(&lun.volume).to_owned());
-    let luns: Vec<_> = host.luns.iter().map(lun).collect();
     let target = Target {
         name: &status.target,
         portals: status.ports.iter().map(|port| portal(port.listen)).collect(),
         initiator: &host.initiator,
         has_chap: host.authentication != "none",
         has_paths: has_nodes || status.ports.len() > 1,
-        luns: luns.iter().map(|(number, name, naa)| Lun { number: *number, name, naa }).collect(),
+        luns: host.luns.iter().map(|lun| found(status, lun)).collect(),
     };
     for advice in advice(&target, status) {
         println!("# {advice}");
@@ -68,6 +61,14 @@ pub(super) fn print(status: &Status, host: &admin::Host, system: Option<System>,
             println!("# {title}\n{text}");
         }
     }
+}
+
+/// How the host finds what is mapped to it.
+fn found<'a>(status: &'a Status, lun: &'a admin::HostLun) -> Lun<'a> {
+    let name = lun.volume.as_str();
+    let volume = status.volumes.iter().find(|volume| volume.name == name).map(|volume| &volume.naa);
+    let image = || status.images.iter().find(|image| image.name == name).map(|image| &image.naa);
+    Lun { number: lun.lun, name, naa: volume.or_else(image).map_or("", String::as_str) }
 }
 
 fn portal(listen: std::net::SocketAddr) -> String {

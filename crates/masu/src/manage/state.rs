@@ -94,7 +94,7 @@ pub(super) fn wrapped(text: &str, first: &str, indent: &str) {
 }
 
 /// Seconds as text: the two largest units.
-fn time(seconds: u64) -> String {
+pub(super) fn time(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use admin::{Histograms, Latency, Status, VolumeCounters, VolumeQos};
+use admin::{Histograms, HostServed, Latency, Status, VolumeCounters, VolumeQos};
+use world::MEASURED_ONE_IN;
 
 /// Of operations below a LU, one in so many is measured.
-const SAMPLED: f64 = 16.0;
+const ONE_IN: f64 = MEASURED_ONE_IN as f64;
 
 /// What the array answered, and when.
 pub(super) struct Sample {
@@ -55,31 +56,30 @@ pub(super) struct Between {
 impl Between {
     /// All LUs together.
     pub(super) fn all(&self) -> Use {
-        self.lus.values().fold(Use::default(), |mut all, of| {
-            all.operations += of.operations;
-            all.read_bytes += of.read_bytes;
-            all.write_bytes += of.write_bytes;
-            all.at_once += of.at_once;
-            all.latency.add(&of.latency);
-            all
-        })
+        together(self.lus.values())
     }
 
     /// A stage's objects together.
     pub(super) fn stage(&self, stage: &str) -> Use {
-        let objects = self.stages.get(stage).into_iter().flat_map(BTreeMap::values);
-        objects.fold(Use::default(), |mut all, of| {
-            all.operations += of.operations;
-            all.at_once += of.at_once;
-            all.latency.add(&of.latency);
-            all
-        })
+        together(self.stages.get(stage).into_iter().flat_map(BTreeMap::values))
     }
 
     /// One object of a stage.
     pub(super) fn of(&self, stage: &str, object: &str) -> Use {
         self.stages.get(stage).and_then(|of| of.get(object)).copied().unwrap_or_default()
     }
+}
+
+/// The sum of some objects; what a share is of them is not known.
+fn together<'a>(objects: impl Iterator<Item = &'a Use>) -> Use {
+    objects.fold(Use::default(), |mut all, of| {
+        all.operations += of.operations;
+        all.read_bytes += of.read_bytes;
+        all.write_bytes += of.write_bytes;
+        all.at_once += of.at_once;
+        all.latency.add(&of.latency);
+        all
+    })
 }
 
 /// What happened from `then` to `now`. An array that was started in between did everything since its start.
@@ -135,26 +135,22 @@ fn counters(status: &Status) -> BTreeMap<String, (VolumeCounters, VolumeQos)> {
 
 fn hosts(then: &Sample, now: &Sample, seconds: f64) -> BTreeMap<String, Use> {
     let served = |sample: &Sample| {
-        let mut all: BTreeMap<String, (u64, u64, u64, Latency)> = BTreeMap::new();
+        let mut all: BTreeMap<String, HostServed> = BTreeMap::new();
         for host in &sample.histograms.hosts {
-            let (commands, bytes_in, bytes_out, latency) = all.entry(host.host.clone()).or_default();
-            *commands += host.commands;
-            *bytes_in += host.bytes_in;
-            *bytes_out += host.bytes_out;
-            latency.add(&host.latency.all());
+            all.entry(host.host.clone()).or_default().add(host);
         }
         all
     };
     let before = served(then);
     let mut all: BTreeMap<String, Use> = BTreeMap::new();
     all.extend(now.status.hosts.iter().map(|host| (host.name.clone(), Use::default())));
-    for (name, (commands, bytes_in, bytes_out, latency)) in served(now) {
-        let was = before.get(&name).copied().unwrap_or_default();
-        let latency = latency.since(&was.3);
+    for (name, served) in served(now) {
+        let was = before.get(&name).cloned().unwrap_or_default();
+        let latency = served.latency.all().since(&was.latency.all());
         let used = Use {
-            operations: rate(was.0, commands, seconds),
-            read_bytes: rate(was.2, bytes_out, seconds),
-            write_bytes: rate(was.1, bytes_in, seconds),
+            operations: rate(was.commands, served.commands, seconds),
+            read_bytes: rate(was.bytes_out, served.bytes_out, seconds),
+            write_bytes: rate(was.bytes_in, served.bytes_in, seconds),
             latency,
             at_once: latency.sum_ns as f64 / 1e9 / seconds,
             qos_share: 0.0,
@@ -178,9 +174,9 @@ fn stages(then: &Sample, now: &Sample, seconds: f64) -> BTreeMap<String, BTreeMa
     for (key, latency) in summed(now) {
         let latency = latency.since(&before.get(&key).copied().unwrap_or_default());
         let used = Use {
-            operations: latency.operations() as f64 * SAMPLED / seconds,
+            operations: latency.operations() as f64 * ONE_IN / seconds,
             latency,
-            at_once: latency.sum_ns as f64 * SAMPLED / 1e9 / seconds,
+            at_once: latency.sum_ns as f64 * ONE_IN / 1e9 / seconds,
             ..Use::default()
         };
         all.entry(key.0).or_default().insert(key.1, used);

@@ -9,6 +9,7 @@ use ratatui::widgets::Paragraph;
 
 use super::board::{Kind, Row, Tab, Value};
 use super::sample::Between;
+use crate::manage::state;
 use crate::table::{Cell, Head, Lines, fitted};
 
 /// Longer filters match no name.
@@ -319,17 +320,8 @@ pub(super) fn headline(shown: &Shown) -> String {
         micros(0.99),
         number(busiest, Kind::Share),
         shown.status.version,
-        uptime(shown.status.uptime_s)
+        state::time(shown.status.uptime_s)
     )
-}
-
-fn uptime(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min", seconds / 60),
-        3_600..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }
 
 /// What is wrong, and whether anything is.
