@@ -211,6 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn what_several_controllers_served_of_a_host_adds_up() {
+        let reads = histogram(&[(1, 2)], 5);
+        let one = |bytes_in| HostServed {
+            host: "h".into(),
+            commands: 2,
+            bytes_in,
+            bytes_out: 3,
+            latency: Latencies { reads, ..Latencies::default() },
+        };
+        let mut all = one(10);
+        all.add(&one(7));
+        assert_eq!((all.commands, all.bytes_in, all.bytes_out), (4, 17, 6));
+        assert_eq!(all.latency.all(), histogram(&[(1, 4)], 10));
+    }
+
+    #[test]
     fn histograms_add_up() {
         let mut one = Latencies::default();
         one.reads.counts[3] = 2;

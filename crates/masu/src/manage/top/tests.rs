@@ -131,6 +131,15 @@ fn rates_and_latencies_are_of_the_interval() {
 }
 
 #[test]
+fn lus_and_the_objects_of_a_stage_add_up() {
+    let (then, now) = (sample(1, 2, short), sample(2, 2, short));
+    let between = between(&then, &now);
+    let (all, drives) = (between.all(), between.stage("drive"));
+    assert_eq!((all.operations, all.read_bytes, all.at_once), (480.0, 480.0 * 4096.0, 0.48));
+    assert_eq!((drives.operations, drives.at_once, drives.latency.operations()), (320.0, 0.24, 20));
+}
+
+#[test]
 fn an_array_that_was_started_in_between_did_everything_since() {
     let (then, mut now) = (sample(50, 1, short), sample(2, 1, short));
     now.at = then.at + Duration::from_secs(1);
