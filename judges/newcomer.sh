@@ -25,7 +25,7 @@ array=""
 stop() {
   local rc=$?
   trap - EXIT INT TERM
-  [ "$rc" = 0 ] || tail -n 15 "$dir"/{log,typed,console} 2>/dev/null >&2 || true
+  [ "$rc" = 0 ] || tail -n 15 "$dir"/{log,typed} >&2 2>/dev/null || true
   [ -z "$array" ] || within masu stop --timeout 20s >/dev/null 2>&1 || kill -KILL "$array" 2>/dev/null || true
   leave_root "$root"
   rm -rf "$dir"
@@ -69,5 +69,5 @@ cat target/judges/guest/initramfs "$dir/extra.cpio" >"$dir/initramfs"
 timeout --kill-after=5 "$GUEST_TIMEOUT_S" qemu-system-x86_64 -accel tcg -cpu max -m 512 -nographic -no-reboot \
   -kernel target/judges/guest/vmlinuz -initrd "$dir/initramfs" -append "console=ttyS0 quiet panic=-1 rdinit=/newcomer" \
   -netdev user,id=n -device virtio-net-pci,netdev=n,romfile= </dev/null 2>&1 | tr -d '\r' >"$dir/console" || true
-grep -aqx MASU_GUEST_OK "$dir/console" || fail "the host has no mounted disk"
+grep -aqx MASU_GUEST_OK "$dir/console" || { grep -a '^guest:' "$dir/console" >&2 || true; fail "the host has no mounted disk"; }
 echo "newcomer: $typed commands of README.md and $(grep -cv '^#' "$dir/extra/connect") lines on the host: a mounted disk after $((SECONDS - started)) s, $installed of them for the array"

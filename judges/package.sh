@@ -25,7 +25,7 @@ stop() {
   local rc=$?
   trap - EXIT INT TERM
   [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-  [ "$rc" = 0 ] || tail -n 8 "$dir/log" 2>/dev/null >&2 || true
+  [ "$rc" = 0 ] || tail -n 8 "$dir/log" >&2 2>/dev/null || true
   leave_root "$root"
   rm -rf "$dir"
   exit "$rc"

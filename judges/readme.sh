@@ -19,7 +19,7 @@ stop() {
   local rc=$?
   trap - EXIT INT TERM
   for data in "$dir"/data "$dir"/declared; do [ ! -S "$data/api.sock" ] || "$masu" stop --data "$data" --timeout 20s >/dev/null 2>&1 || true; done
-  [ "$rc" = 0 ] || tail -n 5 "$dir/array.log" 2>/dev/null >&2 || true
+  [ "$rc" = 0 ] || tail -n 5 "$dir/array.log" >&2 2>/dev/null || true
   rm -rf "$dir"
   exit "$rc"
 }
