@@ -9,6 +9,7 @@
 //! * [`decide`] is the rule, and pure: from a look at the registry it says whether to wait, to take over, to
 //!   serve or to stop. [`Term`] is how long an owner may serve.
 //! * [`Member`] is a node as the rest of its process sees it; [`run`] is its task over a registry.
+//! * [`successor`] is who comes after an owner that stops, seen by one that takes no part any more.
 //! * [`Kept`] keeps a text in the registry, such that only the owner of the newest epoch can replace it.
 //!
 //! **What is guaranteed.** The owner serves until [`OWN_TIME`] after it *sent* its last successful renewal,
@@ -24,6 +25,7 @@ mod decide;
 mod kept;
 mod member;
 mod record;
+mod successor;
 
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
 pub use member::{Clock, Member, Standing, State};
 pub use record::{Ask, AskRecord, MemberRecord, NodeRecord, OwnerRecord, ServesRecord, TestRecord};
+pub use successor::{Successor, another_lives, successor};
 
 /// A node's lease.
 pub const LEASE_TIME: Duration = Duration::from_secs(6);

@@ -12,7 +12,7 @@ use world_model::Model;
 
 use crate::{
     Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, Member, NodeRecord, OWNER, OwnerRecord, Standing,
-    TEXT_LEN_MAX, Waits, run,
+    TEXT_LEN_MAX, Waits, another_lives, run, successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
@@ -412,6 +412,28 @@ fn a_stale_writer_that_meets_the_next_one_at_any_call_changes_nothing() {
             assert_eq!(last, Some(text(3)), "at {lag_us}");
         });
     }
+}
+
+#[test]
+fn the_successor_is_the_next_owner_that_lives_and_nobody_else() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(2).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let found = async |after| successor(&client, after).await.expect("the registry answers");
+        let name = |at: usize| bed.nodes[at].name.clone();
+        assert_eq!(found(epoch).await, None, "the owner itself");
+        assert_eq!(found(epoch - 1).await.map(|next| (next.node, next.epoch)), Some((name(owner), epoch)));
+        assert!(another_lives(&client, &name(owner)).await.expect("it answers"));
+        bed.nodes[owner].member.borrow().leave();
+        bed.sleep(2).await;
+        assert_eq!(found(epoch).await.map(|next| next.node), Some(name(1 - owner)));
+        assert!(!another_lives(&client, &name(1 - owner)).await.expect("it answers"));
+        // Its lease ends, and its record stays.
+        bed.nodes[1 - owner].kill();
+        bed.sleep(8).await;
+        assert_eq!(found(epoch).await, None);
+    });
 }
 
 #[test]

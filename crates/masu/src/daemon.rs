@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
-use self::nodes::{Join, Node, Portals, keep, refuse_unshared, stand_by};
+use self::nodes::{Join, Node, Portals, keep, refuse_unshared, relay_to_successor, stand_by};
 use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
@@ -35,7 +35,8 @@ use world_real::is_lent;
 /// Without a declaration: one pool on a file under the data directory, without mappings. Create volumes and
 /// hosts with `masu volume` and `masu host`; they are persistent. A declaration (--config) is applied
 /// idempotently: declared objects are created, other existing objects stay. SIGHUP applies the declaration
-/// again; SIGTERM and SIGINT stop the array in order. For systemd see packaging/systemd/masu.service and
+/// again; SIGTERM and SIGINT stop the array in order. One node of several then leads its hosts to the next
+/// owner for at most 3 s; a second signal ends that. For systemd see packaging/systemd/masu.service and
 /// docs/operation.md.
 #[derive(Args)]
 pub(crate) struct Serve {
@@ -124,7 +125,10 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,
         (None, true) => bail!("--registry without a name for this node: pass --node NAME, too"),
-        (_, false) => return serve_array(serve, store, bound, (signals, events, None)).await,
+        (_, false) => {
+            serve_array(serve, store, bound, (signals, events, None)).await?;
+            return Ok(None);
+        }
     };
     let (registry, config) = (&serve.registry, serve.config.as_deref());
     let join = Join { registry, name, config, listen: serve.listen, kept };
@@ -132,17 +136,32 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
         return Ok(None);
     };
     let outcome = serve_array(serve, store, bound, (signals, events, Some(&node))).await;
-    node.hand_over(matches!(outcome, Ok(Some(_)))).await;
-    outcome
+    let epoch = node.epoch();
+    node.hand_over(matches!(outcome, Ok(Ended::Drained(_)))).await;
+    match outcome? {
+        Ended::Drained(portals) => return Ok(Some(portals)),
+        Ended::Left(portals) => relay_to_successor(registry, epoch, portals, signals).await?,
+        Ended::Stopped => {}
+    }
+    Ok(None)
 }
 
-/// From the declaration to the end. Its drives are closed when it returns. Some: as of [`live`].
+/// How an array has ended in order. Portals are those that the process still listens on.
+enum Ended {
+    Stopped,
+    /// It moves to another node, and this one stands by.
+    Drained(Portals),
+    /// It moves to another node, and this one ends.
+    Left(Portals),
+}
+
+/// From the declaration to the end. Its drives are closed when it returns.
 async fn serve_array(
     serve: &Serve,
     store: Store,
     bound: Bound,
     (signals, (events, arriving), node): (&mut Signals, (EventSender, EventReceiver), Option<&Node>),
-) -> Result<Option<Portals>> {
+) -> Result<Ended> {
     let socket = socket_in(store.dir());
     let mut start = read(serve, &store)?;
     if start.config.id == ArrayId::default() {
@@ -160,7 +179,7 @@ async fn serve_array(
     };
     if !is_free {
         tracing::info!("array: stopped before its drives were opened");
-        return Ok(None);
+        return Ok(Ended::Stopped);
     }
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
@@ -184,25 +203,28 @@ async fn serve_array(
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
-        told(outcome, &events, writer)?;
+        let drained = matches!(outcome, Ok(Told::Drain));
+        told(outcome.map(drop), &events, writer)?;
         return Ok(match keeping {
-            Some(keeping) => Some(keeping.await?),
-            None => None,
+            Some(keeping) if drained => Ended::Drained(keeping.await?),
+            Some(keeping) => Ended::Left(keeping.await?),
+            None => Ended::Stopped,
         });
     }
     supervision::stopping();
     let stopped = array.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
-    Ok(None)
+    Ok(Ended::Stopped)
 }
 
-/// Serves until told otherwise, and stops in order. Some: the node was drained; the portals that it keeps.
+/// Serves until told otherwise, and stops in order. Some: another node takes over; the portals that this one
+/// keeps.
 async fn serve_and_stop(
     serve: &Serve,
     (server, owner, mut controllers): (Server, ArrayOwner, Controllers),
     (events, node): (&EventSender, Option<&Node>),
     signals: &mut Signals,
-) -> (Result<()>, Option<JoinHandle<Portals>>) {
+) -> (Result<Told>, Option<JoinHandle<Portals>>) {
     events.tell(Event::info("array", "serves"));
     supervision::ready();
     if let Some(node) = node {
@@ -210,14 +232,18 @@ async fn serve_and_stop(
     }
     let outcome = serve_until_told(serve, &owner, (&mut controllers, node), signals).await;
     // Hosts that are sent away come back at once, and wait here for the next owner.
-    let drained = node.filter(|_| matches!(outcome, Ok(Told::Drain)));
-    let keeping = drained.map(|node| tokio::spawn(keep(node.portals())));
-    if keeping.is_none() {
+    let moves = node.filter(|node| match outcome {
+        Ok(Told::Drain) => true,
+        Ok(Told::Stop) => node.has_successor(),
+        Err(_) => false,
+    });
+    let keeping = moves.map(|node| tokio::spawn(keep(node.portals())));
+    if !matches!(outcome, Ok(Told::Drain)) {
         supervision::stopping();
     }
     tracing::info!("stopping: ending sessions, making data durable");
     server.stop();
-    (ended(outcome.map(drop), owner.stop_array().await, controllers), keeping)
+    (ended(outcome, owner.stop_array().await, controllers), keeping)
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
@@ -250,9 +276,11 @@ fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Resul
 }
 
 /// The overall result: of several errors, the one that caused the others.
-fn ended(outcome: Result<()>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<()> {
-    let joined = controllers.join();
-    joined.and(outcome).and(stopped.map_err(Into::into))
+fn ended<T>(outcome: Result<T>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<T> {
+    controllers.join()?;
+    let outcome = outcome?;
+    stopped?;
+    Ok(outcome)
 }
 
 /// The result of a start without an error.

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -211,7 +211,10 @@ struct Acknowledged {
 struct Host {
     stops: Arc<AtomicBool>,
     holds: Arc<AtomicBool>,
+    /// Writes that were acknowledged.
+    count: Arc<AtomicU64>,
     thread: JoinHandle<Acknowledged>,
+    /// Where it reads at the end.
     ports: Vec<u16>,
 }
 
@@ -260,7 +263,7 @@ async fn command(world: &World, session: &Session, cdb: [u8; 16], out: Pieces, l
 async fn write_all_the_time(
     world: World,
     ports: Vec<u16>,
-    (stops, holds): (Arc<AtomicBool>, Arc<AtomicBool>),
+    (stops, holds, count): (Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>),
 ) -> Acknowledged {
     let (mut done, mut number, mut last) = (Acknowledged::default(), 0, None);
     while !stops.load(Relaxed) {
@@ -280,6 +283,7 @@ async fn write_all_the_time(
             last = Some(now);
             done.slots.insert(slot, number);
             done.count += 1;
+            count.store(done.count, Relaxed);
             world.sleep(Duration::from_millis(1)).await;
             while holds.load(Relaxed) {
                 world.sleep(Duration::from_millis(1)).await;
@@ -304,15 +308,19 @@ async fn verify(world: World, ports: Vec<u16>, done: &Acknowledged) {
 
 impl Host {
     fn start(cluster: &Cluster) -> Host {
+        Host::over(cluster, cluster.ports())
+    }
+
+    /// With these portals alone.
+    fn over(cluster: &Cluster, used: Vec<u16>) -> Host {
         let stops = Arc::new(AtomicBool::new(false));
-        let holds = Arc::new(AtomicBool::new(false));
-        let (flags, ports) = ((stops.clone(), holds.clone()), cluster.ports());
-        let used = ports.clone();
+        let (holds, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (flags, ports) = ((stops.clone(), holds.clone(), count.clone()), cluster.ports());
         let thread = spawn(move || {
             world_real::run(world_real::Options::default(), |world| write_all_the_time(world, used, flags))
                 .expect("a world")
         });
-        let host = Host { stops, holds, thread, ports };
+        let host = Host { stops, holds, count, thread, ports };
         sleep(Duration::from_millis(500));
         host
     }
@@ -325,6 +333,12 @@ impl Host {
 
     fn go_on(&self) {
         self.holds.store(false, Relaxed);
+    }
+
+    /// Returns when it has written again.
+    fn goes_on(&self) {
+        let before = self.count.load(Relaxed);
+        until("another write", || self.count.load(Relaxed) > before);
     }
 
     /// Stops, and verifies what was acknowledged.
@@ -366,6 +380,43 @@ fn an_owner_that_is_asked_to_stop_hands_over_at_once() {
     println!("SIGTERM: a gap of {:?} in {} writes", done.gap, done.count);
     // A second, and the opening.
     assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+}
+
+#[test]
+fn an_owner_that_stops_leads_its_hosts_to_the_next_one_and_a_second_signal_ends_it_at_once() {
+    let mut cluster = Cluster::start(2);
+    let first = cluster.owner();
+    for (owner, signal, is_told_twice) in [(first, "-INT", false), (1 - first, "-TERM", true)] {
+        // It has no other path: only the node that leaves can lead it.
+        let host = Host::over(&cluster, vec![cluster.nodes[owner].port]);
+        cluster.nodes[owner].signal(signal);
+        cluster.nodes[1 - owner].says("array: serves");
+        cluster.nodes[owner].says(&format!("leads hosts to {}", cluster.nodes[1 - owner].name));
+        host.goes_on();
+        if is_told_twice {
+            cluster.nodes[owner].signal(signal);
+        }
+        assert_eq!(cluster.nodes[owner].ended(), Some(0));
+        let log = cluster.nodes[owner].log();
+        let end =
+            if is_told_twice { "a second signal: ends at once" } else { "ends: 1 connections of hosts" };
+        assert!(log.lines().last().is_some_and(|line| line.contains(end)), "{log}");
+        let done = host.verified();
+        println!("{signal}: a gap of {:?} in {} writes over the portal that goes", done.gap, done.count);
+        assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+        cluster.again(owner);
+        cluster.nodes[owner].says("standby of");
+    }
+}
+
+#[test]
+fn an_owner_without_another_node_stops_at_once() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    cluster.nodes[0].signal("-TERM");
+    assert_eq!(cluster.nodes[0].ended(), Some(0));
+    let log = cluster.nodes[0].log();
+    assert!(log.contains("hands over") && !log.contains("leads hosts") && !log.contains("ends:"), "{log}");
 }
 
 #[test]

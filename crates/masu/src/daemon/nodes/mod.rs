@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!  stand_by ──> owner? ──> state from the registry ──> fence ──> begin ──> serve ──> stop ──> hand over
+//!                 │                                                      relay to the next owner <──┘
 //!                 └── the term passes, the lease is lost: the process ends at once, wherever it is
 //! ```
 
 mod fence;
+mod leaving;
 mod relay;
 mod seen;
 mod thread;
@@ -41,6 +43,7 @@ pub(super) struct Join<'a> {
     pub(super) kept: relay::Portals,
 }
 
+pub(super) use leaving::relay_to_successor;
 pub(super) use relay::{Portals, keep};
 
 /// The owner of the array: this process, until it is dropped or has handed over.
@@ -202,9 +205,12 @@ fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
 /// The owner whose portals are known.
 fn owner_of(state: &State) -> relay::Owner {
     let Standing::Standby(Waits::Owner { epoch, .. }) = &state.standing else { return None };
-    let portals: Vec<SocketAddr> = state.owner_portals.iter().filter_map(|text| text.parse().ok()).collect();
-    let portals = portals.into_iter().filter(relay::can_be_named).collect();
-    Some((*epoch, portals))
+    Some((*epoch, reachable(&state.owner_portals)))
+}
+
+/// The portals of another node that can be connected to.
+fn reachable(portals: &[String]) -> Vec<SocketAddr> {
+    portals.iter().filter_map(|text| text.parse().ok()).filter(relay::can_be_named).collect()
 }
 
 /// Tells discoveries of the portals of other nodes.
@@ -230,6 +236,19 @@ impl Node {
     /// Where this node serves.
     pub(super) fn portals(&self) -> Vec<SocketAddr> {
         self.portals.clone()
+    }
+
+    /// Of its ownership.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether another node can take over when this one stops. A registry that does not answer knows of none.
+    pub(super) fn has_successor(&self) -> bool {
+        self.thread.keeper().another_lives().unwrap_or_else(|error| {
+            tracing::warn!("node {}: stops without looking for another node: {error:#}", self.name);
+            false
+        })
     }
 
     /// The array serves: hosts that wait for the last owner are sent to this one.

@@ -9,6 +9,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
@@ -42,6 +43,7 @@ pub(super) struct Relay {
     ends: watch::Sender<bool>,
     portals: Vec<JoinHandle<(SocketAddr, TcpListener)>>,
     connections: JoinHandle<()>,
+    carried: Arc<AtomicUsize>,
 }
 
 /// What one portal's task has.
@@ -113,9 +115,12 @@ impl Relay {
             let portal = Portal { at, address, owner, ends, begun, room };
             tasks.push(tokio::spawn(portal.accept(listener)));
         }
+        let carried = Arc::new(AtomicUsize::new(0));
+        let count = carried.clone();
         let connections = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
+                count.store(connections.len(), Relaxed);
                 tokio::select! {
                     Some(connection) = arriving.recv() => {
                         connections.spawn(carry(connection, sees.clone()));
@@ -125,12 +130,17 @@ impl Relay {
                 }
             }
         });
-        Ok(Relay { owner, ends, portals: tasks, connections })
+        Ok(Relay { owner, ends, portals: tasks, connections, carried })
     }
 
     /// This is the owner now. Connections to another one end.
     pub(super) fn set_owner(&self, owner: Owner) {
         self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner);
+    }
+
+    /// Hosts that are connected to the owner through this node.
+    pub(super) fn carried(&self) -> usize {
+        self.carried.load(Relaxed)
     }
 
     /// Accepts no more, and lends the sockets to the array of this process. What is connected to the last

@@ -20,6 +20,8 @@ use crate::registry_option::RegistryOption;
 
 /// A text is put with a few calls, each of which ends after 2 s.
 const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
+/// Hosts are served meanwhile; then the node stops without a successor.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 type Reply<T> = Sender<Result<T>>;
 
@@ -27,6 +29,7 @@ enum Ask {
     Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
     Keep { name: String, text: String, reply: Reply<()> },
     Serves { record: ServesRecord, reply: Reply<()> },
+    AnotherLives { reply: Reply<bool> },
 }
 
 /// The node's task.
@@ -93,7 +96,7 @@ impl Thread {
                     Err(_) => {}
                 }
             });
-            world.spawn(answer(registry.clone(), asks));
+            world.spawn(answer(registry.clone(), name, asks));
             // A lost array has ended the process before.
             if let Err(error) = cluster::run(member, registry).await {
                 tracing::error!("the node's task has ended: {error}");
@@ -154,7 +157,7 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
 }
 
 /// One request after the other.
-async fn answer(registry: Rc<dyn Registry>, mut asks: mpsc::UnboundedReceiver<Ask>) {
+async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::UnboundedReceiver<Ask>) {
     let mut kept = BTreeMap::new();
     while let Some(ask) = asks.recv().await {
         // Who asked may have given up: a reply that nobody waits for is no error.
@@ -178,6 +181,10 @@ async fn answer(registry: Rc<dyn Registry>, mut asks: mpsc::UnboundedReceiver<As
             Ask::Serves { record, reply } => {
                 let _ = reply.send(put_serves(&*registry, &record).await);
             }
+            Ask::AnotherLives { reply } => {
+                let lives = cluster::another_lives(&*registry, &own_name).await;
+                let _ = reply.send(lives.map_err(Into::into));
+            }
         }
     }
 }
@@ -193,26 +200,32 @@ async fn put_serves(registry: &dyn Registry, record: &ServesRecord) -> Result<()
 impl Keeper {
     /// Says that this owner serves hosts.
     pub(super) fn serves(&self, node: &str, epoch: u64) -> Result<()> {
-        self.ask(|reply| Ask::Serves { record: ServesRecord { node: node.into(), epoch }, reply })
+        let record = ServesRecord { node: node.into(), epoch };
+        self.ask(KEEP_TIME_MAX, |reply| Ask::Serves { record, reply })
+    }
+
+    /// Whether another node lives, which can take over.
+    pub(super) fn another_lives(&self) -> Result<bool> {
+        self.ask(LOOK_TIME_MAX, |reply| Ask::AnotherLives { reply })
     }
 
     /// The text of the last owner, which from now on only this one replaces.
     pub(super) fn claim(&self, name: &str, epoch: u64) -> Result<Option<String>> {
-        self.ask(|reply| Ask::Claim { name: name.into(), epoch, reply })
+        self.ask(KEEP_TIME_MAX, |reply| Ask::Claim { name: name.into(), epoch, reply })
     }
 
     /// Replaces a text.
     pub(super) fn keep(&self, name: &str, text: &str) -> Result<()> {
-        self.ask(|reply| Ask::Keep { name: name.into(), text: text.into(), reply })
+        self.ask(KEEP_TIME_MAX, |reply| Ask::Keep { name: name.into(), text: text.into(), reply })
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T> {
+    fn ask<T>(&self, time_max: Duration, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T> {
         let (reply, answer) = channel();
         if self.0.send(ask(reply)).is_err() {
             bail!("the thread of the node has ended");
         }
         // The other tasks of this thread go on elsewhere meanwhile.
-        tokio::task::block_in_place(|| answer.recv_timeout(KEEP_TIME_MAX))
+        tokio::task::block_in_place(|| answer.recv_timeout(time_max))
             .map_err(|_| anyhow!("the registry does not answer"))?
     }
 }

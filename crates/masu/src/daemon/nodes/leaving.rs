@@ -1,0 +1,164 @@
+//! An owner that was told to stop and has handed over: hosts that come back to its portals reach the next
+//! owner through them for a moment, so that none of them waits for a path that is gone.
+//!
+//! It has no lease any more: it looks at the registry, and cannot become the owner again.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::Successor;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::reachable;
+use super::relay::{Portals, Relay};
+use crate::daemon::random::random;
+use crate::daemon::signals::Signals;
+use crate::registry_option::RegistryOption;
+
+/// Without a next owner by then, hosts wait elsewhere.
+const SUCCESSOR_TIME_MAX: Duration = Duration::from_secs(10);
+/// So long hosts are led to the next owner.
+const RELAY_TIME: Duration = Duration::from_secs(3);
+/// Without a host for so long, none comes back.
+const QUIET_TIME: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// When the process ends.
+struct Leaving {
+    begun: Instant,
+    /// When the next owner was seen first.
+    led: Option<Instant>,
+    /// When a host was connected last; before, when the next owner was seen.
+    used: Instant,
+}
+
+/// Why it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    NoSuccessor,
+    NoHosts,
+    Time,
+}
+
+impl Leaving {
+    fn new(now: Instant) -> Leaving {
+        Leaving { begun: now, led: None, used: now }
+    }
+
+    /// The next owner is known.
+    fn leads(&mut self, now: Instant) {
+        if self.led.is_none() {
+            (self.led, self.used) = (Some(now), now);
+        }
+    }
+
+    /// Whether to end now, with so many hosts connected through this node.
+    fn end(&mut self, carried: usize, now: Instant) -> Option<End> {
+        if carried > 0 {
+            self.used = now;
+        }
+        match self.led {
+            None => (now - self.begun >= SUCCESSOR_TIME_MAX).then_some(End::NoSuccessor),
+            Some(led) if now - led >= RELAY_TIME => Some(End::Time),
+            Some(_) => (now - self.used >= QUIET_TIME).then_some(End::NoHosts),
+        }
+    }
+}
+
+/// Leads hosts from these portals to the owner that comes after this epoch, until they have gone or for 3 s.
+/// A signal ends it at once.
+pub(in crate::daemon) async fn relay_to_successor(
+    registry: &RegistryOption,
+    epoch: u64,
+    portals: Portals,
+    signals: &mut Signals,
+) -> Result<()> {
+    if portals.is_empty() {
+        return Ok(());
+    }
+    let relay = Relay::start(portals).context("cannot listen on the portals")?;
+    let mut sees = look_for(registry, epoch)?;
+    let mut leaving = Leaving::new(Instant::now());
+    loop {
+        let next = sees.borrow_and_update().clone();
+        if let Some(Successor { node, epoch, portals }) = next {
+            if leaving.led.is_none() {
+                tracing::info!(
+                    "leads hosts to {node} (epoch {epoch}) for at most {} s",
+                    RELAY_TIME.as_secs()
+                );
+            }
+            leaving.leads(Instant::now());
+            relay.set_owner(Some((epoch, reachable(&portals))));
+        }
+        if let Some(end) = leaving.end(relay.carried(), Instant::now()) {
+            let hosts = relay.carried();
+            tracing::info!(
+                "{}",
+                match end {
+                    End::NoSuccessor => "ends: no other node has taken over".into(),
+                    End::NoHosts => "ends: no hosts are connected through this node".into(),
+                    End::Time =>
+                        format!("ends: {hosts} connections of hosts go to the portals of other nodes"),
+                }
+            );
+            return Ok(());
+        }
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            () = signals.stop() => {
+                tracing::info!("a second signal: ends at once");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Looks at the registry until nobody wants to know any more.
+fn look_for(registry: &RegistryOption, epoch: u64) -> Result<watch::Receiver<Option<Successor>>> {
+    let (tell, sees) = watch::channel(None);
+    let registry = registry.clone();
+    let seed = u64::from_le_bytes(random()?);
+    let options = world_real::Options { seed, watch: false, ..world_real::Options::default() };
+    let started = world_real::start("successor", options, move |world| async move {
+        let registry = match registry.open_named(&world) {
+            Ok(registry) => registry,
+            Err(error) => return tracing::warn!("the next owner is not looked for: {error:#}"),
+        };
+        while !tell.is_closed() {
+            // What cannot be read now is read at the next look.
+            if let Ok(Some(found)) = cluster::successor(&*registry, epoch).await {
+                tell.send_if_modified(|last| last.replace(found.clone()) != Some(found));
+            }
+            world.sleep(LOOK).await;
+        }
+    });
+    // Nobody waits for its end: the process may end at any time.
+    started.context("cannot start the thread that looks for the next owner")?;
+    Ok(sees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_led_until_they_have_gone_or_the_time_is_over() {
+        let begun = Instant::now();
+        let at = |ms: u64| begun + Duration::from_millis(ms);
+        let mut leaving = Leaving::new(begun);
+        assert_eq!(leaving.end(0, at(9_999)), None);
+        assert_eq!(leaving.end(0, at(10_000)), Some(End::NoSuccessor));
+        // Found late: the time begins then, and begins once.
+        leaving.leads(at(5_000));
+        leaving.leads(at(5_500));
+        assert_eq!(leaving.end(0, at(5_999)), None);
+        assert_eq!(leaving.end(0, at(6_000)), Some(End::NoHosts));
+        assert_eq!(leaving.end(2, at(6_500)), None);
+        assert_eq!(leaving.end(0, at(7_499)), None);
+        assert_eq!(leaving.end(0, at(7_500)), Some(End::NoHosts));
+        assert_eq!(leaving.end(1, at(7_999)), None);
+        assert_eq!(leaving.end(1, at(8_000)), Some(End::Time));
+    }
+}
