@@ -240,7 +240,13 @@ impl Agent {
         let owner_key = key(OWNER);
         let found = self.member.within(self.registry.get(&owner_key)).await?;
         let Some(entry) = found else { return Ok(Look::default()) };
-        let owner = OwnerRecord::decode(OWNER, &entry.value)?;
+        let owner = match (OwnerRecord::decode(OWNER, &entry.value), self.held) {
+            // Whoever has replaced its record, it is the owner no more.
+            (Err(_), Some(held)) if held.version != entry.version => {
+                return Err(Fault::Lost(Lost::Replaced { by: None }));
+            }
+            (owner, _) => owner?,
+        };
         let own = self.lease.map(|(lease, _)| lease.0);
         let since = Duration::from_millis(self.member.wall_ms().saturating_sub(owner.since_ms));
         let was_own = owner.left_by.as_deref() == Some(self.member.name()) && since < MOVE_TIME;
@@ -248,12 +254,17 @@ impl Agent {
         if !look.owner_lives && (owner.node.is_some() || was_own) {
             let mut knows_itself = false;
             for (key, entry) in self.registry.list(NODES).await? {
-                let node = NodeRecord::decode(key.as_str(), &entry.value)?;
-                let is_itself = Some(node.lease) == own;
+                let node = self.readable(NodeRecord::decode(key.as_str(), &entry.value));
+                let is_itself = node.as_ref().is_some_and(|node| Some(node.lease) == own);
                 knows_itself |= is_itself;
                 look.moved_away |= was_own && !is_itself;
-                if node.lease == owner.lease {
-                    (look.owner_lives, look.owner_portals) = (true, node.portals);
+                match node {
+                    Some(node) if node.lease == owner.lease => {
+                        (look.owner_lives, look.owner_portals) = (true, node.portals);
+                    }
+                    Some(_) => {}
+                    // It ends with its lease: until then the owner may live, whatever the record says.
+                    None => look.owner_lives |= key.as_str().strip_prefix(NODES) == owner.node.as_deref(),
                 }
             }
             if !knows_itself {
@@ -263,10 +274,15 @@ impl Agent {
         Ok(Look { owner: Some((entry.version, owner)), ..look })
     }
 
+    /// What another node has written, if it can be read. If not, that is said once, and the node goes on.
+    fn readable<T>(&self, decoded: Result<T, RecordError>) -> Option<T> {
+        decoded.map_err(|error| self.member.set(|state| state.passes_over(error.to_string()))).ok()
+    }
+
     /// What an owner has to know of the others, and what it is asked to do.
     async fn look_around(&mut self, epoch: u64) -> Result<(), Fault> {
         let asked = self.member.within(self.registry.get(&key(ASK))).await?;
-        let asked = asked.map(|entry| decode::<AskRecord>(ASK, &entry.value)).transpose()?;
+        let asked = asked.and_then(|entry| self.readable(decode::<AskRecord>(ASK, &entry.value)));
         if let Some(asked) = asked.filter(|asked| asked.epoch == epoch) {
             self.member.set(|state| state.asked = Some(asked.ask));
         }
@@ -277,7 +293,8 @@ impl Agent {
         let mut others = Vec::new();
         for (key, entry) in self.member.within(self.registry.list(MEMBERS)).await? {
             if key != self.member_key {
-                others.push(decode::<MemberRecord>(key.as_str(), &entry.value)?.portals);
+                let other = self.readable(MemberRecord::decode(key.as_str(), &entry.value));
+                others.extend(other.map(|other| other.portals));
             }
         }
         self.member.set(|state| state.others = others);

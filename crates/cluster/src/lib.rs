@@ -12,6 +12,10 @@
 //! * [`successor`] is who comes after an owner that stops, seen by one that takes no part any more.
 //! * [`Kept`] keeps a text in the registry, such that only the owner of the newest epoch can replace it.
 //!
+//! **What cannot be read.** A node passes over records of other nodes that it cannot read, and says so once:
+//! their writers may be damaged, or newer. It goes by no guess where ownership is at stake: while the owner's
+//! record, or the state that follows it, cannot be read, nobody takes over.
+//!
 //! **What is guaranteed.** The owner serves until [`OWN_TIME`] after it *sent* its last successful renewal,
 //! by its own clock; its lease ends [`LEASE_TIME`] after the registry received it, and only then another node
 //! may take over. So no two nodes are within their terms at one instant, if no clock runs
@@ -33,7 +37,9 @@ pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
 pub use member::{Clock, Member, Standing, State};
-pub use record::{Ask, AskRecord, MemberRecord, NodeRecord, OwnerRecord, ServesRecord, TestRecord};
+pub use record::{
+    Ask, AskRecord, MemberRecord, NodeRecord, OwnerRecord, PORTALS_MAX, ServesRecord, TestRecord,
+};
 pub use successor::{Successor, another_lives, successor};
 
 /// A node's lease.

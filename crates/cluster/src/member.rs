@@ -15,6 +15,9 @@ use crate::{Ask, Lost, MemberRecord, NodeRecord, Waits};
 /// A renewal or look without an answer is given up after this time.
 const TRY_TIME: Duration = Duration::from_secs(1);
 
+/// Lines about records that were passed over.
+const PASSED_OVER_MAX: usize = 64;
+
 /// The clocks of a node.
 #[derive(Clone)]
 pub struct Clock {
@@ -58,13 +61,29 @@ pub struct State {
     pub others: Vec<Vec<String>>,
     /// What this owner is asked to do.
     pub asked: Option<Ask>,
+    /// Records of other nodes that could not be read since this one joined: a line for each, with its key.
+    pub passed_over: Vec<String>,
 }
 
 impl State {
     /// A node that has not looked yet.
     pub fn joining(epoch_seen: u64) -> State {
-        let (owner_portals, others) = (vec![], vec![]);
-        State { standing: Standing::Joining, fault: None, epoch_seen, owner_portals, others, asked: None }
+        State {
+            standing: Standing::Joining,
+            fault: None,
+            epoch_seen,
+            owner_portals: vec![],
+            others: vec![],
+            asked: None,
+            passed_over: vec![],
+        }
+    }
+
+    /// Each text once.
+    pub(crate) fn passes_over(&mut self, text: String) {
+        if self.passed_over.len() < PASSED_OVER_MAX && !self.passed_over.contains(&text) {
+            self.passed_over.push(text);
+        }
     }
 }
 

@@ -4,6 +4,11 @@ use registry::RecordError;
 use registry::record::{decode, encode};
 use serde::{Deserialize, Serialize};
 
+/// Portals of a node.
+pub const PORTALS_MAX: usize = 64;
+/// Characters of a portal, and of a version.
+const TEXT_LEN_MAX: usize = 100;
+
 /// A node, as long as its lease lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -99,10 +104,35 @@ impl NodeRecord {
     }
 
     /// # Errors
-    /// A value that is not a node.
+    /// A value that is not a node, or more than one has.
     pub fn decode(key: &str, bytes: &[u8]) -> Result<NodeRecord, RecordError> {
-        decode(key, bytes)
+        let node: NodeRecord = decode(key, bytes)?;
+        bounded(key, &node.portals, &node.version)?;
+        Ok(node)
     }
+}
+
+impl MemberRecord {
+    /// # Errors
+    /// A value that is not a node, or more than one has.
+    pub fn decode(key: &str, bytes: &[u8]) -> Result<MemberRecord, RecordError> {
+        let member: MemberRecord = decode(key, bytes)?;
+        bounded(key, &member.portals, &member.version)?;
+        Ok(member)
+    }
+}
+
+/// Each portal is told to hosts at each discovery, and kept by the owner.
+fn bounded(key: &str, portals: &[String], version: &str) -> Result<(), RecordError> {
+    if portals.len() > PORTALS_MAX {
+        let cause = format!("{} portals, at most {PORTALS_MAX}", portals.len());
+        return Err(RecordError::new(key, cause));
+    }
+    if portals.iter().map(String::as_str).chain([version]).any(|text| text.len() > TEXT_LEN_MAX) {
+        let cause = format!("a portal or version of more than {TEXT_LEN_MAX} characters");
+        return Err(RecordError::new(key, cause));
+    }
+    Ok(())
 }
 
 impl OwnerRecord {
@@ -135,5 +165,21 @@ mod tests {
             assert!(OwnerRecord::decode("owner/array", bad).is_err());
             assert!(NodeRecord::decode("nodes/n1", bad).is_err());
         }
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_is_read_and_one_that_is_too_large_is_not() {
+        let newer = b"portals = [\"a:1\"]\nlease = 7\nbase = 3\n[more]\nx = 1\n";
+        assert_eq!(NodeRecord::decode("nodes/n1", newer).map(|node| node.lease), Ok(7));
+        let member = |portals: usize, len: usize| {
+            let portals = vec!["p".repeat(len); portals];
+            encode(&MemberRecord { portals, ..MemberRecord::default() })
+        };
+        let read = |value: &[u8]| MemberRecord::decode("members/n1", value).map_err(|e| e.to_string());
+        assert_eq!(read(&member(64, 100)).map(|member| member.portals.len()), Ok(64));
+        assert!(read(&member(65, 1)).is_err_and(|e| e.contains("members/n1") && e.contains("65 portals")));
+        assert!(read(&member(1, 101)).is_err_and(|e| e.contains("more than 100 characters")));
+        let node = NodeRecord { version: "1".repeat(101), ..NodeRecord::default() };
+        assert!(NodeRecord::decode("nodes/n1", &node.encode()).is_err());
     }
 }

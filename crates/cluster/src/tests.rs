@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{AbortHandle, abortable};
-use registry::{Faulty, Key, Link, Memory, Registry, RegistryError};
+use registry::{Faulty, Key, LeaseId, Link, Memory, Registry, RegistryError};
 use world::{Instant, World};
 use world_model::Model;
 
 use crate::{
-    Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, Member, NodeRecord, OWNER, OwnerRecord, Standing,
-    TEXT_LEN_MAX, Waits, another_lives, run, successor,
+    Ask, AskRecord, Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, Member, NODES, NodeRecord, OWNER,
+    OwnerRecord, Standing, TEXT_LEN_MAX, Waits, another_lives, run, successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
@@ -412,6 +412,72 @@ fn a_stale_writer_that_meets_the_next_one_at_any_call_changes_nothing() {
             assert_eq!(last, Some(text(3)), "at {lag_us}");
         });
     }
+}
+
+/// Replaces a value, bound to the lease if there is one.
+async fn overwrite(bed: &Bed, key: &str, value: &[u8], lease: Option<LeaseId>) {
+    let client = Memory::new(&bed.world, &bed.store);
+    let key = Key::new(key).expect("a key");
+    let version = client.get(&key).await.expect("it answers").map(|entry| entry.version);
+    client.compare_and_put(&key, version, value, lease).await.expect("put");
+}
+
+#[test]
+fn records_of_others_that_cannot_be_read_are_passed_over_and_said_once() {
+    with_bed(&[0, 0], async |bed| {
+        let keys = ["members/n8", "nodes/n9", "owner/array/ask"];
+        for key in keys {
+            overwrite(bed, key, b"\xff", None).await;
+        }
+        let state = |at: usize| bed.nodes[at].member.borrow().state();
+        bed.sleep(10).await;
+        let (owner, _) = bed.owner().expect("an owner");
+        assert_eq!(state(owner).others.len(), 1, "the standby");
+        let said = |at: usize| {
+            let named = |key: &&str| state(at).passed_over.iter().filter(|text| text.contains(*key)).count();
+            keys.iter().map(named).collect::<Vec<_>>()
+        };
+        assert_eq!((said(owner)[0], said(owner)[2], said(1 - owner)[1]), (1, 1, 1));
+        assert_eq!((state(owner).fault, state(1 - owner).fault), (None, None));
+        // A request that can be read is heeded again.
+        let ask = AskRecord { ask: Ask::Drain, epoch: state(owner).epoch_seen };
+        overwrite(bed, keys[2], &registry::record::encode(&ask), None).await;
+        bed.sleep(1).await;
+        assert_eq!(state(owner).asked, Some(Ask::Drain));
+        bed.nodes[owner].kill();
+        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
+    });
+}
+
+#[test]
+fn an_owner_whose_node_cannot_be_read_lives_until_its_lease_ends() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(2).await;
+        let (owner, _) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let entry =
+            client.get(&Key::new(OWNER).expect("a key")).await.expect("it answers").expect("an owner");
+        let lease = OwnerRecord::decode(OWNER, &entry.value).expect("an owner").lease;
+        let key = format!("{NODES}{}", bed.nodes[owner].name);
+        overwrite(bed, &key, b"\xff", Some(LeaseId(lease))).await;
+        assert_eq!(bed.looks(Duration::from_secs(20)).await.len(), 1, "one owner all the time");
+        let standing = bed.nodes[1 - owner].standing();
+        assert!(matches!(standing, Standing::Standby(Waits::Owner { .. })), "{standing:?}");
+        bed.nodes[owner].kill();
+        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
+    });
+}
+
+#[test]
+fn an_owner_whose_record_was_replaced_by_one_that_it_cannot_read_stops_and_nobody_takes_over() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(2).await;
+        let (owner, _) = bed.owner().expect("an owner");
+        overwrite(bed, OWNER, b"epoch = \"of a newer version\"", None).await;
+        bed.sleep(1).await;
+        assert_eq!(bed.nodes[owner].standing(), Standing::Lost(Lost::Replaced { by: None }));
+        assert_eq!(bed.looks(Duration::from_secs(20)).await, []);
+    });
 }
 
 #[test]

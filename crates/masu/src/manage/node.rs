@@ -11,7 +11,7 @@ use cluster::{
     TEST, TestRecord,
 };
 use registry::record::{decode, encode};
-use registry::{Key, Registry};
+use registry::{Entry, Key, RecordError, Registry};
 use world::World;
 
 use super::confirm::ask_unless;
@@ -121,24 +121,40 @@ struct Seen {
     nodes: Vec<(String, NodeRecord)>,
     members: Vec<(String, MemberRecord)>,
     test: Option<TestRecord>,
+    /// What cannot be read: a line for each record, with its key.
+    passed_over: Vec<String>,
 }
 
 async fn look(registry: &dyn Registry) -> Result<Seen> {
     let owner = registry.get(&Key::new(OWNER)?).await?;
     let owner = owner.map(|entry| OwnerRecord::decode(OWNER, &entry.value)).transpose()?;
-    let mut nodes = Vec::new();
-    for (key, entry) in registry.list(NODES).await? {
-        let name = key.as_str().trim_start_matches(NODES).to_owned();
-        nodes.push((name, NodeRecord::decode(key.as_str(), &entry.value)?));
-    }
-    let mut members = Vec::new();
-    for (key, entry) in registry.list(MEMBERS).await? {
-        let name = key.as_str().trim_start_matches(MEMBERS).to_owned();
-        members.push((name, decode(key.as_str(), &entry.value)?));
-    }
+    let mut passed_over = Vec::new();
+    let nodes = registry.list(NODES).await?;
+    let nodes = readable(NODES, nodes, NodeRecord::decode, &mut passed_over);
+    let members = registry.list(MEMBERS).await?;
+    let members = readable(MEMBERS, members, MemberRecord::decode, &mut passed_over);
     let test = registry.get(&Key::new(TEST)?).await?;
-    let test = test.map(|entry| decode(TEST, &entry.value)).transpose()?;
-    Ok(Seen { owner, nodes, members, test })
+    let test = test.and_then(|entry| {
+        decode(TEST, &entry.value).map_err(|error| passed_over.push(error.to_string())).ok()
+    });
+    Ok(Seen { owner, nodes, members, test, passed_over })
+}
+
+/// The records below a prefix, by name. One that cannot be read hides no other.
+fn readable<T>(
+    prefix: &str,
+    entries: Vec<(Key, Entry)>,
+    decode: impl Fn(&str, &[u8]) -> Result<T, RecordError>,
+    passed_over: &mut Vec<String>,
+) -> Vec<(String, T)> {
+    let mut read = Vec::new();
+    for (key, entry) in entries {
+        match decode(key.as_str(), &entry.value) {
+            Ok(record) => read.push((key.as_str().trim_start_matches(prefix).to_owned(), record)),
+            Err(error) => passed_over.push(error.to_string()),
+        }
+    }
+    read
 }
 
 async fn put(registry: &dyn Registry, key: &str, value: &[u8]) -> Result<()> {
@@ -196,8 +212,7 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
     let key = Key::new(&format!("{MEMBERS}{name}")).with_context(|| format!("invalid name {name:?}"))?;
     let removed = name.to_owned();
     with(registry, async move |_, registry| {
-        let seen = look(&*registry).await?;
-        if seen.nodes.iter().any(|(node, _)| *node == removed) {
+        if registry.get(&Key::new(&format!("{NODES}{removed}"))?).await?.is_some() {
             bail!("node {removed} is up: stop it first, and wait until its lease has ended (6 s)");
         }
         let entry = registry.get(&key).await?.with_context(|| format!("no node {removed:?}"))?;
@@ -212,6 +227,7 @@ fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCo
     let read = || {
         let seen = with(registry, async |_, registry| look(&*registry).await)?;
         text = forecast(&seen, now_s());
+        seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
         Ok(rows(&seen))
     };
     let code = table::list(&NODE, args, form.look(), read)?;
@@ -289,6 +305,8 @@ fn rows(seen: &Seen) -> Vec<NodeRow> {
 
 #[cfg(test)]
 mod tests {
+    use registry::Version;
+
     use super::*;
 
     fn seen(owner: Option<(&str, u64)>) -> Seen {
@@ -310,7 +328,20 @@ mod tests {
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],
             members: ["n1", "n2", "n3"].map(|name| (name.to_owned(), member.clone())).to_vec(),
             test: None,
+            passed_over: vec![],
         }
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_hides_no_other() {
+        let entry = |name: &str, value: Vec<u8>| {
+            (Key::new(&format!("{MEMBERS}{name}")).expect("a key"), Entry { version: Version(1), value })
+        };
+        let entries = vec![entry("n1", b"\xff".to_vec()), entry("n2", encode(&MemberRecord::default()))];
+        let mut passed_over = vec![];
+        let members = readable(MEMBERS, entries, MemberRecord::decode, &mut passed_over);
+        assert_eq!(members, [("n2".to_owned(), MemberRecord::default())]);
+        assert!(matches!(&passed_over[..], [line] if line.contains("members/n1")), "{passed_over:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::Once;
 use admin::{Bound, Standby, Store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{DriveSpec, Elsewhere, Event, EventSender};
-use cluster::{Ask, NODES, NodeRecord, Standing, State, Waits};
+use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits};
 use config::Config;
 
 use relay::Relay;
@@ -83,6 +83,7 @@ pub(super) async fn stand_by(
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
     let mut thread = Thread::start(join.registry, name, about, seen).await?;
+    tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
     let owned = until_owner(name, &mut thread, (&standby, &relay), signals).await;
@@ -121,6 +122,11 @@ fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<SocketAddr>> {
         _ => declared.iter().map(|portal| portal.listen).collect(),
     };
     ensure!(!portals.is_empty(), "no portal of this node: pass --listen, or declare a [[portal]]");
+    let count = portals.len();
+    ensure!(
+        count <= PORTALS_MAX,
+        "{count} portals: a node of several has at most {PORTALS_MAX}; declare fewer"
+    );
     Ok(portals)
 }
 
@@ -221,6 +227,25 @@ async fn follow_others(mut state: watch::Receiver<State>, elsewhere: Elsewhere) 
         let portals = others.iter().flat_map(|portals| (1..).zip(portals));
         let portals = portals.filter_map(|(group, text)| Some((text.parse().ok()?, group)));
         elsewhere.set(portals.filter(|(address, _)| relay::can_be_named(address)).collect());
+        if state.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells of records of other nodes that are passed over. Only an owner has events.
+async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender) {
+    let mut told = 0;
+    loop {
+        let State { passed_over, standing, .. } = state.borrow_and_update().clone();
+        for text in passed_over.iter().skip(told) {
+            let text = format!("{text}; it is passed over: see `masu node list`");
+            match standing {
+                Standing::Owner { .. } => events.tell(Event::warning("array", text)),
+                _ => tracing::warn!("{text}"),
+            }
+        }
+        told = passed_over.len();
         if state.changed().await.is_err() {
             return;
         }
