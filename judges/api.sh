@@ -92,13 +92,28 @@ errors() {
   head -c 100000 /dev/zero | tr '\0' ' ' >"$WORK/large"
   is 413 too_large ask POST /v1/volumes -H 'Content-Type: application/json' --data-binary "@$WORK/large"
 }
+# Who may do what; at the end this address has guessed too often: named tokens go on, the one that a person chose does not.
+token() { "$masu" token create "$1" --role "$1" --expires 1h --data "$WORK/data" 2>/dev/null; }
+as() { local by=$1; shift; curl -sS -D "$WORK/headers" -o "$WORK/body" -w '%{http_code}' -H "Authorization: Bearer $by" -H 'Content-Type: application/json' "$@"; }
+roles() {
+  local viewer operator admin url=http://127.0.0.1:$port/v1 host='{"name":"judged","initiator":"iqn.2026-11.net.example:judged"}' n
+  viewer=$(token viewer) && operator=$(token operator) && admin=$(token admin) || return 1
+  is 200 "" as "$viewer" "$url/volumes" && is 403 role as "$viewer" "$url/config" && is 403 role as "$viewer" -X DELETE "$url/volumes/once" &&
+    is 404 unknown_path as "$viewer" "$url/%63onfig" || return 1
+  is 201 "" as "$operator" "$url/volumes" -d '{"name":"by-operator","pool":"p0","size_bytes":1048576}' && is 403 role as "$operator" "$url/hosts" -d "$host" &&
+    is 403 role as "$operator" "$url/change" -d '{"change":"unmap","host":"h","volume":"v"}' && is 403 role as "$operator" "$url/tokens" || return 1
+  is 201 "" as "$admin" "$url/hosts" -d "$host" && is 200 "" as "$admin" "$url/tokens" && ! grep -q masu_ "$WORK/body" &&
+    is 204 "" as "$admin" -X DELETE "$url/tokens/viewer" && is 401 token as "$viewer" "$url/volumes" || return 1
+  for n in {1..30}; do as "guess-$n" "$url/volumes" >"$WORK/status"; done
+  [ "$(cat "$WORK/status")" = 429 ] && grep -qi '^retry-after: [0-9]' "$WORK/headers" && is 429 too_many ask GET /v1/volumes && is 200 "" as "$operator" "$url/volumes"
+}
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
 # Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs.
 tried() (
   root=$PWD
   cd "$WORK" && timeout 60 "$root/$VENV/bin/schemathesis" --config-file "$root/judges/schemathesis.toml" run "http://127.0.0.1:$port/openapi.json" \
     -H "Authorization: Bearer $TOKEN" --phases examples,coverage,fuzzing,stateful --max-examples "${EXAMPLES:-5}" --seed "$SEED" \
-    --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
+    --rate-limit 150/s --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
 )
 alive() { kill -0 "$pid" && is 200 "" ask GET /healthz && ! grep -q panicked "$WORK/log"; }
 
@@ -111,6 +126,7 @@ step "a job answers where it is" works
 step "events and counters come as streams" streamed
 if get_schemathesis >"$WORK/pip" 2>&1; then step "schemathesis, seed $SEED" tried; else echo "skip  schemathesis: pip cannot install it: $(tail -n 1 "$WORK/pip")"; fi
 grep -E "^ *(Test cases|Operations|Seed|  Tested)|generated|Tested" "$WORK/step" | head -n 8 || true
+step "roles suffice or are refused, and guesses end" roles
 step "the array lives" alive
 echo "api: $passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -3,7 +3,6 @@
 mod controllers;
 mod locks;
 mod nodes;
-mod random;
 mod signals;
 mod supervision;
 
@@ -13,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store};
+use admin::{
+    ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tokens, random,
+};
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
 use clap::Args;
@@ -23,7 +24,6 @@ use tokio::task::JoinHandle;
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
 use self::nodes::{Join, Node, Portals, keep, refuse_unshared, stand_by};
-use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
@@ -65,10 +65,10 @@ pub(crate) struct Serve {
     /// Run controller N on processor FIRST + N
     #[arg(long)]
     pin_first: Option<usize>,
-    /// Serve the API on TCP, too; requires --api-token
-    #[arg(long, requires = "api_token")]
+    /// Serve the API on TCP, too. Requests there need a token: `masu token create` makes one
+    #[arg(long)]
     api: Option<SocketAddr>,
-    /// Token for requests on TCP (at least 16 characters)
+    /// A token that may do everything, beside those of `masu token` (at least 16 characters)
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true)]
     api_token: Option<String>,
     /// LUs, hosts and drives with metrics of their own, the busiest of each; the others are summed as `other`
@@ -118,8 +118,9 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     // First the steps that are cheap and fail for reasons that the operator can fix: no host is served
     // without administration.
     let socket = socket_in(store.dir());
-    let tcp = serve.api.zip(serve.api_token.clone());
-    let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp, metrics_top: serve.metrics_top })?;
+    Tokens::check_given(serve.api_token.as_deref())?;
+    let options = ServerOptions { socket: socket.clone(), tcp: serve.api, metrics_top: serve.metrics_top };
+    let bound = admin::bind(options)?;
     let events = array::event_channel();
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,
@@ -148,6 +149,7 @@ async fn serve_array(
     if start.config.id == ArrayId::default() {
         start.config.id = ArrayId(random()?);
     }
+    let tokens = Tokens::open(&store, serve.api_token.as_deref())?;
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
@@ -181,7 +183,7 @@ async fn serve_array(
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
-        let (server, owner) = bound.serve(array, store, (log, events.clone()));
+        let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         told(outcome, &events, writer)?;

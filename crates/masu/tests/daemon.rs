@@ -161,6 +161,43 @@ fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
 }
 
 #[test]
+fn tokens_have_roles_and_hold_after_a_restart() {
+    let api = format!("127.0.0.1:{}", free_port());
+    let mut array = Running::start_with(POOL, &["--api", &api]);
+    let create = |role: &str| array.ok(&["token", "create", role, "--role", role, "--expires", "1d"]);
+    let [viewer, operator, admin] =
+        ["viewer", "operator", "admin"].map(|role| create(role).trim().to_owned());
+    let on_tcp = |array: &Running, token: &str, args: &[&str]| {
+        array.command(&[args, &["--api", &api, "--token", token]].concat())
+    };
+    let ok = |token: &str, args: &[&str]| {
+        let answer = on_tcp(&array, token, args);
+        assert!(answer.status.success(), "{args:?}: {}", String::from_utf8_lossy(&answer.stderr));
+    };
+    let refused = |token: &str, args: &[&str], why: &str| check_refused(&on_tcp(&array, token, args), &[why]);
+    ok(&viewer, &["status"]);
+    let volume = ["volume", "create", "v0", "--size", "8MiB"];
+    refused(&viewer, &volume, "needs the role operator");
+    ok(&operator, &volume);
+    let host = ["host", "create", "h0", "iqn.2026-11.net.example:h0"];
+    for args in [&host[..], &["host", "map", "h0", "v0"], &["config", "export"], &["token", "list"]] {
+        refused(&operator, args, "needs the role admin");
+    }
+    ok(&admin, &host);
+    refused("masu_0123456789abcdef", &["status"], "token is missing or wrong");
+    let events = array.ok(&["events"]);
+    for told in ["by token \"admin\", from 127.0.0.1", "refused POST /v1/change to token \"viewer\""] {
+        assert!(events.contains(told), "{told} is not in\n{events}");
+    }
+    array.stop();
+    array.restart();
+    assert!(on_tcp(&array, &viewer, &["status"]).status.success());
+    array.ok(&["token", "delete", "viewer", "--yes"]);
+    check_refused(&on_tcp(&array, &viewer, &["status"]), &["token is missing or wrong"]);
+    assert!(!array.ok(&["token", "list", "--output", "name"]).contains("viewer"));
+}
+
+#[test]
 fn a_declaration_is_applied_again_without_a_change() {
     let declared = format!("{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n");
     let mut array = Running::start(&declared);
