@@ -18,7 +18,12 @@ masu=${MASU:-target/release/masu}
 rm -rf "$WORK"; mkdir -p "$WORK/data"
 pid=""
 # shellcheck disable=SC2317 # reached through the trap
-stop() { [ -z "$pid" ] || { kill -TERM "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true; rm -rf "$WORK/data"; }
+stop() {
+  local one
+  for one in "$pid" "$with_tls"; do [ -z "$one" ] || { kill -TERM "$one" 2>/dev/null && wait "$one" 2>/dev/null; } || true; done
+  rm -rf "$WORK/data" "$WORK/tls"
+}
+with_tls=""
 trap stop EXIT
 port=$(free_port); iscsi=$(free_port)
 cat >"$WORK/array.toml" <<END
@@ -107,6 +112,24 @@ roles() {
   for n in {1..30}; do as "guess-$n" "$url/volumes" >"$WORK/status"; done
   [ "$(cat "$WORK/status")" = 429 ] && grep -qi '^retry-after: [0-9]' "$WORK/headers" && is 429 too_many ask GET /v1/volumes && is 200 "" as "$operator" "$url/volumes"
 }
+# TLS, as curl and openssl see it: the certificate that is made, one that takes its place while the array runs, and silent connections.
+encrypted() {
+  local tls url token own=$WORK/tls/api.cert.pem n fds=() fd
+  tls=$(free_port); url=https://localhost:$tls
+  "$masu" serve --data "$WORK/tls" --listen "127.0.0.1:$(free_port)" --api "0.0.0.0:$tls" >"$WORK/tls.log" 2>&1 & with_tls=$!
+  "$masu" wait --timeout 20s --data "$WORK/tls" && token=$("$masu" token create t --role viewer --data "$WORK/tls" 2>/dev/null) || return 1
+  grep -q "SHA-256 $(openssl x509 -in "$own" -noout -fingerprint -sha256 | sed 's/.*=//; s/://g' | tr A-F a-f)" "$WORK/tls.log" || { echo "another fingerprint than openssl's"; return 1; }
+  is 200 "" as "$token" --cacert "$own" "$url/v1/volumes" && is 401 token as x --cacert "$own" "$url/v1/volumes" || return 1
+  if curl -sS "$url/healthz" || curl -sS "http://localhost:$tls/healthz"; then echo "it was answered without a certificate that is known"; return 1; fi
+  for n in {1..50}; do exec {fd}<>"/dev/tcp/127.0.0.1/$tls" && fds+=("$fd"); done
+  is 200 "" as "$token" --cacert "$own" --max-time 2 "$url/v1/volumes" || return 1
+  for fd in "${fds[@]}"; do exec {fd}<&-; done
+  cp "$own" "$WORK/old.pem"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -days 2 \
+    -keyout "$WORK/tls/api.key.pem" -out "$own" 2>/dev/null || return 1
+  for n in {1..150}; do curl -sf --cacert "$own" "$url/healthz" >/dev/null && break; sleep 0.1; done
+  is 200 "" as "$token" --cacert "$own" "$url/v1/volumes" && ! curl -sS --cacert "$WORK/old.pem" "$url/healthz"
+}
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
 # Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs.
 tried() (
@@ -126,6 +149,7 @@ step "a job answers where it is" works
 step "events and counters come as streams" streamed
 if get_schemathesis >"$WORK/pip" 2>&1; then step "schemathesis, seed $SEED" tried; else echo "skip  schemathesis: pip cannot install it: $(tail -n 1 "$WORK/pip")"; fi
 grep -E "^ *(Test cases|Operations|Seed|  Tested)|generated|Tested" "$WORK/step" | head -n 8 || true
+if command -v openssl >/dev/null; then step "beyond loopback it is encrypted, and takes another certificate" encrypted; else echo "skip  TLS: openssl is missing"; fi
 step "roles suffice or are refused, and guesses end" roles
 step "the array lives" alive
 echo "api: $passed passed, $failed failed"

@@ -18,6 +18,7 @@ use crate::api::page::Page;
 use crate::api::problem::Problem;
 use crate::events::EventQuery;
 use crate::request::{Change, Declared, Done};
+use crate::tls::{self, Trust};
 use status::{EventRecord, Events, Histograms, Status};
 
 /// Where an array's API is.
@@ -31,6 +32,8 @@ pub enum Endpoint {
         addr: String,
         /// Bearer token of the API, sent with each request.
         token: String,
+        /// TLS, and how the server is known; none: it is not encrypted.
+        trust: Option<Trust>,
     },
 }
 
@@ -183,7 +186,16 @@ impl Client {
         let request = request.body(Full::new(Bytes::from(body))).map_err(|e| self.strange(e))?;
         let (code, answer) = match &self.0 {
             Endpoint::Unix(path) => self.exchange(UnixStream::connect(path).await, request).await?,
-            Endpoint::Tcp { addr, .. } => self.exchange(TcpStream::connect(addr).await, request).await?,
+            Endpoint::Tcp { addr, trust: None, .. } => {
+                self.exchange(TcpStream::connect(addr).await, request).await?
+            }
+            Endpoint::Tcp { addr, trust: Some(trust), .. } => {
+                let connected = match TcpStream::connect(addr).await {
+                    Ok(stream) => tls::connect(stream, addr, trust).await,
+                    Err(error) => Err(error),
+                };
+                self.exchange(connected, request).await?
+            }
         };
         if code.is_success() {
             return Ok(answer);

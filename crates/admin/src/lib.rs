@@ -28,6 +28,7 @@ mod server;
 mod standby;
 mod store;
 mod takeover;
+mod tls;
 mod trouble;
 
 pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};
@@ -42,3 +43,4 @@ pub use standby::Standby;
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};
+pub use tls::{CertificateFiles, Tls, TlsError, Trust};

@@ -19,6 +19,7 @@ use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::metrics::Named;
 use crate::store::Store;
+use crate::tls::TlsListener;
 use crate::trouble::{Tracker, sort, trouble_of};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
@@ -156,6 +157,12 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 
 impl Connected<IncomingStream<'_, TcpListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Peer {
+        Peer::Address(stream.remote_addr().ip())
+    }
+}
+
+impl Connected<IncomingStream<'_, TlsListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Peer {
         Peer::Address(stream.remote_addr().ip())
     }
 }

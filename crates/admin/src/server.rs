@@ -19,6 +19,7 @@ use crate::events::{EventLog, now_ms};
 use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
+use crate::tls::{Tls, TlsListener};
 use crate::{identity, membership};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
@@ -33,12 +34,14 @@ const SOCKET_PAUSE: Duration = Duration::from_millis(20);
 const TCP_BACKLOG: u32 = 128;
 
 /// Where the API is served.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ServerOptions {
     /// The unix socket.
     pub socket: PathBuf,
     /// A TCP address; every request there must carry a token (`Authorization: Bearer …`).
     pub tcp: Option<SocketAddr>,
+    /// TLS on TCP; none: what is sent there can be read on the way, tokens included.
+    pub tls: Option<Tls>,
     /// So many LUs, hosts and drives have metrics of their own; the others are summed.
     pub metrics_top: usize,
 }
@@ -76,6 +79,7 @@ pub struct Bound {
     socket: SocketFile,
     pub(crate) unix: UnixListener,
     tcp: Option<TcpListener>,
+    tls: Option<Arc<Tls>>,
     metrics_top: usize,
 }
 
@@ -87,7 +91,8 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, metrics_top: options.metrics_top })
+    let (tls, metrics_top) = (options.tls.map(Arc::new), options.metrics_top);
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, tls, metrics_top })
 }
 
 fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
@@ -154,7 +159,15 @@ impl Bound {
         tokio::spawn(async move { axum::serve(unix, routes).with_graceful_shutdown(stopped).await });
         if let Some(tcp) = self.tcp {
             let stopped = server.stop_signal();
-            tokio::spawn(async move { axum::serve(tcp, app).with_graceful_shutdown(stopped).await });
+            match self.tls {
+                None => {
+                    tokio::spawn(async move { axum::serve(tcp, app).with_graceful_shutdown(stopped).await })
+                }
+                Some(tls) => tokio::spawn(async move {
+                    let listener = TlsListener::start(tcp, tls)?;
+                    axum::serve(listener, app).with_graceful_shutdown(stopped).await
+                }),
+            };
         }
         (server, ArrayOwner(served))
     }

@@ -239,10 +239,15 @@ impl Store {
 }
 
 impl Store {
+    /// Keeps a text of this node alone, for its owner to read.
+    pub(crate) fn keep_private(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        self.replace(name, text).map_err(|e| failed(&self.dir.join(name), e))
+    }
+
     /// Keeps the tokens.
     pub(crate) fn keep_tokens(&self, text: &str) -> Result<(), StoreError> {
         self.share(Store::TOKENS, text)?;
-        self.replace(Store::TOKENS, text).map_err(|e| failed(&self.dir.join(Store::TOKENS), e))
+        self.keep_private(Store::TOKENS, text)
     }
 }
 

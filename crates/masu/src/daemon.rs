@@ -13,7 +13,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use admin::{
-    ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tokens, random,
+    ArrayOwner, Bound, CertificateFiles, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tls,
+    Tokens, random,
 };
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
@@ -68,6 +69,16 @@ pub(crate) struct Serve {
     /// Serve the API on TCP, too. Requests there need a token: `masu token create` makes one
     #[arg(long)]
     api: Option<SocketAddr>,
+    /// Certificate of the API on TCP (PEM, with the chain to its root); read again when it changes. Without
+    /// it, beyond loopback one is made in the data directory
+    #[arg(long, value_name = "FILE", requires_all = ["api", "api_key"])]
+    api_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "api_cert")]
+    api_key: Option<PathBuf>,
+    /// Serve the API on TCP without TLS also beyond loopback: who hears it learns the tokens
+    #[arg(long, requires = "api", conflicts_with = "api_cert")]
+    api_plain: bool,
     /// A token that may do everything, beside those of `masu token` (at least 16 characters)
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true)]
     api_token: Option<String>,
@@ -85,6 +96,26 @@ const OPEN_GRACE: Duration = Duration::from_secs(20);
 const DEFAULT_DRIVE_SHARE_PERCENT: u64 = 90;
 /// Minimum size of the embedded array.
 const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
+
+impl Serve {
+    /// TLS of the API on TCP: nobody else hears loopback, so there it is asked for.
+    fn tls(&self, store: &Store) -> Result<Option<Tls>> {
+        let Some(address) = self.api else { return Ok(None) };
+        let tls = match (&self.api_cert, &self.api_key) {
+            (Some(certificate), Some(key)) => {
+                Tls::open(CertificateFiles { certificate: certificate.clone(), key: key.clone() })?
+            }
+            _ if address.ip().is_loopback() => return Ok(None),
+            _ if self.api_plain => {
+                tracing::warn!("the API at {address} is not encrypted: who hears it learns the tokens");
+                return Ok(None);
+            }
+            _ => Tls::own(store, address)?,
+        };
+        tracing::info!("API at https://{address}, certificate SHA-256 {}", tls.fingerprint());
+        Ok(Some(tls))
+    }
+}
 
 pub(crate) fn run(serve: &Serve) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
@@ -119,7 +150,8 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     // without administration.
     let socket = socket_in(store.dir());
     Tokens::check_given(serve.api_token.as_deref())?;
-    let options = ServerOptions { socket: socket.clone(), tcp: serve.api, metrics_top: serve.metrics_top };
+    let (socket, tls) = (socket.clone(), serve.tls(&store)?);
+    let options = ServerOptions { socket, tcp: serve.api, tls, metrics_top: serve.metrics_top };
     let bound = admin::bind(options)?;
     let events = array::event_channel();
     let name = match (&serve.node, serve.registry.is_named()) {

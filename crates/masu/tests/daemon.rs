@@ -198,6 +198,37 @@ fn tokens_have_roles_and_hold_after_a_restart() {
 }
 
 #[test]
+fn beyond_loopback_the_api_speaks_tls_and_the_client_knows_its_server() {
+    let port = free_port();
+    let mut array = Running::start_with(POOL, &["--api", &format!("0.0.0.0:{port}")]);
+    let token = array.ok(&["token", "create", "t", "--role", "viewer"]);
+    let status = |array: &Running, api: &str, more: &[&str]| {
+        array.command(&[&["status", "--api", api, "--token", token.trim()], more].concat())
+    };
+    let url = format!("https://127.0.0.1:{port}");
+    check_refused(&status(&array, &format!("127.0.0.1:{port}"), &[]), &["127.0.0.1"]);
+    let other = status(&array, &url, &["--api-fingerprint", &"ab".repeat(32)]);
+    check_refused(&other, &["another certificate"]);
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    let fingerprint = said.split("SHA-256 ").nth(1).map(|rest| rest.chars().take(64).collect::<String>());
+    let fingerprint = fingerprint.expect("it is said");
+    let good = |array: &Running, api: &str, more: &[&str]| {
+        let answer = status(array, api, more);
+        assert!(answer.status.success(), "{more:?}: {}", String::from_utf8_lossy(&answer.stderr));
+    };
+    good(&array, &url, &["--api-fingerprint", &fingerprint]);
+    let certificate = array.data().join("api.cert.pem");
+    let certificate = certificate.to_str().expect("UTF-8");
+    good(&array, &url, &["--api-ca", certificate]);
+    good(&array, &format!("https://localhost:{port}"), &["--api-ca", certificate]);
+    // A root that has not signed it.
+    check_refused(&status(&array, &url, &[]), &["certificate"]);
+    array.stop();
+    array.restart();
+    good(&array, &url, &["--api-fingerprint", &fingerprint]);
+}
+
+#[test]
 fn a_declaration_is_applied_again_without_a_change() {
     let declared = format!("{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n");
     let mut array = Running::start(&declared);

@@ -21,7 +21,7 @@ Roles, each with what those before it may do:
 
 Example: Prometheus reads the metrics for a year
   masu token create prometheus --role viewer --expires 365d
-  curl -H \"Authorization: Bearer $TOKEN\" http://10.0.0.1:8080/metrics";
+  curl -H \"Authorization: Bearer $TOKEN\" https://10.0.0.1:8443/metrics";
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
