@@ -102,7 +102,7 @@ impl Access {
         let (key, name, role) = match found {
             None if authorization.is_none() => return Err(Refusal::NoToken),
             Some(Found::Expired(token)) => return Err(Refusal::Expired(token.name.clone())),
-            // A person's choice can be guessed: after too many guesses it is not looked at. A named token cannot.
+            // A person's choice can be guessed: after too many guesses it is not looked at.
             Some(Found::Given) => match counts.wrong.wait(&source, now) {
                 Some(left) => return Err(Refusal::TooManyWrong(left)),
                 None => (GIVEN.to_owned(), "the token of --api-token".to_owned(), Role::Admin),
