@@ -160,9 +160,14 @@ package: build ## the Debian package in a clean root: installed, served by the u
 newcomer: setup build ## from the package to a mounted disk in a guest, as README.md says, typed as it stands (needs root, else skipped)
 	@$(STEP) "newcomer" judges/newcomer.sh
 
+.PHONY: static
+static: tools web/dist/report.html ## the release binary without shared libraries, for any Linux: target/<machine>-unknown-linux-musl/release/masu, judged
+	@$(STEP) "static release build" packaging/static.sh
+	@$(STEP) "static binary" judges/static.sh
+
 .PHONY: dist
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-dist: tools release ## what is published, in target/dist: the Debian package, an archive, an OCI image layout, the bill of materials, checksums
+dist: tools release static ## what is published, in target/dist: the Debian package, an archive, one with a static binary, an OCI image layout, the bill of materials, checksums
 	@$(STEP) "tools" cargo build --locked --quiet --profile checked -p xtask
 	@$(STEP) "packages" packaging/dist.sh
 
@@ -287,7 +292,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
-	@$(MAKE) --no-print-directory restart
+	@$(MAKE) --no-print-directory restart static
 	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 MASU=$(RELEASE)
 
 .PHONY: clean

@@ -18,7 +18,12 @@ masu=${MASU:-target/release/masu}
 rm -rf "$WORK"; mkdir -p "$WORK/data"
 pid=""
 # shellcheck disable=SC2317 # reached through the trap
-stop() { [ -z "$pid" ] || { kill -TERM "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; } || true; rm -rf "$WORK/data"; }
+stop() {
+  local one
+  for one in "$pid" "$with_tls"; do [ -z "$one" ] || { kill -TERM "$one" 2>/dev/null && wait "$one" 2>/dev/null; } || true; done
+  rm -rf "$WORK/data" "$WORK/tls"
+}
+with_tls=""
 trap stop EXIT
 port=$(free_port); iscsi=$(free_port)
 cat >"$WORK/array.toml" <<END
@@ -92,13 +97,46 @@ errors() {
   head -c 100000 /dev/zero | tr '\0' ' ' >"$WORK/large"
   is 413 too_large ask POST /v1/volumes -H 'Content-Type: application/json' --data-binary "@$WORK/large"
 }
+# Who may do what; at the end this address has guessed too often: named tokens go on, the one that a person chose does not.
+token() { "$masu" token create "$1" --role "$1" --expires 1h --data "$WORK/data" 2>/dev/null; }
+as() { local by=$1; shift; curl -sS -D "$WORK/headers" -o "$WORK/body" -w '%{http_code}' -H "Authorization: Bearer $by" -H 'Content-Type: application/json' "$@"; }
+roles() {
+  local viewer operator admin url=http://127.0.0.1:$port/v1 host='{"name":"judged","initiator":"iqn.2026-11.net.example:judged"}' n
+  viewer=$(token viewer) && operator=$(token operator) && admin=$(token admin) || return 1
+  is 200 "" as "$viewer" "$url/volumes" && is 403 role as "$viewer" "$url/config" && is 403 role as "$viewer" -X DELETE "$url/volumes/once" &&
+    is 404 unknown_path as "$viewer" "$url/%63onfig" || return 1
+  is 201 "" as "$operator" "$url/volumes" -d '{"name":"by-operator","pool":"p0","size_bytes":1048576}' && is 403 role as "$operator" "$url/hosts" -d "$host" &&
+    is 403 role as "$operator" "$url/change" -d '{"change":"unmap","host":"h","volume":"v"}' && is 403 role as "$operator" "$url/tokens" || return 1
+  is 201 "" as "$admin" "$url/hosts" -d "$host" && is 200 "" as "$admin" "$url/tokens" && ! grep -q masu_ "$WORK/body" &&
+    is 204 "" as "$admin" -X DELETE "$url/tokens/viewer" && is 401 token as "$viewer" "$url/volumes" || return 1
+  for n in {1..30}; do as "guess-$n" "$url/volumes" >"$WORK/status"; done
+  [ "$(cat "$WORK/status")" = 429 ] && grep -qi '^retry-after: [0-9]' "$WORK/headers" && is 429 too_many ask GET /v1/volumes && is 200 "" as "$operator" "$url/volumes"
+}
+# TLS, as curl and openssl see it: the certificate that is made, one that takes its place while the array runs, and silent connections.
+encrypted() {
+  local tls url token own=$WORK/tls/api.cert.pem n fds=() fd
+  tls=$(free_port); url=https://localhost:$tls
+  "$masu" serve --data "$WORK/tls" --listen "127.0.0.1:$(free_port)" --api "0.0.0.0:$tls" >"$WORK/tls.log" 2>&1 & with_tls=$!
+  "$masu" wait --timeout 20s --data "$WORK/tls" && token=$("$masu" token create t --role viewer --data "$WORK/tls" 2>/dev/null) || return 1
+  grep -q "SHA-256 $(openssl x509 -in "$own" -noout -fingerprint -sha256 | sed 's/.*=//; s/://g' | tr A-F a-f)" "$WORK/tls.log" || { echo "another fingerprint than openssl's"; return 1; }
+  is 200 "" as "$token" --cacert "$own" "$url/v1/volumes" && is 401 token as x --cacert "$own" "$url/v1/volumes" || return 1
+  if curl -sS "$url/healthz" || curl -sS "http://localhost:$tls/healthz"; then echo "it was answered without a certificate that is known"; return 1; fi
+  for n in {1..50}; do exec {fd}<>"/dev/tcp/127.0.0.1/$tls" && fds+=("$fd"); done
+  is 200 "" as "$token" --cacert "$own" --max-time 2 "$url/v1/volumes" || return 1
+  for fd in "${fds[@]}"; do exec {fd}<&-; done
+  cp "$own" "$WORK/old.pem"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -days 2 \
+    -keyout "$WORK/tls/api.key.pem" -out "$own" 2>/dev/null || return 1
+  for n in {1..150}; do curl -sf --cacert "$own" "$url/healthz" >/dev/null && break; sleep 0.1; done
+  is 200 "" as "$token" --cacert "$own" "$url/v1/volumes" && ! curl -sS --cacert "$WORK/old.pem" "$url/healthz"
+}
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
 # Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs.
 tried() (
   root=$PWD
   cd "$WORK" && timeout 60 "$root/$VENV/bin/schemathesis" --config-file "$root/judges/schemathesis.toml" run "http://127.0.0.1:$port/openapi.json" \
     -H "Authorization: Bearer $TOKEN" --phases examples,coverage,fuzzing,stateful --max-examples "${EXAMPLES:-5}" --seed "$SEED" \
-    --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
+    --rate-limit 150/s --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
 )
 alive() { kill -0 "$pid" && is 200 "" ask GET /healthz && ! grep -q panicked "$WORK/log"; }
 
@@ -111,6 +149,8 @@ step "a job answers where it is" works
 step "events and counters come as streams" streamed
 if get_schemathesis >"$WORK/pip" 2>&1; then step "schemathesis, seed $SEED" tried; else echo "skip  schemathesis: pip cannot install it: $(tail -n 1 "$WORK/pip")"; fi
 grep -E "^ *(Test cases|Operations|Seed|  Tested)|generated|Tested" "$WORK/step" | head -n 8 || true
+if command -v openssl >/dev/null; then step "beyond loopback it is encrypted, and takes another certificate" encrypted; else echo "skip  TLS: openssl is missing"; fi
+step "roles suffice or are refused, and guesses end" roles
 step "the array lives" alive
 echo "api: $passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -12,9 +12,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::access::{CreatedToken, ShownToken, TokenCreate};
+use crate::api::escaped;
+use crate::api::page::Page;
 use crate::api::problem::Problem;
 use crate::events::EventQuery;
 use crate::request::{Change, Declared, Done};
+use crate::tls::{self, Trust};
 use status::{EventRecord, Events, Histograms, Status};
 
 /// Where an array's API is.
@@ -28,6 +32,8 @@ pub enum Endpoint {
         addr: String,
         /// Bearer token of the API, sent with each request.
         token: String,
+        /// TLS, and how the server is known; none: it is not encrypted.
+        trust: Option<Trust>,
     },
 }
 
@@ -112,6 +118,35 @@ impl Client {
         Ok(self.request::<(), Events>(Method::GET, &path, None).await?.events)
     }
 
+    /// The tokens of the API.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, or refuses the token.
+    pub async fn tokens(&self) -> Result<Vec<ShownToken>, ClientError> {
+        // An array has fewer tokens than a page.
+        let page = self.request::<(), Page<ShownToken>>(Method::GET, "/v1/tokens?limit=1000", None).await?;
+        Ok(page.items)
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, refuses the token of this client, or the new one.
+    pub async fn create_token(&self, wanted: &TokenCreate) -> Result<CreatedToken, ClientError> {
+        self.request(Method::POST, "/v1/tokens", Some(wanted)).await
+    }
+
+    /// Deletes a token.
+    ///
+    /// # Errors
+    ///
+    /// The array does not answer, refuses the token of this client, or has none of this name.
+    pub async fn delete_token(&self, name: &str) -> Result<(), ClientError> {
+        self.answer::<()>(Method::DELETE, &format!("/v1/tokens/{}", escaped(name)), None).await.map(drop)
+    }
+
     fn place(&self) -> String {
         match &self.0 {
             Endpoint::Unix(path) => path.display().to_string(),
@@ -129,6 +164,16 @@ impl Client {
         path: &str,
         body: Option<&B>,
     ) -> Result<T, ClientError> {
+        let answer = self.answer(method, path, body).await?;
+        serde_json::from_slice(&answer).map_err(|e| self.strange(e))
+    }
+
+    async fn answer<B: Serialize>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+    ) -> Result<Bytes, ClientError> {
         let body = match body {
             Some(body) => serde_json::to_vec(body).map_err(|e| self.strange(e))?,
             None => vec![],
@@ -141,10 +186,19 @@ impl Client {
         let request = request.body(Full::new(Bytes::from(body))).map_err(|e| self.strange(e))?;
         let (code, answer) = match &self.0 {
             Endpoint::Unix(path) => self.exchange(UnixStream::connect(path).await, request).await?,
-            Endpoint::Tcp { addr, .. } => self.exchange(TcpStream::connect(addr).await, request).await?,
+            Endpoint::Tcp { addr, trust: None, .. } => {
+                self.exchange(TcpStream::connect(addr).await, request).await?
+            }
+            Endpoint::Tcp { addr, trust: Some(trust), .. } => {
+                let connected = match TcpStream::connect(addr).await {
+                    Ok(stream) => tls::connect(stream, addr, trust).await,
+                    Err(error) => Err(error),
+                };
+                self.exchange(connected, request).await?
+            }
         };
         if code.is_success() {
-            return serde_json::from_slice(&answer).map_err(|e| self.strange(e));
+            return Ok(answer);
         }
         let refused: Option<Problem> = serde_json::from_slice(&answer).ok();
         Err(ClientError::Refused(

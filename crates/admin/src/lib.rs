@@ -8,6 +8,7 @@
     reason = "the control plane lives on its own threads, with files and the time of day"
 )]
 
+mod access;
 mod answers;
 mod api;
 mod change;
@@ -20,22 +21,26 @@ mod membership;
 mod metrics;
 mod perform;
 mod preview;
+mod random;
 mod request;
 mod served;
 mod server;
 mod standby;
 mod store;
 mod takeover;
-mod token;
+mod tls;
 mod trouble;
 
+pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};
 pub use api::problem::Problem;
 pub use client::{Client, ClientError, Endpoint};
 pub use drift::{differences, merged};
 pub use events::{EventLog, EventQuery, EventWriter};
+pub use random::random;
 pub use request::{Change, Declared, Done, Terms, Work};
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use standby::Standby;
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};
+pub use tls::{CertificateFiles, Tls, TlsError, Trust};

@@ -1,6 +1,7 @@
 //! What the API serves: the array with its state, and how it stands.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,14 @@ use status::{Status, Trouble};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::access::{Access, Role};
 use crate::answers::Answers;
 use crate::api::Keys;
 use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::metrics::Named;
 use crate::store::Store;
+use crate::tls::TlsListener;
 use crate::trouble::{Tracker, sort, trouble_of};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
@@ -29,6 +32,7 @@ pub(crate) struct Served {
     pub(crate) started: Instant,
     pub(crate) log: EventLog,
     pub(crate) events: EventSender,
+    pub(crate) access: Access,
     pub(crate) tracker: std::sync::Mutex<Tracker>,
     pub(crate) answers: Answers,
     /// As the array stood when it was looked at last, without volumes.
@@ -95,28 +99,84 @@ impl Served {
     }
 }
 
-/// Who has connected.
-#[derive(Clone)]
+/// Who asks, once that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
     /// As events name it.
     pub(crate) name: String,
-    /// The address on TCP.
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) role: Role,
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Who {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
-        let name = match stream.io().peer_cred() {
-            Ok(peer) => format!("user {} of this machine", peer.uid()),
-            Err(_) => "a user of this machine".into(),
-        };
-        Who { name, peer: None }
+/// Who has connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// On the socket, as the user of this process or as root.
+    Owner { uid: u32 },
+    /// On the socket, as anybody else.
+    User { uid: Option<u32> },
+    /// On TCP.
+    Address(IpAddr),
+}
+
+/// Of an IPv6 address, what a provider gives to one customer (RFC 6177): whoever has one has all below it.
+const PREFIX_BITS: u32 = 64;
+
+impl Peer {
+    /// What is counted as one source.
+    pub(crate) fn source(&self) -> String {
+        match self {
+            Peer::Address(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => {
+                let prefix = address.to_bits() >> (128 - PREFIX_BITS) << (128 - PREFIX_BITS);
+                format!("{}/{PREFIX_BITS}", Ipv6Addr::from_bits(prefix))
+            }
+            other => other.to_string(),
+        }
     }
 }
 
-impl Connected<IncomingStream<'_, TcpListener>> for Who {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Who {
-        let peer = stream.remote_addr().ip();
-        Who { name: format!("the token, from {peer}"), peer: Some(peer) }
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Owner { uid } | Peer::User { uid: Some(uid) } => write!(f, "user {uid} of this machine"),
+            Peer::User { uid: None } => write!(f, "a user of this machine"),
+            Peer::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
+        let own = rustix::process::geteuid().as_raw();
+        match stream.io().peer_cred() {
+            Ok(peer) if peer.uid() == own || peer.uid() == 0 => Peer::Owner { uid: peer.uid() },
+            Ok(peer) => Peer::User { uid: Some(peer.uid()) },
+            Err(_) => Peer::User { uid: None },
+        }
+    }
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Peer {
+        Peer::Address(stream.remote_addr().ip())
+    }
+}
+
+impl Connected<IncomingStream<'_, TlsListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Peer {
+        Peer::Address(stream.remote_addr().ip())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_customer_are_one_source() {
+        let of = |text: &str| Peer::Address(text.parse().expect("an address")).source();
+        assert_eq!(of("2001:db8:1:2::5"), of("2001:db8:1:2:ffff::1"));
+        assert_ne!(of("2001:db8:1:2::5"), of("2001:db8:1:3::5"));
+        assert_ne!(of("::ffff:10.0.0.1"), of("::ffff:10.0.0.2"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     }
 }

@@ -7,47 +7,41 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use array::{Array, Event, EventSender};
-use axum::extract::connect_info::ConnectInfo;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::middleware;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, Semaphore, oneshot};
 
+use crate::access::{Access, Tokens, admit};
 use crate::answers::Answers;
 use crate::api::STREAMS_MAX;
-use crate::api::problem::Problem;
 use crate::api::routes::routes;
 use crate::events::{EventLog, now_ms};
-use crate::served::{Served, Who};
+use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
-use crate::token::TokenGuard;
+use crate::tls::{Tls, TlsListener};
 use crate::{identity, membership};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
 /// decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The shortest token.
-const TOKEN_LEN_MIN: usize = 16;
 /// How long a socket may still answer whose process is about to end: one that was killed with a large pool
 /// takes a tenth of a second.
 const SOCKET_TIME: Duration = Duration::from_secs(2);
 const SOCKET_PAUSE: Duration = Duration::from_millis(20);
-/// What load balancers ask, without a token: it says nothing of the array.
-const PUBLIC: [&str; 2] = ["/healthz", "/readyz"];
 /// Connections that wait to be accepted.
 const TCP_BACKLOG: u32 = 128;
 
 /// Where the API is served.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ServerOptions {
     /// The unix socket.
     pub socket: PathBuf,
-    /// TCP address and the token that every request must carry (`Authorization: Bearer …`).
-    pub tcp: Option<(SocketAddr, String)>,
+    /// A TCP address; every request there must carry a token (`Authorization: Bearer …`).
+    pub tcp: Option<SocketAddr>,
+    /// TLS on TCP; none: what is sent there can be read on the way, tokens included.
+    pub tls: Option<Tls>,
     /// So many LUs, hosts and drives have metrics of their own; the others are summed.
     pub metrics_top: usize,
 }
@@ -63,9 +57,6 @@ pub enum ServerError {
         /// What the system said.
         cause: String,
     },
-    /// The token is no protection.
-    #[error("invalid --api-token: it has {0} characters; give at least {TOKEN_LEN_MIN}")]
-    WeakToken(usize),
 }
 
 /// A running API.
@@ -87,7 +78,8 @@ impl Drop for SocketFile {
 pub struct Bound {
     socket: SocketFile,
     pub(crate) unix: UnixListener,
-    tcp: Option<(TcpListener, Arc<str>)>,
+    tcp: Option<TcpListener>,
+    tls: Option<Arc<Tls>>,
     metrics_top: usize,
 }
 
@@ -97,15 +89,13 @@ pub struct Bound {
 ///
 /// An address is in use, or not an address of this machine; the socket's path cannot be created.
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
-    let tcp = options.tcp.map(|(addr, token)| bind_tcp(addr, &token)).transpose()?;
+    let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, metrics_top: options.metrics_top })
+    let (tls, metrics_top) = (options.tls.map(Arc::new), options.metrics_top);
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, tls, metrics_top })
 }
 
-fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), ServerError> {
-    if token.chars().count() < TOKEN_LEN_MIN {
-        return Err(ServerError::WeakToken(token.chars().count()));
-    }
+fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
     let failed = |e: std::io::Error| ServerError::Bind { place: addr.to_string(), cause: e.to_string() };
     // The socket is made by tokio for SO_REUSEADDR: a port in TIME_WAIT is free.
     let socket = match addr {
@@ -115,7 +105,7 @@ fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), Se
     let socket = socket.map_err(failed)?;
     socket.set_reuseaddr(true).map_err(failed)?;
     socket.bind(addr).map_err(failed)?;
-    Ok((socket.listen(TCP_BACKLOG).map_err(failed)?, token.into()))
+    socket.listen(TCP_BACKLOG).map_err(failed)
 }
 
 impl Bound {
@@ -123,12 +113,13 @@ impl Bound {
     pub fn serve(
         self,
         array: Array,
-        store: Store,
+        (store, tokens): (Store, Tokens),
         (log, events): (EventLog, EventSender),
     ) -> (Server, ArrayOwner) {
         let controllers = array.controllers().to_vec();
         let served = Arc::new(Served {
             array: Mutex::new(array),
+            access: Access::new(tokens, store.clone(), events.clone()),
             store,
             started: Instant::now(),
             log,
@@ -141,7 +132,8 @@ impl Bound {
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         });
-        let routes = routes().with_state(served.clone());
+        let guarded = middleware::from_fn_with_state(served.clone(), admit);
+        let routes = routes().layer(guarded).with_state(served.clone());
         let mut server = Server { stop: vec![], socket: self.socket };
         let stopped = server.stop_signal();
         let follower = served.clone();
@@ -162,15 +154,20 @@ impl Bound {
                 }
             });
         }
-        let app = routes.clone().into_make_service_with_connect_info::<Who>();
-        let (stopped, unix) = (server.stop_signal(), self.unix);
-        tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
-        if let Some((tcp, token)) = self.tcp {
-            let guard = Arc::new(TokenGuard::new(token, served.events.clone()));
-            let guarded = routes.layer(middleware::from_fn_with_state(guard, require_token));
-            let guarded = guarded.into_make_service_with_connect_info::<Who>();
+        let app = routes.into_make_service_with_connect_info::<Peer>();
+        let (stopped, unix, routes) = (server.stop_signal(), self.unix, app.clone());
+        tokio::spawn(async move { axum::serve(unix, routes).with_graceful_shutdown(stopped).await });
+        if let Some(tcp) = self.tcp {
             let stopped = server.stop_signal();
-            tokio::spawn(async move { axum::serve(tcp, guarded).with_graceful_shutdown(stopped).await });
+            match self.tls {
+                None => {
+                    tokio::spawn(async move { axum::serve(tcp, app).with_graceful_shutdown(stopped).await })
+                }
+                Some(tls) => tokio::spawn(async move {
+                    let listener = TlsListener::start(tcp, tls)?;
+                    axum::serve(listener, app).with_graceful_shutdown(stopped).await
+                }),
+            };
         }
         (server, ArrayOwner(served))
     }
@@ -292,25 +289,4 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .map_err(|e| failed(e.to_string()))?;
     Ok(listener)
-}
-
-async fn require_token(
-    State(guard): State<Arc<TokenGuard>>,
-    ConnectInfo(who): ConnectInfo<Who>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if PUBLIC.contains(&request.uri().path()) {
-        return next.run(request).await;
-    }
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    match guard.admits(given, who.peer) {
-        true => next.run(request).await,
-        false => {
-            let detail = "the token is missing or wrong (Authorization: Bearer TOKEN)";
-            let mut refused = Problem::new(StatusCode::UNAUTHORIZED, "token", detail).into_response();
-            refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            refused
-        }
-    }
 }

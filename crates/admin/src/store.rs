@@ -95,7 +95,10 @@ impl Store {
     }
 
     /// The texts that are shared, by the names of their files.
-    pub const SHARED: [&str; 2] = [FILE, DECLARED];
+    pub const SHARED: [&str; 3] = [FILE, DECLARED, Store::TOKENS];
+
+    /// The file of the API's tokens.
+    pub(crate) const TOKENS: &str = "array.tokens.toml";
 
     /// Puts each text through `share` before it takes effect here.
     pub fn shared_by(self, share: Share) -> Store {
@@ -232,6 +235,19 @@ impl Store {
         let text = format!("# The declaration that was applied last. Kept by masu.\n{}", declared.to_text());
         self.share(DECLARED, &text)?;
         self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
+    }
+}
+
+impl Store {
+    /// Keeps a text of this node alone, for its owner to read.
+    pub(crate) fn keep_private(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        self.replace(name, text).map_err(|e| failed(&self.dir.join(name), e))
+    }
+
+    /// Keeps the tokens.
+    pub(crate) fn keep_tokens(&self, text: &str) -> Result<(), StoreError> {
+        self.share(Store::TOKENS, text)?;
+        self.keep_private(Store::TOKENS, text)
     }
 }
 

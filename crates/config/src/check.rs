@@ -319,10 +319,11 @@ impl Config {
     }
 }
 
-pub(crate) fn check_names<'a>(
-    kind: &str,
-    names: impl Iterator<Item = &'a String>,
-) -> Result<(), ConfigError> {
+/// Refuses names that no object may have, and those that stand there twice.
+///
+/// # Errors
+/// The first of them.
+pub fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> Result<(), ConfigError> {
     let mut seen = BTreeSet::new();
     for name in names {
         let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

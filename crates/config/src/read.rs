@@ -146,7 +146,7 @@ pub fn place_in(path: &Path, place: &str) -> String {
 
 /// Why a text is no declaration. Where the cause names an object, the place is that of the object.
 fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError {
-    let cause = in_words_of_toml(error.message());
+    let cause = units::in_words_of_toml(error.message());
     if cause.starts_with("unknown key `made`") && find(text, "made").is_some() {
         let cause = "masu keeps this table by itself: remove it from the declaration";
         return wrong(text, path, ConfigError { place: "made".into(), cause: cause.into() });
@@ -154,26 +154,6 @@ fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError 
     let spot = || Place::of_byte(text, error.span().map_or(0, |span| span.start));
     let place = find(text, &cause).unwrap_or_else(spot);
     DeclarationError::Syntax { path: path.into(), place, cause }
-}
-
-/// What serde says of fields and variants, in the words of a TOML file.
-fn in_words_of_toml(message: &str) -> String {
-    let words = [
-        ("\n", " "),
-        ("unknown field", "unknown key"),
-        ("missing field", "missing key"),
-        ("duplicate field", "duplicate key"),
-        ("unknown variant", "unknown value"),
-        (", expected one of", ": must be one of"),
-        (", expected", ": must be"),
-        // Types of Rust.
-        ("must be usize", "must be a whole number"),
-        ("must be u64", "must be a whole number"),
-        ("must be u32", "must be a whole number"),
-        ("must be u16", "must be a whole number up to 65535"),
-        ("must be u8", "must be a whole number up to 255"),
-    ];
-    words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn wrong(text: &str, path: &str, cause: ConfigError) -> DeclarationError {

@@ -15,6 +15,44 @@ pub struct Misread {
     pub cause: String,
 }
 
+/// Why a file of a person's is refused: a scenario, a drive file.
+#[derive(Debug, thiserror::Error)]
+pub enum TomlFileError {
+    /// It cannot be read.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// The error of the operating system.
+        cause: String,
+    },
+    /// Invalid TOML, or a misspelt or missing key.
+    #[error("{path}:{line}: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A value that makes no sense.
+    #[error("{path}: {cause}")]
+    Value {
+        /// The file.
+        path: String,
+        /// What is wrong, and what it must be.
+        cause: String,
+    },
+}
+
+impl Misread {
+    /// The same of the file that the text is from.
+    pub fn of(self, path: &str) -> TomlFileError {
+        TomlFileError::Syntax { path: path.into(), line: self.line, cause: self.cause }
+    }
+}
+
 /// Reads a text.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
     toml::from_str(text).map_err(|e| misread(text, &e))
@@ -22,7 +60,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
 
 fn misread(text: &str, error: &toml::de::Error) -> Misread {
     let at = error.span().map_or(0, |span| span.start);
-    Misread { line: line(text, at), cause: error.message().lines().collect::<Vec<_>>().join(" ") }
+    Misread { line: line(text, at), cause: units::in_words_of_toml(error.message()) }
 }
 
 /// The line of a byte of the text, from 1.

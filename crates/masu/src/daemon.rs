@@ -3,7 +3,6 @@
 mod controllers;
 mod locks;
 mod nodes;
-mod random;
 mod signals;
 mod supervision;
 
@@ -13,7 +12,10 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Bound, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store};
+use admin::{
+    ArrayOwner, Bound, CertificateFiles, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tls,
+    Tokens, random,
+};
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
 use clap::Args;
@@ -23,7 +25,6 @@ use tokio::task::JoinHandle;
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
 use self::nodes::{Join, Node, Portals, keep, refuse_unshared, relay_to_successor, stand_by};
-use self::random::random;
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
@@ -66,10 +67,20 @@ pub(crate) struct Serve {
     /// Run controller N on processor FIRST + N
     #[arg(long)]
     pin_first: Option<usize>,
-    /// Serve the API on TCP, too; requires --api-token
-    #[arg(long, requires = "api_token")]
+    /// Serve the API on TCP, too. Requests there need a token: `masu token create` makes one
+    #[arg(long)]
     api: Option<SocketAddr>,
-    /// Token for requests on TCP (at least 16 characters)
+    /// Certificate of the API on TCP (PEM, with the chain to its root); read again when it changes. Without
+    /// it, beyond loopback one is made in the data directory
+    #[arg(long, value_name = "FILE", requires_all = ["api", "api_key"])]
+    api_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "api_cert")]
+    api_key: Option<PathBuf>,
+    /// Serve the API on TCP without TLS also beyond loopback: who hears it learns the tokens
+    #[arg(long, requires = "api", conflicts_with = "api_cert")]
+    api_plain: bool,
+    /// A token that may do everything, beside those of `masu token` (at least 16 characters)
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true)]
     api_token: Option<String>,
     /// LUs, hosts and drives with metrics of their own, the busiest of each; the others are summed as `other`
@@ -86,6 +97,26 @@ const OPEN_GRACE: Duration = Duration::from_secs(20);
 const DEFAULT_DRIVE_SHARE_PERCENT: u64 = 90;
 /// Minimum size of the embedded array.
 const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
+
+impl Serve {
+    /// TLS of the API on TCP: nobody else hears loopback, so there it is asked for.
+    fn tls(&self, store: &Store) -> Result<Option<Tls>> {
+        let Some(address) = self.api else { return Ok(None) };
+        let tls = match (&self.api_cert, &self.api_key) {
+            (Some(certificate), Some(key)) => {
+                Tls::open(CertificateFiles { certificate: certificate.clone(), key: key.clone() })?
+            }
+            _ if address.ip().is_loopback() => return Ok(None),
+            _ if self.api_plain => {
+                tracing::warn!("the API at {address} is not encrypted: who hears it learns the tokens");
+                return Ok(None);
+            }
+            _ => Tls::own(store, address)?,
+        };
+        tracing::info!("API at https://{address}, certificate SHA-256 {}", tls.fingerprint());
+        Ok(Some(tls))
+    }
+}
 
 pub(crate) fn run(serve: &Serve) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
@@ -119,8 +150,10 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     // First the steps that are cheap and fail for reasons that the operator can fix: no host is served
     // without administration.
     let socket = socket_in(store.dir());
-    let tcp = serve.api.zip(serve.api_token.clone());
-    let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp, metrics_top: serve.metrics_top })?;
+    Tokens::check_given(serve.api_token.as_deref())?;
+    let (socket, tls) = (socket.clone(), serve.tls(&store)?);
+    let options = ServerOptions { socket, tcp: serve.api, tls, metrics_top: serve.metrics_top };
+    let bound = admin::bind(options)?;
     let events = array::event_channel();
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,
@@ -167,6 +200,7 @@ async fn serve_array(
     if start.config.id == ArrayId::default() {
         start.config.id = ArrayId(random()?);
     }
+    let tokens = Tokens::open(&store, serve.api_token.as_deref())?;
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
@@ -200,7 +234,7 @@ async fn serve_array(
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
-        let (server, owner) = bound.serve(array, store, (log, events.clone()));
+        let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let drained = matches!(outcome, Ok(Told::Drain));

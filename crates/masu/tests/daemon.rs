@@ -161,6 +161,74 @@ fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
 }
 
 #[test]
+fn tokens_have_roles_and_hold_after_a_restart() {
+    let api = format!("127.0.0.1:{}", free_port());
+    let mut array = Running::start_with(POOL, &["--api", &api]);
+    let create = |role: &str| array.ok(&["token", "create", role, "--role", role, "--expires", "1d"]);
+    let [viewer, operator, admin] =
+        ["viewer", "operator", "admin"].map(|role| create(role).trim().to_owned());
+    let on_tcp = |array: &Running, token: &str, args: &[&str]| {
+        array.command(&[args, &["--api", &api, "--token", token]].concat())
+    };
+    let ok = |token: &str, args: &[&str]| {
+        let answer = on_tcp(&array, token, args);
+        assert!(answer.status.success(), "{args:?}: {}", String::from_utf8_lossy(&answer.stderr));
+    };
+    let refused = |token: &str, args: &[&str], why: &str| check_refused(&on_tcp(&array, token, args), &[why]);
+    ok(&viewer, &["status"]);
+    let volume = ["volume", "create", "v0", "--size", "8MiB"];
+    refused(&viewer, &volume, "needs the role operator");
+    ok(&operator, &volume);
+    let host = ["host", "create", "h0", "iqn.2026-11.net.example:h0"];
+    for args in [&host[..], &["host", "map", "h0", "v0"], &["config", "export"], &["token", "list"]] {
+        refused(&operator, args, "needs the role admin");
+    }
+    ok(&admin, &host);
+    refused("masu_0123456789abcdef", &["status"], "token is missing or wrong");
+    let events = array.ok(&["events"]);
+    for told in ["by token \"admin\", from 127.0.0.1", "refused POST /v1/change to token \"viewer\""] {
+        assert!(events.contains(told), "{told} is not in\n{events}");
+    }
+    array.stop();
+    array.restart();
+    assert!(on_tcp(&array, &viewer, &["status"]).status.success());
+    array.ok(&["token", "delete", "viewer", "--yes"]);
+    check_refused(&on_tcp(&array, &viewer, &["status"]), &["token is missing or wrong"]);
+    assert!(!array.ok(&["token", "list", "--output", "name"]).contains("viewer"));
+}
+
+#[test]
+fn beyond_loopback_the_api_speaks_tls_and_the_client_knows_its_server() {
+    let port = free_port();
+    let mut array = Running::start_with(POOL, &["--api", &format!("0.0.0.0:{port}")]);
+    let token = array.ok(&["token", "create", "t", "--role", "viewer"]);
+    let status = |array: &Running, api: &str, more: &[&str]| {
+        array.command(&[&["status", "--api", api, "--token", token.trim()], more].concat())
+    };
+    let url = format!("https://127.0.0.1:{port}");
+    check_refused(&status(&array, &format!("127.0.0.1:{port}"), &[]), &["127.0.0.1"]);
+    let other = status(&array, &url, &["--api-fingerprint", &"ab".repeat(32)]);
+    check_refused(&other, &["another certificate"]);
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    let fingerprint = said.split("SHA-256 ").nth(1).map(|rest| rest.chars().take(64).collect::<String>());
+    let fingerprint = fingerprint.expect("it is said");
+    let good = |array: &Running, api: &str, more: &[&str]| {
+        let answer = status(array, api, more);
+        assert!(answer.status.success(), "{more:?}: {}", String::from_utf8_lossy(&answer.stderr));
+    };
+    good(&array, &url, &["--api-fingerprint", &fingerprint]);
+    let certificate = array.data().join("api.cert.pem");
+    let certificate = certificate.to_str().expect("UTF-8");
+    good(&array, &url, &["--api-ca", certificate]);
+    good(&array, &format!("https://localhost:{port}"), &["--api-ca", certificate]);
+    // A root that has not signed it.
+    check_refused(&status(&array, &url, &[]), &["certificate"]);
+    array.stop();
+    array.restart();
+    good(&array, &url, &["--api-fingerprint", &fingerprint]);
+}
+
+#[test]
 fn a_declaration_is_applied_again_without_a_change() {
     let declared = format!("{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n");
     let mut array = Running::start(&declared);

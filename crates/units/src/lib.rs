@@ -7,13 +7,17 @@
 //!   number = digits [ "." digits ]
 //! ```
 //!
+//! Messages about TOML files have one set of words as well.
+//!
 //! Units of sizes are read without regard to case, those of time spans as they are written.
 
 mod size;
 mod span;
+mod toml_words;
 
 pub use size::{exact_bytes, format_bytes, parse_bytes};
 pub use span::parse_duration;
+pub use toml_words::in_words_of_toml;
 
 /// The number at the beginning of a text, and what follows it without blanks around.
 fn split(text: &str) -> (&str, &str) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lab_core::bound::Bound;
 use lab_core::claim::{ClaimSpec, Claims};
-use lab_core::scenario::ScenarioError;
+use lab_core::toml_text::TomlFileError;
 
 use super::lines::Text;
 use super::names::Names;
@@ -92,7 +92,7 @@ pub(super) fn search(
     written: &Written,
     places: &Places<'_>,
     at: Text<'_>,
-) -> Result<Option<Search>, ScenarioError> {
+) -> Result<Option<Search>, TomlFileError> {
     let Some(table) = &written.search else { return Ok(None) };
     let wrong = |key: &str, cause: String| at.wrong(&[("search", 0)], key, cause);
     let load = places.loads.one("load", &table.load).map_err(|cause| wrong("load", cause))?;
@@ -115,7 +115,7 @@ pub(super) fn claims(
     places: &Places<'_>,
     has_search: bool,
     at: Text<'_>,
-) -> Result<(Vec<Asked>, Claims), ScenarioError> {
+) -> Result<(Vec<Asked>, Claims), TomlFileError> {
     let (mut asked, mut specs, mut lines) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (n, table) in written.claims.iter().enumerate() {
         let wrong =

@@ -1,6 +1,6 @@
 //! Where in a scenario something stands: its line, for messages about what values say together.
 
-use lab_core::scenario::ScenarioError;
+use lab_core::toml_text::TomlFileError;
 
 /// The scenario's text and where it came from.
 #[derive(Clone, Copy)]
@@ -16,9 +16,9 @@ pub(super) type Table<'a> = (&'a str, usize);
 
 impl Text<'_> {
     /// An error at a key of a table: "noisy.toml:31: load \"db\": …".
-    pub(super) fn wrong(self, tables: &[Table<'_>], key: &str, cause: impl Into<String>) -> ScenarioError {
+    pub(super) fn wrong(self, tables: &[Table<'_>], key: &str, cause: impl Into<String>) -> TomlFileError {
         let line = self.line_of(tables, key);
-        ScenarioError::Syntax { path: self.path.into(), line, cause: cause.into() }
+        TomlFileError::Syntax { path: self.path.into(), line, cause: cause.into() }
     }
 
     /// The line of the key, or that of the table where it does not stand by itself; from 1.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lab_core::scenario::ScenarioError;
+use lab_core::toml_text::TomlFileError;
 
 use super::lines::Text;
 use super::names::Names;
@@ -21,7 +21,7 @@ pub(super) fn loads(
     names: &Names,
     folder: &Path,
     at: Text<'_>,
-) -> Result<Vec<LoadPlan>, ScenarioError> {
+) -> Result<Vec<LoadPlan>, TomlFileError> {
     let mut out: Vec<LoadPlan> = Vec::new();
     for (n, table) in written.loads.iter().enumerate() {
         let wrong = |key: &str, cause: String| {

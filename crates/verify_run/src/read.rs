@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use array::config::Policy;
 use lab_core::quantity::Size;
-use lab_core::scenario::{ScenarioError, parse};
+use lab_core::scenario::parse;
+use lab_core::toml_text::TomlFileError;
 
 use super::asked;
 use super::lines::{Table, Text};
@@ -44,7 +45,7 @@ impl PolicyTable {
 /// # Errors
 ///
 /// The first thing that is wrong, with its line.
-pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, ScenarioError> {
+pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, TomlFileError> {
     let written: Written = parse(text, path)?;
     let at = Text { path, text };
     check_times(&written, at)?;
@@ -60,7 +61,7 @@ pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, Scenar
     Ok(Plan { name, question, run, arrays, volumes, hosts, loads, phases, asked, claims, search })
 }
 
-fn check_times(written: &Written, at: Text<'_>) -> Result<(), ScenarioError> {
+fn check_times(written: &Written, at: Text<'_>) -> Result<(), TomlFileError> {
     let run = &written.run;
     let wrong = |key: &str, cause: &str| Err(at.wrong(&[("run", 0)], key, cause));
     if run.window.0 < Duration::from_millis(10) {
@@ -96,7 +97,7 @@ fn inherited(
     table: &ArrayTable,
     n: usize,
     at: Text<'_>,
-) -> Result<ArrayTable, ScenarioError> {
+) -> Result<ArrayTable, TomlFileError> {
     let Some(like) = &table.like else { return Ok(table.clone()) };
     let base = written.arrays[..n].iter().enumerate().find(|(_, other)| other.name == *like);
     let Some((index, base)) = base else {
@@ -119,7 +120,7 @@ fn inherited(
     Ok(whole)
 }
 
-fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, ScenarioError> {
+fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, TomlFileError> {
     let mut out: Vec<ArrayPlan> = Vec::new();
     for (n, table) in written.arrays.iter().enumerate() {
         let here = [("array", n)];
@@ -131,7 +132,7 @@ fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, ScenarioErr
     Ok(out)
 }
 
-fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPlan, ScenarioError> {
+fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPlan, TomlFileError> {
     let within = |name: &'static str, index: usize| [here, &[(name, index)]].concat();
     let kinds: Vec<(&str, Option<usize>)> =
         table.drives.iter().map(|drive| (drive.name.as_str(), drive.count)).collect();
@@ -195,7 +196,7 @@ fn volumes(
     written: &Written,
     arrays: &[ArrayPlan],
     at: Text<'_>,
-) -> Result<(Names, Vec<VolumePlan>), ScenarioError> {
+) -> Result<(Names, Vec<VolumePlan>), TomlFileError> {
     let kinds: Vec<(&str, Option<usize>)> =
         written.volumes.iter().map(|volume| (volume.name.as_str(), volume.count)).collect();
     let (names, all) = Names::expand(&kinds);
@@ -247,7 +248,7 @@ fn hosts(
     names: &Names,
     volumes: &[VolumePlan],
     at: Text<'_>,
-) -> Result<Vec<HostPlan>, ScenarioError> {
+) -> Result<Vec<HostPlan>, TomlFileError> {
     let (mut out, mut taken) = (Vec::new(), vec![false; volumes.len()]);
     for (n, host) in written.hosts.iter().enumerate() {
         let wrong = |cause: String| at.wrong(&[("host", n)], "volumes", cause);
@@ -273,7 +274,7 @@ fn phases(
     names: &Names,
     loads: &[LoadPlan],
     at: Text<'_>,
-) -> Result<Vec<PhasePlan>, ScenarioError> {
+) -> Result<Vec<PhasePlan>, TomlFileError> {
     let load_names = Names::of(loads.iter().map(|load| load.name.as_str()));
     let mut out: Vec<PhasePlan> = Vec::new();
     for (n, phase) in written.phases.iter().enumerate() {

@@ -135,7 +135,7 @@ fn a_fio_file_runs_on_the_lu_of_another_array() {
 fn what_makes_no_sense_is_refused_with_its_line() {
     assert!(read(EXAMPLE, "my.toml", Path::new("")).is_ok());
     for (from, to, expected) in [
-        ("rate = 100.0", "rat = 100.0", "unknown field `rat`"),
+        ("rate = 100.0", "rat = 100.0", "unknown key `rat`"),
         ("volumes = [\"files\"]", "volumes = [\"file\"]", "unknown volume \"file\""),
         ("model = \"savvio-10k1\" ", "model = \"savvio\" ", "the catalogue has"),
         ("drives = [\"d\"] ", "drives = [\"e\"] ", "unknown drive \"e\""),

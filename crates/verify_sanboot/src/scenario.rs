@@ -10,7 +10,8 @@ use super::results::{Condition, Source};
 use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
-use lab_core::scenario::{ScenarioError, ScenarioFile};
+use lab_core::scenario::ScenarioFile;
+use lab_core::toml_text::TomlFileError;
 
 /// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held
 /// against.
@@ -280,7 +281,7 @@ impl Sanboot {
 
     /// In real time: scaled, and without what is modelled of servers, port and controller, because these are
     /// there.
-    pub(super) fn real(mut self, quick: bool, scale: Option<f64>) -> Result<Sanboot, ScenarioError> {
+    pub(super) fn real(mut self, quick: bool, scale: Option<f64>) -> Result<Sanboot, TomlFileError> {
         let form = self.real.clone();
         let scale = scale.unwrap_or(form.scale);
         let scaled = |size: Size| Size((size.0 as f64 * scale) as u64 >> 20 << 20);

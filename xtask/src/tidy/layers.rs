@@ -58,7 +58,7 @@ const LAYERS: [(&str, &[&str]); 31] = [
     ),
     // And every verification, as the binary may.
     ("lab", &["lab_core"]),
-    ("admin", &["world", "config", "status", "array"]),
+    ("admin", &["world", "config", "status", "array", "units"]),
     ("masu", ALL),
     ("sim", &["world", "world_model", "block", "raid", "pool", "stack", "scsi", "iscsi", "array"]),
     ("xtask", &[]),

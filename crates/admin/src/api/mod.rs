@@ -8,6 +8,7 @@ mod collections;
 pub(crate) mod extract;
 mod idempotency;
 mod openapi;
+pub(crate) mod page;
 pub(crate) mod problem;
 mod resources;
 pub(crate) mod routes;
@@ -17,4 +18,5 @@ mod whole;
 mod work;
 
 pub(crate) use idempotency::Keys;
+pub(crate) use resources::escaped;
 pub(crate) use streams::STREAMS_MAX;

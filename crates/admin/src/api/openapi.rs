@@ -8,6 +8,7 @@ use utoipa::OpenApi;
 use super::bodies;
 use super::collections::Collection;
 use super::{problem, state, streams};
+use crate::access;
 use crate::request;
 
 /// The version of the API, not of masu.
@@ -42,6 +43,9 @@ pub(super) const VERSION: &str = "1.0.0";
     state::Version,
     state::Node,
     streams::Counters,
+    access::TokenCreate,
+    access::ShownToken,
+    access::CreatedToken,
 )))]
 struct Schemas;
 
@@ -55,6 +59,8 @@ pub(super) fn document() -> Value {
     let mut paths = Map::new();
     whole(&mut paths);
     Collection::ALL.into_iter().for_each(|collection| of_collection(&mut paths, collection));
+    tokens(&mut paths);
+    paths.iter_mut().for_each(|(path, methods)| say_roles(path, methods));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -63,7 +69,7 @@ pub(super) fn document() -> Value {
             "description": "The administration of a storage array. docs/api.md has authentication, errors and examples.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
-        // On the array's own socket nothing is asked for; on TCP the token.
+        // Who owns the array's own socket needs no token; everybody else does.
         "security": [{}, { "token": [] }],
         "paths": paths,
         "components": {
@@ -91,7 +97,9 @@ fn operation(id: &str, summary: &str, answers: &[(&str, Value)]) -> Value {
     let mut responses = Map::new();
     let all = [
         ("400", "The request makes no sense"),
-        ("401", "The token is missing or wrong"),
+        ("401", "The token is missing, wrong or expired"),
+        ("403", "The role of the token does not suffice"),
+        ("429", "Too many requests, or too many wrong tokens: Retry-After says when to try again"),
         ("503", "The array does not answer now, or another node owns it"),
     ];
     all.into_iter().for_each(|(code, text)| _ = responses.insert(code.into(), problem(text)));
@@ -191,6 +199,49 @@ fn whole(paths: &mut Map<String, Value>) {
     let names = [text("name", "path", "The host"), text("volume", "path", "What it sees"), if_match()];
     paths
         .insert("/v1/hosts/{name}/luns/{volume}".into(), json!({ "delete": with_parameters(unmap, &names) }));
+}
+
+/// Adds to each operation the role that it needs; what anybody may ask needs none, and is never refused.
+fn say_roles(path: &str, methods: &mut Value) {
+    for (method, operation) in methods.as_object_mut().into_iter().flatten() {
+        if access::PUBLIC.contains(&path) {
+            operation["security"] = json!([]);
+            for code in ["401", "403", "429"] {
+                operation["responses"].as_object_mut().and_then(|all| all.remove(code));
+            }
+            continue;
+        }
+        let method = method.to_uppercase();
+        // The name of a method that is none is refused by the test of roles.
+        let role = method.parse().map(|method| access::of_path(&method, path).name());
+        operation["x-role"] = role.unwrap_or("none").into();
+    }
+}
+
+/// Who may ask.
+fn tokens(paths: &mut Map<String, Value>) {
+    let page = json!({
+        "type": "object",
+        "required": ["items", "next"],
+        "properties": {
+            "items": { "type": "array", "items": schema("ShownToken") },
+            "next": { "type": ["string", "null"], "description": "What to give as `after`; none on the last page" },
+        },
+    });
+    let list = operation("listTokens", "The tokens, by name", &[("200", json_of("A page", &page))]);
+    let limit = number("limit", "So many at most; 100 when not given", 1, 1000);
+    let after = text("after", "query", "Only those whose names come after this one");
+    let made = ("201", json_of("It is there; nobody learns it again", &schema("CreatedToken")));
+    let create = with_body(operation("createToken", "A new token", &[made]), &schema("TokenCreate"));
+    let list = with_parameters(list, &[limit, after]);
+    paths.insert("/v1/tokens".into(), json!({ "get": list, "post": create }));
+    let name = || [text("name", "path", "Its name")];
+    let unknown = ("404", problem("No such token"));
+    let shown = ("200", json_of("The token, without what proves it", &schema("ShownToken")));
+    let show = with_parameters(operation("showToken", "A token", &[shown, unknown.clone()]), &name());
+    let gone = ("204", json!({ "description": "It is refused from now on" }));
+    let delete = with_parameters(operation("deleteToken", "A token is deleted", &[gone, unknown]), &name());
+    paths.insert("/v1/tokens/{name}".into(), json!({ "get": show, "delete": delete }));
 }
 
 /// Events, and what comes as a stream.
@@ -417,6 +468,23 @@ mod tests {
         }
         let kept = std::fs::read_to_string(path).unwrap_or_default();
         assert!(kept == now, "docs/openapi.json is another one: MASU_WRITE=1 cargo test -p admin openapi");
+    }
+
+    #[test]
+    fn every_operation_says_its_role_or_is_public() {
+        let document = document();
+        let paths = document["paths"].as_object().expect("paths");
+        for (path, methods) in paths {
+            for (method, operation) in methods.as_object().expect("methods") {
+                let role = operation["x-role"].as_str();
+                let is_public = operation["security"] == json!([]);
+                assert_eq!(is_public, access::PUBLIC.contains(&path.as_str()), "{method} {path}");
+                let known = |name| access::Role::ALL.iter().any(|role| role.name() == name);
+                assert!(is_public || role.is_some_and(known), "{method} {path}: {role:?}");
+                assert!(role != Some("viewer") || method == "get", "{method} {path}: a viewer only reads");
+            }
+        }
+        assert_eq!(paths["/v1/config"]["get"]["x-role"], "admin");
     }
 
     #[test]

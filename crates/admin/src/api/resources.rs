@@ -7,56 +7,15 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::bodies::{Create, JobCreate, JobKind, LunCreate, Set};
 use super::collections::{Collection, tag};
 use super::idempotency::Answer;
+use super::page::{PageParams, page};
 use super::problem::Problem;
 use super::work::{make, must_be};
 use crate::request::{Change, Done};
-use crate::served::{Served, current};
-
-/// Objects of a page, when nothing else is asked for, and at most.
-const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1000;
-
-/// Which page of a collection.
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct PageParams {
-    /// So many objects at most.
-    limit: usize,
-    /// Only those whose names come after this one.
-    after: Option<String>,
-}
-
-impl Default for PageParams {
-    fn default() -> PageParams {
-        PageParams { limit: LIMIT_DEFAULT, after: None }
-    }
-}
-
-/// A page of a collection, in the order of names.
-#[derive(Debug, PartialEq, Serialize)]
-struct Page {
-    items: Vec<Value>,
-    /// What to give as `after` for the next page; none on the last one.
-    next: Option<String>,
-}
-
-fn page(all: Vec<(String, Value)>, asked: &PageParams) -> Result<Page, Problem> {
-    if !(1..=LIMIT_MAX).contains(&asked.limit) {
-        let detail = format!("limit must be 1 to {LIMIT_MAX}");
-        return Err(Problem::bad_request("parameter", detail).of_field("limit"));
-    }
-    let after = asked.after.as_deref().unwrap_or_default();
-    let mut rest = all.into_iter().filter(|(name, _)| asked.after.is_none() || name.as_str() > after);
-    let items: Vec<(String, Value)> = rest.by_ref().take(asked.limit).collect();
-    let next = rest.next().and_then(|_| items.last().map(|(name, _)| name.clone()));
-    Ok(Page { items: items.into_iter().map(|(_, object)| object).collect(), next })
-}
+use crate::served::{Served, Who, current};
 
 pub(super) async fn list(
     collection: Collection,
@@ -94,7 +53,7 @@ pub(super) async fn show(
 
 /// Who asks, and with which headers.
 pub(super) struct Asker {
-    pub(super) who: String,
+    pub(super) who: Who,
     pub(super) headers: HeaderMap,
 }
 
@@ -266,7 +225,8 @@ async fn once(
     let Ok(key) = key.to_str() else {
         return Err(Problem::bad_request("idempotency_key", "Idempotency-Key must be ASCII"));
     };
-    let request = Bytes::from([asker.who.as_bytes(), b"\0", path.as_bytes(), b"\0", &bytes[..]].concat());
+    let request =
+        Bytes::from([asker.who.name.as_bytes(), b"\0", path.as_bytes(), b"\0", &bytes[..]].concat());
     // Held over the work: a second request with the same key waits for the first.
     let mut keys = served.keys.lock().await;
     if let Some(answer) = keys.find(key, &request, Instant::now())? {
@@ -293,7 +253,7 @@ fn respond(answer: Answer) -> Response {
 }
 
 /// A name as a part of a path.
-fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:".contains(&b);
     name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
@@ -301,25 +261,6 @@ fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pages_follow_one_another() {
-        let all = || ["a", "b", "c"].map(|name| (name.to_owned(), Value::from(name))).to_vec();
-        let asked = |limit, after: Option<&str>| PageParams { limit, after: after.map(Into::into) };
-        let check = |asked, items: &[&str], next: Option<&str>| {
-            let page = page(all(), &asked).expect("a page");
-            assert_eq!(
-                (page.items, page.next.as_deref()),
-                (items.iter().map(|i| (*i).into()).collect(), next)
-            );
-        };
-        check(asked(2, None), &["a", "b"], Some("b"));
-        check(asked(2, Some("b")), &["c"], None);
-        check(asked(3, None), &["a", "b", "c"], None);
-        check(asked(1, Some("x")), &[], None);
-        assert_eq!(page(all(), &asked(0, None)).expect_err("too few").field.as_deref(), Some("limit"));
-        assert_eq!(page(all(), &asked(1001, None)).expect_err("too many").status, 400);
-    }
 
     #[test]
     fn a_name_is_one_part_of_a_path() {

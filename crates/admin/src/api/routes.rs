@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::connect_info::ConnectInfo;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::{Extension, Router};
 use serde::de::DeserializeOwned;
 
 use super::bodies::{
@@ -15,8 +14,10 @@ use super::bodies::{
 };
 use super::collections::Collection;
 use super::extract::{Body, Names, Params};
-use super::resources::{self, Asker, PageParams};
+use super::page::PageParams;
+use super::resources::{self, Asker};
 use super::{openapi, state, streams, whole};
+use crate::access;
 use crate::request::Terms;
 use crate::served::{Served, Who};
 
@@ -42,6 +43,8 @@ pub(crate) fn routes() -> Paths {
         .route("/v1/counters/stream", get(streams::counters))
         .route("/v1/hosts/{name}/luns", post(map))
         .route("/v1/hosts/{name}/luns/{volume}", delete(unmap))
+        .route("/v1/tokens", get(access::list).post(access::create))
+        .route("/v1/tokens/{name}", get(access::show).delete(access::delete))
         .route("/metrics", get(whole::metrics))
         .route("/healthz", get(state::healthz))
         .route("/readyz", get(state::readyz))
@@ -82,10 +85,10 @@ fn of_one(collection: Collection) -> Methods {
     });
     let delete = delete(
         move |State(served): State<Arc<Served>>,
-              ConnectInfo(who): ConnectInfo<Who>,
+              Extension(who): Extension<Who>,
               headers: HeaderMap,
               Names(name): Names<String>| {
-            resources::delete(collection, served, Asker { who: who.name, headers }, name)
+            resources::delete(collection, served, Asker { who, headers }, name)
         },
     );
     match collection {
@@ -102,10 +105,10 @@ fn of_one(collection: Collection) -> Methods {
 fn create<T: Create + DeserializeOwned + Send + 'static>(collection: Collection) -> Methods {
     post(
         move |State(served): State<Arc<Served>>,
-              ConnectInfo(who): ConnectInfo<Who>,
+              Extension(who): Extension<Who>,
               headers: HeaderMap,
               Body(body, bytes): Body<T>| {
-            resources::create(collection, served, Asker { who: who.name, headers }, (body, bytes))
+            resources::create(collection, served, Asker { who, headers }, (body, bytes))
         },
     )
 }
@@ -113,11 +116,11 @@ fn create<T: Create + DeserializeOwned + Send + 'static>(collection: Collection)
 fn set<T: Set + DeserializeOwned + Send + 'static>(collection: Collection) -> Methods {
     patch(
         move |State(served): State<Arc<Served>>,
-              ConnectInfo(who): ConnectInfo<Who>,
+              Extension(who): Extension<Who>,
               headers: HeaderMap,
               Names(name): Names<String>,
               Body(body, _): Body<T>| async move {
-            let asker = Asker { who: who.name, headers };
+            let asker = Asker { who, headers };
             resources::set(collection, served, asker, (&name, body)).await
         },
     )
@@ -127,40 +130,40 @@ type Answered = Result<axum::response::Response, super::problem::Problem>;
 
 async fn set_pool(
     State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Names(name): Names<String>,
     Body(body, _): Body<PoolSet>,
 ) -> Answered {
     let body = body.with_thresholds_of(served.array.lock().await.config().pool(&name));
-    let asker = Asker { who: who.name, headers };
+    let asker = Asker { who, headers };
     resources::set(Collection::Pools, served, asker, (&name, body)).await
 }
 
 async fn begin(
     State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Body(body, bytes): Body<JobCreate>,
 ) -> Answered {
-    resources::begin(served, Asker { who: who.name, headers }, (body, bytes)).await
+    resources::begin(served, Asker { who, headers }, (body, bytes)).await
 }
 
 async fn map(
     State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Names(host): Names<String>,
     Body(body, bytes): Body<LunCreate>,
 ) -> Answered {
-    resources::map(served, Asker { who: who.name, headers }, &host, (body, bytes)).await
+    resources::map(served, Asker { who, headers }, &host, (body, bytes)).await
 }
 
 async fn unmap(
     State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Names(names): Names<(String, String)>,
 ) -> Answered {
-    resources::unmap(served, Asker { who: who.name, headers }, names).await
+    resources::unmap(served, Asker { who, headers }, names).await
 }

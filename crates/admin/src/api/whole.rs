@@ -4,11 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
-use axum::extract::connect_info::ConnectInfo;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use status::{EventRecord, Events, Histograms, Status};
 
@@ -89,9 +88,9 @@ pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Result<Respons
 
 pub(super) async fn change(
     State(served): State<Arc<Served>>,
-    ConnectInfo(who): ConnectInfo<Who>,
+    Extension(who): Extension<Who>,
     Body(change, _): Body<Change>,
 ) -> Result<Json<Done>, Problem> {
-    let done = make(&served, &who.name, |_| Ok(vec![change])).await?;
+    let done = make(&served, &who, |_| Ok(vec![change])).await?;
     Ok(Json(Done { done }))
 }

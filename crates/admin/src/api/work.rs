@@ -10,7 +10,7 @@ use super::collections::{Collection, tag};
 use super::problem::Problem;
 use crate::perform::{PerformError, perform};
 use crate::request::Change;
-use crate::served::Served;
+use crate::served::{Served, Who};
 
 impl From<PerformError> for Problem {
     fn from(error: PerformError) -> Problem {
@@ -25,24 +25,27 @@ impl From<PerformError> for Problem {
 /// stay: the problem says so.
 pub(crate) async fn make(
     served: &Arc<Served>,
-    who: &str,
+    who: &Who,
     changes: impl FnOnce(&Config) -> Result<Vec<Change>, Problem>,
 ) -> Result<Vec<String>, Problem> {
     let mut array = served.array.lock().await;
     let changes = changes(array.config())?;
+    if let Some(change) = changes.iter().find(|change| change.role() > who.role) {
+        served.access.require(who, change.role(), &format!("the change {}", change.kind()))?;
+    }
     let mut all = Vec::new();
     for change in &changes {
         match perform(&mut array, change, served.store.dir()).await {
             Ok(done) => {
                 let news = done.iter().filter(|_| !change.is_a_question());
-                news.for_each(|line| served.events.tell(Event::of_line(line).by(who)));
+                news.for_each(|line| served.events.tell(Event::of_line(line).by(&who.name)));
                 all.extend(done);
             }
             Err(error) => {
                 let mut problem = Problem::from(error);
                 if !change.is_a_question() {
                     let text = format!("a change was refused: {}", problem.detail);
-                    served.events.tell(Event::info("array", text).by(who));
+                    served.events.tell(Event::info("array", text).by(&who.name));
                 }
                 if !all.is_empty() {
                     problem.detail += &format!(" (done before: {})", all.join("; "));

@@ -5,12 +5,11 @@
 use serde::Deserialize;
 use toml::Value;
 
-use super::ScenarioError;
 use super::range::{Range, RangeText};
 use crate::inputs::{InputKind, inputs, unexplained};
 use crate::scope::{PublishedFigure, Source};
 use crate::sweep::sobol::DIMENSIONS_MAX;
-use crate::toml_text::{self, Misread, Places, line};
+use crate::toml_text::{self, Misread, Places, TomlFileError, line};
 
 /// Keys that a verification does not see.
 const KEYS: [&str; 5] = ["range", "sweep", "source", "published_figure", "cannot_say"];
@@ -57,8 +56,8 @@ impl Frame {
     /// # Errors
     ///
     /// Where it does not read, or a range does not fit the scenario: with its line.
-    pub fn read(text: &str, path: &str) -> Result<Frame, ScenarioError> {
-        let wrong = |Misread { line, cause }| ScenarioError::Syntax { path: path.into(), line, cause };
+    pub fn read(text: &str, path: &str) -> Result<Frame, TomlFileError> {
+        let wrong = |misread: Misread| misread.of(path);
         let at = |(at, cause): (usize, String)| wrong(Misread { line: line(text, at), cause });
         let mut written: Written = toml_text::read(text).map_err(wrong)?;
         let places = Places::of(text).map_err(wrong)?;
@@ -81,7 +80,7 @@ impl Frame {
             ranges.push(range);
         }
         if let Some(cause) = PublishedFigure::fault(&written.published_figures) {
-            return Err(ScenarioError::Value { path: path.into(), cause });
+            return Err(TomlFileError::Value { path: path.into(), cause });
         }
         let Written { sweep, source, published_figures, cannot_say, .. } = written;
         Ok(Frame { ranges, set: set(sweep.set, &places, path)?, source, published_figures, cannot_say })
@@ -104,12 +103,12 @@ impl Frame {
 }
 
 /// The values of `[sweep]`, each at a path that is there.
-fn set(table: toml::Table, places: &Places<'_>, path: &str) -> Result<Vec<(String, String)>, ScenarioError> {
+fn set(table: toml::Table, places: &Places<'_>, path: &str) -> Result<Vec<(String, String)>, TomlFileError> {
     let one = |(key, value): (String, Value)| match places.value(&key) {
         Some(own) if own.get_ref().type_str() == value.type_str() => Ok((key, value.to_string())),
         Some(own) => Err(format!("sweep.set: {key} must be of type {}", own.get_ref().type_str())),
         None => Err(format!("sweep.set: the scenario has no input {key:?}")),
     };
     let all: Result<Vec<_>, String> = table.into_iter().map(one).collect();
-    all.map_err(|cause| ScenarioError::Value { path: path.into(), cause })
+    all.map_err(|cause| TomlFileError::Value { path: path.into(), cause })
 }

@@ -9,40 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::checks::Checks;
 use crate::claim::Claims;
-use crate::toml_text::{self, Misread};
+use crate::toml_text::{self, TomlFileError};
 
 use frame::Frame;
-
-/// What is wrong with a scenario file.
-#[derive(Debug, thiserror::Error)]
-pub enum ScenarioError {
-    /// It cannot be read.
-    #[error("{path}: {cause}")]
-    Read {
-        /// The file.
-        path: String,
-        /// What the system said.
-        cause: String,
-    },
-    /// Invalid TOML, or a misspelt key.
-    #[error("{path}:{line}: {cause}")]
-    Syntax {
-        /// The file.
-        path: String,
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        cause: String,
-    },
-    /// A value that makes no sense.
-    #[error("{path}: {cause}")]
-    Value {
-        /// The file.
-        path: String,
-        /// What is wrong, and what it must be.
-        cause: String,
-    },
-}
 
 /// The scenario of a verification: built in, unless a file replaces it.
 pub trait ScenarioFile: DeserializeOwned {
@@ -62,11 +31,11 @@ pub trait ScenarioFile: DeserializeOwned {
     /// # Errors
     ///
     /// The first value that does not, or a claim that nothing is measured for.
-    fn checked(self, path: &str) -> Result<Self, ScenarioError> {
+    fn checked(self, path: &str) -> Result<Self, TomlFileError> {
         let mut checks = Checks::default();
         self.check(&mut checks);
         match checks.fault().or_else(|| self.claims().fault(Self::MEASURES)) {
-            Some(cause) => Err(ScenarioError::Value { path: path.into(), cause }),
+            Some(cause) => Err(TomlFileError::Value { path: path.into(), cause }),
             None => Ok(self),
         }
     }
@@ -76,7 +45,7 @@ pub trait ScenarioFile: DeserializeOwned {
     /// # Errors
     ///
     /// Where it does not read, or a value makes no sense.
-    fn parse(text: &str, path: &str) -> Result<Self, ScenarioError> {
+    fn parse(text: &str, path: &str) -> Result<Self, TomlFileError> {
         parse::<Self>(text, path)?.checked(path)
     }
 
@@ -85,19 +54,19 @@ pub trait ScenarioFile: DeserializeOwned {
     /// # Errors
     ///
     /// As `parse`, and where the file cannot be read.
-    fn load(path: Option<&Path>) -> Result<(Self, String), ScenarioError> {
+    fn load(path: Option<&Path>) -> Result<(Self, String), TomlFileError> {
         let (text, path) = text_of(path, Self::BUILT_IN)?;
         Ok((Self::parse(&text, &path)?, text))
     }
 }
 
 /// The text of a scenario, and its path for messages: the file's, or the built-in one's.
-pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(String, String), ScenarioError> {
+pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(String, String), TomlFileError> {
     let Some(file) = file else { return Ok((text.into(), path.into())) };
     let path = file.display().to_string();
     match std::fs::read_to_string(file) {
         Ok(text) => Ok((text, path)),
-        Err(e) => Err(ScenarioError::Read { path, cause: e.to_string() }),
+        Err(e) => Err(TomlFileError::Read { path, cause: e.to_string() }),
     }
 }
 
@@ -107,8 +76,8 @@ pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(Strin
 /// # Errors
 ///
 /// Where it does not read, with its line.
-pub fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, ScenarioError> {
+pub fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, TomlFileError> {
     Frame::read(text, path)?;
     let own = Frame::without(text).and_then(|own| toml_text::read(&own));
-    own.map_err(|Misread { line, cause }| ScenarioError::Syntax { path: path.into(), line, cause })
+    own.map_err(|misread| misread.of(path))
 }

@@ -426,7 +426,7 @@ mod tests {
 
     fn range(text: &str, is_published: bool) -> Result<Range, String> {
         let places = Places::of(SCENARIO).ok().expect("TOML");
-        let written: RangeText = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+        let written: RangeText = toml::from_str(text).map_err(|e| units::in_words_of_toml(e.message()))?;
         written.range(&places, is_published).map_err(|(_, cause)| cause)
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lab_core::toml_text::TomlFileError;
 use world_model::drives::DriveParameters;
 
 use super::disksim;
@@ -31,10 +32,8 @@ pub fn load(name_or_path: &str) -> Result<DriveParameters, DriveFileError> {
     }
     let text = read_at_most(Path::new(name_or_path), FILE_BYTES_MAX).map_err(|e| {
         let names: Vec<&str> = CATALOGUE.iter().map(|(name, _)| *name).collect();
-        DriveFileError::Read {
-            path: name_or_path.into(),
-            cause: format!("{e}; the catalogue has {}", names.join(", ")),
-        }
+        let cause = format!("{e}; the catalogue has {}", names.join(", "));
+        DriveFileError::File(TomlFileError::Read { path: name_or_path.into(), cause })
     })?;
     match disksim::is_disksim(&text) {
         true => match disksim::load(Path::new(name_or_path)) {

@@ -6,7 +6,7 @@ use world_model::drives::{
     Spares, Zone,
 };
 
-use lab_core::toml_text::{self, Misread};
+use lab_core::toml_text::{self, TomlFileError};
 
 use super::tables::{
     CacheTable, ExtraDisconnectTable, FastWriteName, File, FlashTable, HardDiskTable, OverheadTable,
@@ -17,24 +17,9 @@ use super::tables::{
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub enum DriveFileError {
-    /// It cannot be read.
-    #[error("{path}: {cause}")]
-    Read {
-        /// The file.
-        path: String,
-        /// The error of the operating system.
-        cause: String,
-    },
-    /// Invalid TOML, or a misspelt or missing key.
-    #[error("{path}:{line}: {cause}")]
-    Syntax {
-        /// The file.
-        path: String,
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        cause: String,
-    },
+    /// It cannot be read, or is not the TOML that is wanted.
+    #[error(transparent)]
+    File(TomlFileError),
     /// The file has no drive, or more than one.
     #[error("{path}: a drive file has one table, [hard_disk] or [flash]")]
     Kind {
@@ -82,11 +67,7 @@ pub enum DriveFileError {
 
 /// Reads the text of a drive file; `path` is for messages.
 pub fn parse(text: &str, path: &str) -> Result<DriveParameters, DriveFileError> {
-    let file: File = toml_text::read(text).map_err(|Misread { line, cause }| DriveFileError::Syntax {
-        path: path.into(),
-        line,
-        cause,
-    })?;
+    let file: File = toml_text::read(text).map_err(|misread| DriveFileError::File(misread.of(path)))?;
     let convert = Convert { text, path };
     let parameters = match (file.hard_disk, file.flash) {
         (Some(disk), None) => DriveParameters::HardDisk(convert.hard_disk(disk)?),

@@ -7,7 +7,7 @@ use array::{ControllerHandle, Elsewhere, EventSender, Mailbox};
 use tokio::sync::mpsc;
 use world_real::RunError;
 
-use super::random::random;
+use admin::random;
 
 /// Running controllers.
 pub(super) struct Controllers {

@@ -20,6 +20,7 @@ mod pool;
 mod request;
 mod secret;
 mod state;
+mod token;
 mod top;
 mod volume;
 
@@ -153,6 +154,14 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Tokens of the API on TCP, with roles: list, show, create, delete
+    #[command(subcommand_required = true, after_help = token::HELP)]
+    Token {
+        #[command(subcommand)]
+        what: token::TokenCommand,
+        #[command(flatten)]
+        at: Where,
+    },
     /// Jobs: long work that runs in the array, and how far it is
     #[command(subcommand_required = true)]
     Job {
@@ -218,6 +227,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Policy { what, at } => policy::run(what, at),
         Manage::Snapshot { what, at } => volume::run_snapshot(what, at),
         Manage::Host { what, at } => host::run(what, at),
+        Manage::Token { what, at } => token::run(what, at),
         Manage::Job { what, at } => observed::run_job(what, at),
         Manage::Session { what, at } => observed::run_session(what, at),
         Manage::Port { what, at } => observed::run_port(what, at),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use admin::{Change, Client, Endpoint, Status};
+use admin::{Change, Client, Endpoint, Status, Trust};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
@@ -18,9 +18,18 @@ pub(crate) struct Where {
     /// The data directory of the running array [default: ./data, or /var/lib/masu if only that exists]
     #[arg(long, env = "MASU_DATA", global = true, help_heading = "Array")]
     data: Option<PathBuf>,
-    /// Use the array's API on TCP, as host:port; requires --token
+    /// Use the array's API on TCP, as https://host:port, or host:port without TLS; requires --token
     #[arg(long, requires = "token", global = true, help_heading = "Array")]
     api: Option<String>,
+    /// The server's certificate has this SHA-256, as `masu serve` logs it; for a certificate that no root has
+    /// signed
+    #[arg(long, value_name = "SHA256", value_parser = Trust::fingerprint, conflicts_with = "api_ca")]
+    #[arg(env = "MASU_API_FINGERPRINT", global = true, help_heading = "Array")]
+    api_fingerprint: Option<Trust>,
+    /// Roots that may sign the server's certificate (PEM)
+    #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    #[arg(env = "MASU_API_CA", global = true, help_heading = "Array")]
+    api_ca: PathBuf,
     /// The token for the API on TCP
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true, global = true, help_heading = "Array")]
     token: Option<String>,
@@ -115,9 +124,30 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 
 pub(crate) fn client(at: &Where) -> Client {
     Client::new(match (&at.api, &at.token) {
-        (Some(addr), Some(token)) => Endpoint::Tcp { addr: addr.clone(), token: token.clone() },
+        (Some(api), Some(token)) => {
+            let (addr, trust) = at.server(api);
+            Endpoint::Tcp { addr, token: token.clone(), trust }
+        }
         _ => Endpoint::Unix(socket_in(at.data())),
     })
+}
+
+/// The port of a URL without one.
+const HTTPS_PORT: u16 = 443;
+
+impl Where {
+    /// `host:port` of what `--api` says, and how the server is known if it speaks TLS.
+    fn server(&self, api: &str) -> (String, Option<Trust>) {
+        let Some(host) = api.strip_prefix("https://") else {
+            return (api.trim_start_matches("http://").trim_end_matches('/').to_owned(), None);
+        };
+        let host = host.trim_end_matches('/');
+        let has_port =
+            host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+        let addr = if has_port { host.to_owned() } else { format!("{host}:{HTTPS_PORT}") };
+        let trust = self.api_fingerprint.clone().unwrap_or_else(|| Trust::Roots(self.api_ca.clone()));
+        (addr, Some(trust))
+    }
 }
 
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
 use std::rc::Rc;
 
 use io_uring::opcode;
@@ -91,15 +90,9 @@ struct Wire {
 
 impl Default for Wire {
     fn default() -> Wire {
-        let header = libc::msghdr {
-            msg_name: ptr::null_mut(),
-            msg_namelen: 0,
-            msg_iov: ptr::null_mut(),
-            msg_iovlen: 0,
-            msg_control: ptr::null_mut(),
-            msg_controllen: 0,
-            msg_flags: 0,
-        };
+        // Its padding and the width of its counts differ between C libraries, so it has no literal here.
+        // SAFETY: of a message header, all bytes zero is a valid one: no name, no pieces, no control data.
+        let header = unsafe { std::mem::zeroed::<libc::msghdr>() };
         Wire { pieces: Vec::new(), next: 0, left: 0, header }
     }
 }
@@ -123,7 +116,7 @@ impl Wire {
     fn message(&mut self) -> *const libc::msghdr {
         let rest = &mut self.pieces[self.next..];
         self.header.msg_iov = rest.as_mut_ptr();
-        self.header.msg_iovlen = rest.len().min(PIECES_MAX);
+        self.header.msg_iovlen = rest.len().min(PIECES_MAX) as _;
         &raw const self.header
     }
 

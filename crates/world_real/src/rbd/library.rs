@@ -115,6 +115,9 @@ pub(super) fn api() -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     let loaded = API.get_or_init(|| {
         load().map_err(|e| {
+            if cfg!(target_feature = "crt-static") {
+                return "a static binary cannot load Ceph's client libraries: use one that is not static".into();
+            }
             let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
             format!(
                 "cannot load Ceph's client libraries {RADOS} and {RBD} ({cause}); install them (Debian: librbd1)"

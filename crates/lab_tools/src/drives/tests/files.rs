@@ -47,7 +47,7 @@ fn a_file_that_cannot_be_is_refused_with_place_and_cause() {
     check("rpm = 15000", "rpm = \"fast\"", &["mine.toml:LINE:", "fast"]);
     check("rpm = 15000", "rpm = 0", &["mine.toml:LINE:", "invalid rpm 0", "60 to 1000000"]);
     check("rpm = 15000", "rpm = nan", &["mine.toml:", "invalid rpm NaN"]);
-    check("heads = 4", "head = 4", &["mine.toml:LINE:", "unknown field `head`"]);
+    check("heads = 4", "head = 4", &["mine.toml:LINE:", "unknown key `head`"]);
     check("heads = 4", "heads = 0", &["mine.toml:", "0 for the number of heads", "1 to 64"]);
     check("full_us = 7900", "full_us = 9e9", &["mine.toml:LINE:", "invalid full_us 9000000000"]);
     check("average_us = 3500", "average_us = 100", &["seek times", "must ascend"]);

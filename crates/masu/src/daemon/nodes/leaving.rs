@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use admin::random;
 use anyhow::{Context, Result};
 use cluster::Successor;
 use tokio::sync::watch;
@@ -12,7 +13,6 @@ use tokio::time::{Instant, sleep};
 
 use super::reachable;
 use super::relay::{Portals, Relay};
-use crate::daemon::random::random;
 use crate::daemon::signals::Signals;
 use crate::registry_option::RegistryOption;
 

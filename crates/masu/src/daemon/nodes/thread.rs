@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use world_real::{RunError, set_term};
 
 use super::seen::Seen;
-use crate::daemon::random::random;
 use crate::registry_option::RegistryOption;
+use admin::random;
 
 /// A text is put with a few calls, each of which ends after 2 s.
 const KEEP_TIME_MAX: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@ mod lus;
 mod nodes;
 mod pools;
 mod qos;
+mod tokens;
 
 pub(crate) use caching::{PARTITION, partitions};
 pub(crate) use drives::{DRIVE, GROUP, MEMBER, members};
@@ -19,6 +20,7 @@ pub(crate) use lus::{IMAGE, SNAPSHOT, VOLUME, snapshots, volumes};
 pub(crate) use nodes::{NODE, NodeRow};
 pub(crate) use pools::{POOL, POOL_GROUP};
 pub(crate) use qos::{POLICY, SERVICE, services};
+pub(crate) use tokens::TOKEN;
 
 #[cfg(test)]
 mod tests;

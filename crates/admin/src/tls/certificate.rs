@@ -1,0 +1,242 @@
+//! The certificate: from files, read again when they change; or made at the first start.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use sha2::{Digest, Sha256};
+
+use crate::store::{Store, StoreError};
+
+/// What is made at the first start, in the data directory.
+const OWN_CERTIFICATE: &str = "api.cert.pem";
+const OWN_KEY: &str = "api.key.pem";
+
+/// Where a certificate and its key are, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate of the server, then those that lead to its root.
+    pub certificate: PathBuf,
+    /// The key of the first one.
+    pub key: PathBuf,
+}
+
+/// Why TLS cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not what it should be.
+    #[error("{path}: {cause}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// They do not belong together.
+    #[error("{certificate} and {key}: not a certificate and its key: {cause}")]
+    Pair {
+        /// The file of the certificate.
+        certificate: String,
+        /// The file of the key.
+        key: String,
+        /// What rustls said.
+        cause: String,
+    },
+    /// None can be made.
+    #[error("cannot make a certificate: {0}")]
+    Make(String),
+    /// The one that was made cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// TLS of a server: always the newest certificate that can be used.
+#[derive(Debug)]
+pub struct Tls {
+    files: CertificateFiles,
+    now: RwLock<Loaded>,
+}
+
+#[derive(Clone, Debug)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    sha256: String,
+    modified: [Option<SystemTime>; 2],
+}
+
+impl Tls {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// They cannot be read, or do not belong together.
+    pub fn open(files: CertificateFiles) -> Result<Tls, TlsError> {
+        let now = RwLock::new(load(&files)?);
+        Ok(Tls { files, now })
+    }
+
+    /// That of the data directory, which is made if it is not there: signed by itself, for this machine's
+    /// names and the address.
+    ///
+    /// # Errors
+    /// It cannot be made, kept or read.
+    pub fn own(store: &Store, address: SocketAddr) -> Result<Tls, TlsError> {
+        let [certificate, key] = [OWN_CERTIFICATE, OWN_KEY].map(|name| store.dir().join(name));
+        if !certificate.exists() || !key.exists() {
+            let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(Into::into).into();
+            let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            names.extend(Some(own.trim().to_owned()).filter(|name| !name.is_empty()));
+            if !address.ip().is_unspecified() {
+                names.push(address.ip().to_string());
+            }
+            names.sort();
+            names.dedup();
+            let made =
+                rcgen::generate_simple_self_signed(names).map_err(|e| TlsError::Make(e.to_string()))?;
+            // The key first: a certificate without one would be of no use after a crash between them.
+            store.keep_private(OWN_KEY, &made.key_pair.serialize_pem())?;
+            store.keep_private(OWN_CERTIFICATE, &made.cert.pem())?;
+        }
+        Tls::open(CertificateFiles { certificate, key })
+    }
+
+    /// The SHA-256 of the certificate, in hexadecimal digits: what a client can be told to expect.
+    pub fn fingerprint(&self) -> String {
+        self.now().sha256
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        self.now().config
+    }
+
+    fn now(&self) -> Loaded {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the files again if they have changed. What cannot be used is told, and the last one stays.
+    pub(super) fn look_again(&self) {
+        if modified(&self.files) == self.now().modified {
+            return;
+        }
+        match load(&self.files) {
+            Ok(loaded) => {
+                tracing::info!("the API has another certificate: SHA-256 {}", loaded.sha256);
+                *self.now.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+            }
+            Err(error) => {
+                tracing::warn!("the API keeps its certificate: {error}");
+                // Told once for each change.
+                let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+                now.modified = modified(&self.files);
+            }
+        }
+    }
+}
+
+fn modified(files: &CertificateFiles) -> [Option<SystemTime>; 2] {
+    [&files.certificate, &files.key].map(|path| path.metadata().and_then(|data| data.modified()).ok())
+}
+
+/// The provider that both sides use: no other is compiled in.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// All certificates of a PEM file.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |cause: String| TlsError::File { path: path.display().to_string(), cause };
+    let all = CertificateDer::pem_file_iter(path).map_err(|e| failed(e.to_string()))?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| failed(e.to_string()))?;
+    if all.is_empty() { Err(failed("no certificate (PEM) is in it".into())) } else { Ok(all) }
+}
+
+pub(super) fn sha256(certificate: &[u8]) -> String {
+    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn load(files: &CertificateFiles) -> Result<Loaded, TlsError> {
+    // Before they are read: a change meanwhile is seen at the next look.
+    let modified = modified(files);
+    let chain = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|e| TlsError::File { path: files.key.display().to_string(), cause: e.to_string() })?;
+    let sha256 = sha256(&chain[0]);
+    let pair = |e: rustls::Error| TlsError::Pair {
+        certificate: files.certificate.display().to_string(),
+        key: files.key.display().to_string(),
+        cause: e.to_string(),
+    };
+    let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let mut config =
+        config.map_err(pair)?.with_no_client_auth().with_single_cert(chain, key).map_err(pair)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Loaded { config: Arc::new(config), sha256, modified })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn address() -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], 8443))
+    }
+
+    #[test]
+    fn a_certificate_is_made_once_and_its_key_is_private() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        let first = Tls::own(&store, address()).expect("made").fingerprint();
+        let again = Tls::own(&store, address()).expect("read").fingerprint();
+        assert_eq!(first, again);
+        let key = dir.path().join(OWN_KEY).metadata().expect("the key");
+        assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn another_certificate_is_taken_and_a_broken_one_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        let tls = Tls::own(&store, address()).expect("made");
+        let (first, [certificate, key]) =
+            (tls.fingerprint(), [OWN_CERTIFICATE, OWN_KEY].map(|n| dir.path().join(n)));
+        let touch = |path: &Path, text: &str, seconds: u64| {
+            std::fs::write(path, text).expect("written");
+            let later = SystemTime::now() + Duration::from_secs(seconds);
+            std::fs::File::options()
+                .write(true)
+                .open(path)
+                .and_then(|f| f.set_modified(later))
+                .expect("dated");
+        };
+        touch(&certificate, "nonsense", 10);
+        tls.look_again();
+        assert_eq!(tls.fingerprint(), first);
+        let other = rcgen::generate_simple_self_signed(vec!["x".into()]).expect("made");
+        touch(&certificate, &other.cert.pem(), 20);
+        tls.look_again();
+        assert_eq!(tls.fingerprint(), first, "its key is that of the first one");
+        touch(&key, &other.key_pair.serialize_pem(), 30);
+        tls.look_again();
+        assert_eq!(tls.fingerprint(), sha256(other.cert.der()));
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused_with_its_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("empty.pem");
+        std::fs::write(&path, "").expect("written");
+        let files = CertificateFiles { certificate: path.clone(), key: path };
+        let said = Tls::open(files).expect_err("refused").to_string();
+        assert!(said.contains("empty.pem") && said.contains("no certificate"), "{said}");
+    }
+}
