@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 skip() { echo "package: skipped: $*"; exit 0; }
 [ "$(id -u)" = 0 ] || skip "needs root (chroot, another user)"
-for tool in dpkg-deb mmdebstrap qemu-io strip objdump unshare; do command -v "$tool" >/dev/null || skip "$tool is not installed (make setup installs it on Debian)"; done
+for tool in dpkg-deb mmdebstrap qemu-io strip objdump unshare zsh fish; do command -v "$tool" >/dev/null || skip "$tool is not installed (make setup installs it on Debian)"; done
 masu=$(realpath "${MASU:-target/checked/masu}")
 [ -x "$masu" ] || { echo "package: $masu is missing; run make build" >&2; exit 2; }
 # shellcheck source=judges/clean_root.sh
@@ -72,6 +72,12 @@ within masu pool create p0 --group g0 >/dev/null
 halt
 within man masu-volume-create | grep -q -- --size || fail "man masu-volume-create"
 within bash -c '. /usr/share/bash-completion/completions/masu && complete -p masu' >/dev/null || fail "completions for bash"
+# The root has no other shells: those of this machine read the installed files.
+zsh -f -c 'fpath=("$1" $fpath); autoload -Uz compinit && compinit -u -D && [[ $_comps[masu] = _masu ]] && zsh -n "$1/_masu" && autoload +X _masu' \
+  zsh "$root/usr/share/zsh/vendor-completions" || fail "completions for zsh"
+# shellcheck disable=SC2016 # fish expands it
+said=$(fish --no-config -c 'source $argv[1]; complete -C "masu vol"' "$root/usr/share/fish/vendor_completions.d/masu.fish") || fail "completions for fish"
+grep -q '^volume' <<<"$said" || fail "completions for fish: masu vol is not completed"
 
 port=$(free_port)
 printf 'target = "%s"\n[[portal]]\nlisten = "127.0.0.1:%s"\n[[host]]\nname = "any"\ninitiator = "*"\n' "$TARGET" "$port" >"$dir/declared"

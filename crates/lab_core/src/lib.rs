@@ -13,6 +13,7 @@
 )]
 
 pub mod bound;
+pub mod bundle;
 pub mod checks;
 pub mod claim;
 pub mod index;

@@ -10,7 +10,8 @@ use crate::claim::{JudgedClaim, Published};
 use crate::proof::proof;
 use crate::record::RunRecord;
 use crate::report::{
-    DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, write_json, write_page,
+    DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, page_text, write_json,
+    write_page,
 };
 use crate::schema;
 use crate::sweep;
@@ -80,6 +81,20 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
 ///
 /// When there is no record, or the page cannot be written.
 pub fn write_again(out: &Path) -> Result<PathBuf> {
+    write_page(out, &data_again(out)?)?;
+    Ok(out.join("report.html"))
+}
+
+/// The text of that page.
+///
+/// # Errors
+///
+/// When there is no record, or the program has no viewer.
+pub fn page_again(out: &Path) -> Result<String> {
+    Ok(page_text(&data_again(out)?)?)
+}
+
+fn data_again(out: &Path) -> Result<Value> {
     let record = RunRecord::read(&out.join("results.json"))?;
     let path = out.join(PRESENTATION);
     let presentation = match std::fs::read_to_string(&path) {
@@ -87,8 +102,7 @@ pub fn write_again(out: &Path) -> Result<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    write_page(out, &page(&record, &presentation))?;
-    Ok(out.join("report.html"))
+    Ok(page(&record, &presentation))
 }
 
 /// The data of the page. The first screen is the record's alone; where there is no presentation the page has

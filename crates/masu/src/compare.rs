@@ -13,7 +13,7 @@ use crate::table;
 /// Compare two runs: every metric of both, with the ratio and its confidence interval
 ///
 /// A and B are folders of runs (of any verification), or files with the output of a load with --json. If the
-/// interval of a ratio contains 1, no difference is shown; a metric with one value has no interval.
+/// interval of a ratio contains 1, the metric is undecided; a metric with one value has no interval.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -2,14 +2,15 @@
 
 mod controllers;
 mod locks;
+mod log;
 mod nodes;
 mod signals;
 mod supervision;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use admin::{
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
+use self::log::LogFormat;
 use self::nodes::{Join, Node, Portals, keep, refuse_unshared, relay_to_successor, stand_by};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
@@ -86,6 +88,9 @@ pub(crate) struct Serve {
     /// LUs, hosts and drives with metrics of their own, the busiest of each; the others are summed as `other`
     #[arg(long, value_name = "N", default_value_t = 100)]
     metrics_top: usize,
+    /// Format of the log on standard error; RUST_LOG sets what is logged
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", env = "MASU_LOG_FORMAT")]
+    log_format: LogFormat,
 }
 
 /// Binding is retried for a second while an address is in use.
@@ -118,19 +123,20 @@ impl Serve {
     }
 }
 
-pub(crate) fn run(serve: &Serve) -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
+    log::begin(serve.log_format)?;
     supervision::end_on_panic();
     // A thousand sessions need more open files than the default limit.
     world_real::raise_open_files_max();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(start_and_serve(serve))
+    match (runtime.block_on(start_and_serve(serve)), serve.log_format) {
+        // The reader of a JSON log gets why it ended as JSON, too.
+        (Err(error), LogFormat::Json) => {
+            tracing::error!("{error:#}");
+            Ok(ExitCode::from(2))
+        }
+        (ended, _) => ended.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// The life of the daemon. If a step of the start fails, the earlier ones are undone in order.

@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),
         Command::Run(run) => verify_run::cli::run(&run, option_env!("MASU_COMMIT")).map(ExitCode::from),
-        Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
+        Command::Serve(serve) => daemon::run(&serve),
         Command::Check(check) => check::run(&check),
         Command::Compare(compare) => compare::run(&compare),
         Command::Predict(predict) => predict::run(&predict),

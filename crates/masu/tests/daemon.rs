@@ -39,6 +39,24 @@ fn bad_declarations_are_refused_with_cause_and_place() {
 }
 
 #[test]
+fn why_a_start_failed_is_json_in_a_json_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("array.toml");
+    std::fs::write(&config, "controllers = 0").expect("write the declaration");
+    let config = config.to_str().expect("utf-8");
+    let output = masu(dir.path(), &["serve", "--log-format", "json", "--config", config]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect();
+    let last = lines.last().expect("a line");
+    assert_eq!(last["level"], "ERROR");
+    assert!(last["fields"]["message"].as_str().is_some_and(|text| text.contains("controllers")), "{text}");
+}
+
+#[test]
 fn a_portal_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("an address").to_string();

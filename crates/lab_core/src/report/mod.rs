@@ -5,4 +5,4 @@ mod contract;
 mod write;
 
 pub use contract::*;
-pub use write::{WriteError, write_csv, write_json, write_page, write_report, write_results};
+pub use write::{WriteError, page_text, write_csv, write_json, write_page, write_report, write_results};

@@ -48,13 +48,22 @@ pub fn write_report(dir: &Path, report: &Report) -> Result<(), WriteError> {
 
 /// Writes `report.html`: viewer and data in one file that needs no network.
 pub fn write_page(dir: &Path, data: &serde_json::Value) -> Result<(), WriteError> {
+    put(&dir.join("report.html"), page_text(data)?)
+}
+
+/// The text of `report.html`.
+///
+/// # Errors
+///
+/// [`WriteError::NoViewer`] when the program was built without the viewer.
+pub fn page_text(data: &serde_json::Value) -> Result<String, WriteError> {
     let page = Viewer::get("report.html").ok_or(WriteError::NoViewer)?;
     let page = String::from_utf8_lossy(&page.data);
     let (before, after) = page.split_once(PLACE).ok_or(WriteError::NoViewer)?;
     // No text of the run can end the element.
     let data = serde_json::to_string(data)?.replace('<', "\\u003c");
     let open = PLACE.trim_end_matches("null</script>");
-    put(&dir.join("report.html"), format!("{before}{open}{data}</script>{after}"))
+    Ok(format!("{before}{open}{data}</script>{after}"))
 }
 
 /// Writes `results.json`.

@@ -34,6 +34,11 @@ fn metrics_words(n: usize) -> String {
     if n == 1 { "1 metric".into() } else { format!("{n} metrics") }
 }
 
+/// The word of the table, so that nobody reads "no difference" beside an interval that is wide.
+fn undecided_words(n: usize) -> String {
+    format!("{} {}", if n == 1 { "is" } else { "are" }, Verdict::Undecided.words())
+}
+
 /// One sentence.
 pub(super) fn answer(comparison: &Comparison) -> String {
     let all = comparison.both.len();
@@ -42,7 +47,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
             .map(|verdict| comparison.count(verdict));
     let mut parts = Vec::new();
     match (differs, comparison.both.first()) {
-        (0, _) if none > 0 => parts.push(format!("no difference is shown in {}", metrics_words(none))),
+        (0, _) if none > 0 => parts.push(format!("{} {}", metrics_words(none), undecided_words(none))),
         (0, _) => {}
         (_, Some(Compared { name, ratio: Some(ratio), .. })) => {
             let most = format!("most of all {name}: in B {} times as much as in A", words(ratio));
@@ -51,7 +56,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
         _ => parts.push(format!("{differs} of {} differ", metrics_words(all))),
     }
     if differs > 0 && none > 0 {
-        parts.push(format!("for {none} no difference is shown"));
+        parts.push(format!("{none} {}", undecided_words(none)));
     }
     if same > 0 {
         parts.push(if same == all {
@@ -188,7 +193,7 @@ fn whole(comparison: &Comparison, typed: &str, rows: usize) -> Report {
             title: "Every metric".into(),
             text: Some(format!(
                 "A is {}.\n\nB is {}.\n\nThe ratio is B over A. Its interval of 95 % is that of a ratio of two independent means \
-                 (logarithms, degrees of freedom after Welch); where it holds 1, no difference is shown. What differs most stands first.",
+                 (logarithms, degrees of freedom after Welch); where it contains 1, the metric is undecided. What differs most stands first.",
                 of(&comparison.a),
                 of(&comparison.b)
             )),
@@ -238,8 +243,8 @@ fn figure(comparison: &Comparison) -> Option<Figure> {
         comparison.both.iter().filter_map(|c| Some((c, c.ratio?))).take(BARS_MAX).collect();
     let differs = comparison.count(Verdict::Differs);
     let title = match differs {
-        0 => "No metric is shown to differ".to_owned(),
-        n => format!("{n} of {} are shown to differ", metrics_words(comparison.both.len())),
+        0 => "No interval excludes 1".to_owned(),
+        n => format!("{n} of {} differ", metrics_words(comparison.both.len())),
     };
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
     let point = |(i, (_, r)): (usize, &(&Compared, Estimate))| match r.low.is_finite() {
@@ -316,4 +321,39 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
         out.push(Table { id: "only".into(), title: "In one run only".into(), columns, rows });
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer about these samples of A and B, and the text of the page.
+    fn check(a: &str, b: &str) -> (String, String) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let run = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        };
+        let comparison = Comparison::of(&run("a.json", a), &run("b.json", b)).expect("comparable");
+        let page = serde_json::to_string(&whole(&comparison, "masu compare", 1)).expect("JSON");
+        (comparison.answer(), page)
+    }
+
+    #[test]
+    fn a_metric_whose_interval_holds_1_is_undecided_in_sentence_and_page() {
+        let series =
+            |wide: &str, narrow: &str| format!(r#"{{"series":{{"wide":{wide},"narrow":{narrow}}}}}"#);
+        let (a, wide) = (series("[10, 12, 8]", "[10, 10.1, 9.9]"), "[11, 13, 9]");
+        let cases = [
+            (series(wide, "[11, 9, 10]"), "2 metrics are undecided."),
+            (series(wide, "[10, 10.1, 9.9]"), "2 metrics are undecided."),
+            (series("[10, 12, 8]", "[20, 20.1, 19.9]"), "; 1 is undecided."),
+        ];
+        for (b, expected) in cases {
+            let (answer, page) = check(&a, &b);
+            assert!(answer.ends_with(expected), "{answer}");
+            assert!(page.contains("undecided") && !page.contains("o difference"), "{page}");
+        }
+    }
 }
