@@ -48,6 +48,14 @@ pub enum ClientError {
         /// What the system said.
         cause: String,
     },
+    /// There is a server, and no TLS with it.
+    #[error("no TLS connection to {place}: {cause}")]
+    Tls {
+        /// Address.
+        place: String,
+        /// What is wrong, and what to do.
+        cause: String,
+    },
     /// The array refused.
     #[error("{0}")]
     Refused(String),
@@ -154,6 +162,10 @@ impl Client {
         }
     }
 
+    fn unreachable(&self, cause: &std::io::Error) -> ClientError {
+        ClientError::Unreachable { place: self.place(), cause: cause.to_string() }
+    }
+
     fn strange(&self, cause: impl std::fmt::Display) -> ClientError {
         ClientError::Protocol { place: self.place(), cause: cause.to_string() }
     }
@@ -190,11 +202,10 @@ impl Client {
                 self.exchange(TcpStream::connect(addr).await, request).await?
             }
             Endpoint::Tcp { addr, trust: Some(trust), .. } => {
-                let connected = match TcpStream::connect(addr).await {
-                    Ok(stream) => tls::connect(stream, addr, trust).await,
-                    Err(error) => Err(error),
-                };
-                self.exchange(connected, request).await?
+                let stream = TcpStream::connect(addr).await.map_err(|e| self.unreachable(&e))?;
+                let secured = tls::connect(stream, addr, trust).await;
+                let secured = secured.map_err(|cause| ClientError::Tls { place: self.place(), cause })?;
+                self.exchange(Ok(secured), request).await?
             }
         };
         if code.is_success() {
@@ -214,13 +225,16 @@ impl Client {
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let unreachable =
-            |e: std::io::Error| ClientError::Unreachable { place: self.place(), cause: e.to_string() };
-        let stream = connected.map_err(unreachable)?;
+        let stream = connected.map_err(|e| self.unreachable(&e))?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
         tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(|e| self.strange(e))?;
+        let response = sender.send_request(request).await.map_err(|e| match (&self.0, e.is_parse()) {
+            (Endpoint::Tcp { addr, trust: None, .. }, true) => {
+                self.strange(format!("{e}; if it speaks TLS, pass --api https://{addr}"))
+            }
+            _ => self.strange(e),
+        })?;
         let code = response.status();
         let body = response.into_body().collect().await.map_err(|e| self.strange(e))?;
         Ok((code, body.to_bytes()))

@@ -13,6 +13,7 @@ mod answers;
 mod api;
 mod change;
 mod client;
+mod connections;
 mod convert;
 mod drift;
 mod events;
@@ -28,6 +29,7 @@ mod server;
 mod standby;
 mod store;
 mod takeover;
+mod tcp;
 mod tls;
 mod trouble;
 

@@ -9,7 +9,7 @@ use array::{Array, Control, ControlError, EventSender};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use status::{Status, Trouble};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::access::{Access, Role};
@@ -19,7 +19,6 @@ use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::metrics::Named;
 use crate::store::Store;
-use crate::tls::TlsListener;
 use crate::trouble::{Tracker, sort, trouble_of};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
@@ -152,18 +151,6 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
             Ok(peer) => Peer::User { uid: Some(peer.uid()) },
             Err(_) => Peer::User { uid: None },
         }
-    }
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Peer {
-        Peer::Address(stream.remote_addr().ip())
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Peer {
-        Peer::Address(stream.remote_addr().ip())
     }
 }
 

@@ -19,7 +19,8 @@ use crate::events::{EventLog, now_ms};
 use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
-use crate::tls::{Tls, TlsListener};
+use crate::tcp;
+use crate::tls::Tls;
 use crate::{identity, membership};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
@@ -154,20 +155,11 @@ impl Bound {
                 }
             });
         }
-        let app = routes.into_make_service_with_connect_info::<Peer>();
-        let (stopped, unix, routes) = (server.stop_signal(), self.unix, app.clone());
-        tokio::spawn(async move { axum::serve(unix, routes).with_graceful_shutdown(stopped).await });
-        if let Some(tcp) = self.tcp {
-            let stopped = server.stop_signal();
-            match self.tls {
-                None => {
-                    tokio::spawn(async move { axum::serve(tcp, app).with_graceful_shutdown(stopped).await })
-                }
-                Some(tls) => tokio::spawn(async move {
-                    let listener = TlsListener::start(tcp, tls)?;
-                    axum::serve(listener, app).with_graceful_shutdown(stopped).await
-                }),
-            };
+        let app = routes.clone().into_make_service_with_connect_info::<Peer>();
+        let (stopped, unix) = (server.stop_signal(), self.unix);
+        tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
+        if let Some(listener) = self.tcp {
+            tokio::spawn(tcp::serve(listener, self.tls, routes, server.stop_signal()));
         }
         (server, ArrayOwner(served))
     }

@@ -75,8 +75,8 @@ impl Tls {
     /// # Errors
     /// They cannot be read, or do not belong together.
     pub fn open(files: CertificateFiles) -> Result<Tls, TlsError> {
-        let now = RwLock::new(load(&files)?);
-        Ok(Tls { files, now })
+        let loaded = load(&files, modified(&files))?;
+        Ok(Tls { files, now: RwLock::new(loaded) })
     }
 
     /// That of the data directory, which is made if it is not there: signed by itself, for this machine's
@@ -109,7 +109,7 @@ impl Tls {
         self.now().sha256
     }
 
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.now().config
     }
 
@@ -118,11 +118,13 @@ impl Tls {
     }
 
     /// Reads the files again if they have changed. What cannot be used is told, and the last one stays.
-    pub(super) fn look_again(&self) {
-        if modified(&self.files) == self.now().modified {
+    pub(crate) fn look_again(&self) {
+        // Before they are read: a change meanwhile is seen at the next look, also if they cannot be used.
+        let modified = modified(&self.files);
+        if modified == self.now().modified {
             return;
         }
-        match load(&self.files) {
+        match load(&self.files, modified) {
             Ok(loaded) => {
                 tracing::info!("the API has another certificate: SHA-256 {}", loaded.sha256);
                 *self.now.write().unwrap_or_else(PoisonError::into_inner) = loaded;
@@ -130,8 +132,7 @@ impl Tls {
             Err(error) => {
                 tracing::warn!("the API keeps its certificate: {error}");
                 // Told once for each change.
-                let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-                now.modified = modified(&self.files);
+                self.now.write().unwrap_or_else(PoisonError::into_inner).modified = modified;
             }
         }
     }
@@ -161,9 +162,7 @@ pub(super) fn sha256(certificate: &[u8]) -> String {
     Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn load(files: &CertificateFiles) -> Result<Loaded, TlsError> {
-    // Before they are read: a change meanwhile is seen at the next look.
-    let modified = modified(files);
+fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {
     let chain = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|e| TlsError::File { path: files.key.display().to_string(), cause: e.to_string() })?;

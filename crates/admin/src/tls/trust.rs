@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -59,20 +60,43 @@ impl Trust {
     }
 }
 
+/// What a server has time for: the handshake takes two round trips.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
 /// Connects, and makes sure that the server is the one.
 ///
 /// # Errors
-/// It is not, or does not speak TLS.
+/// It is not, does not speak TLS, or is silent.
 pub(crate) async fn connect(
     stream: TcpStream,
     addr: &str,
     trust: &Trust,
-) -> std::io::Result<TlsStream<TcpStream>> {
-    let config = trust.config().map_err(std::io::Error::other)?;
+) -> Result<TlsStream<TcpStream>, String> {
+    let config = trust.config()?;
     let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    let name = ServerName::try_from(host).map_err(|e| e.to_string())?;
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    match tokio::time::timeout(HANDSHAKE_TIME, handshake).await {
+        Ok(shaken) => shaken.map_err(|e| explained(&e, addr)),
+        Err(_) => Err(format!("the server is silent for {} s", HANDSHAKE_TIME.as_secs())),
+    }
+}
+
+/// What is wrong with a handshake, and what to do.
+fn explained(error: &std::io::Error, addr: &str) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
+    match cause {
+        Some(Error::InvalidMessage(_)) => {
+            format!("the server does not speak TLS; if that is meant, pass --api {addr}")
+        }
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "no known root has signed the server's certificate; pass --api-fingerprint with the SHA-256 that `masu \
+             serve` logs, or --api-ca with its root"
+                .into()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Takes the one certificate with this hash, whatever it says of names and times.
