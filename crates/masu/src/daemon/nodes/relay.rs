@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -103,10 +104,15 @@ pub(in crate::daemon) async fn keep(addresses: Vec<SocketAddr>) -> Portals {
 impl Relay {
     /// Begins; nobody is the owner yet.
     pub(super) fn start(portals: Portals) -> std::io::Result<Relay> {
+        Relay::with_room(portals, RELAYED_MAX)
+    }
+
+    /// For so many connections at once.
+    fn with_room(portals: Portals, connections_max: usize) -> std::io::Result<Relay> {
         let (owner, sees) = watch::channel(None);
         let (ends, end) = watch::channel(false);
-        let (begun, mut arriving) = tokio::sync::mpsc::channel(RELAYED_MAX);
-        let room = Arc::new(Semaphore::new(RELAYED_MAX));
+        let (begun, mut arriving) = tokio::sync::mpsc::channel(connections_max);
+        let room = Arc::new(Semaphore::new(connections_max));
         let mut tasks = Vec::new();
         for (at, (address, listener)) in portals.into_iter().enumerate() {
             listener.set_nonblocking(true)?;
@@ -156,6 +162,13 @@ impl Relay {
     }
 }
 
+/// Whether somebody waits to be accepted.
+fn has_waiting(listener: &TcpListener) -> bool {
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    // An error is left to the accept.
+    poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+}
+
 /// A listener whose queue can be waited for without accepting.
 #[expect(
     deprecated,
@@ -185,6 +198,11 @@ impl Portal {
     async fn accept_all(&mut self, listener: &AsyncFd<TcpListener>) {
         loop {
             let Ok(mut ready) = listener.readable().await else { return };
+            // After an accept it is still marked as readable: the owner is not connected to for nobody.
+            if !has_waiting(listener.get_ref()) {
+                ready.clear_ready();
+                continue;
+            }
             let Ok(place) = self.room.clone().acquire_owned().await else { return };
             let Some((owner, address, epoch)) = self.connect().await else {
                 sleep(AGAIN).await;
@@ -331,6 +349,37 @@ mod tests {
         // An owner that lives ends a session, as after a log-out.
         drop(owned);
         ends(&mut host).await;
+    }
+
+    #[tokio::test]
+    async fn a_host_beyond_the_limit_waits_until_another_one_goes() {
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let relay = Relay::with_room(vec![(address, listener)], 2).expect("started");
+        let (array, at) = owner().await;
+        relay.set_owner(Some((1, vec![at])));
+        let mut hosts = Vec::new();
+        for _ in 0..2 {
+            let mut host = TcpStream::connect(address).await.expect("accepted");
+            let (mut owned, _) = array.accept().await.expect("relayed");
+            echoes(&mut host, &mut owned).await;
+            hosts.push((host, owned));
+        }
+        assert_eq!(relay.carried(), 2);
+        let mut third = TcpStream::connect(address).await.expect("in the queue");
+        third.write_all(b"login").await.expect("sent");
+        assert!(
+            timeout(Duration::from_millis(100), array.accept()).await.is_err(),
+            "one more than its limit"
+        );
+        let (host, mut owned) = hosts.pop().expect("two");
+        drop(host);
+        ends(&mut owned).await;
+        drop(owned);
+        let (mut owned, _) = timeout(WAIT, array.accept()).await.expect("in time").expect("relayed");
+        let mut text = [0; 5];
+        owned.read_exact(&mut text).await.expect("received");
+        assert_eq!(&text, b"login");
     }
 
     #[tokio::test]
