@@ -7,7 +7,7 @@ use anyhow::Result;
 use array::status::ControllerStatus;
 use world::{Instant, World};
 
-use super::conditioning::is_mixed;
+use super::conditioning::writes_at_random;
 use super::host::{Ramp, Tally};
 use super::measured::{Sample, Scene, hit_share};
 use super::results::Point;
@@ -86,12 +86,12 @@ impl<P: Probe> Bench<'_, P> {
         Ok(warm_up(&self.world, &self.ramp, run).await? && balanced)
     }
 
-    /// Lets as much pass as a measured window takes. Of a mix, what is pending is as even as it was judged
-    /// by, and no more.
+    /// Lets as much pass as a measured window takes. Where writes are random, what is pending is as even as a
+    /// mix is judged by, and no more: what the drives gain of it changes while the elevator passes through.
     async fn window(&self) -> Result<()> {
         let run = &self.sanboot.run;
         let time = run.window_time.0;
-        let time = if is_mixed(self.which.pattern) { time.max(run.balance_time.0) } else { time };
+        let time = if writes_at_random(self.which.pattern) { time.max(run.balance_time.0) } else { time };
         pass(&self.world, &self.ramp, (run.window_ios, time)).await
     }
 }

@@ -19,8 +19,13 @@ const FILL_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: usize = 32;
 
 /// Whether drives have random reads and writes to do at the same time.
-pub(super) fn is_mixed(pattern: Pattern) -> bool {
+fn is_mixed(pattern: Pattern) -> bool {
     pattern.is_random() && (1..100).contains(&pattern.read_percent())
+}
+
+/// Whether random writes wait in the cache for the drives.
+pub(super) fn writes_at_random(pattern: Pattern) -> bool {
+    pattern.is_random() && pattern.read_percent() < 100
 }
 
 /// Runs these, so many at once, of so many bytes each; nobody counts them.
