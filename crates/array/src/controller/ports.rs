@@ -26,7 +26,9 @@ pub(crate) trait FrontEnd {
 /// One port of a controller.
 pub(crate) struct OpenPort {
     pub(crate) config: PortalConfig,
-    /// Portal group tag: one group for each portal, from 1 in the order of the declaration.
+    /// Its place in the declaration.
+    pub(crate) index: usize,
+    /// Portal group tag: one group for each portal.
     pub(crate) portal_group: u16,
     /// The address that it listens on.
     pub(crate) listen: SocketAddr,

@@ -13,7 +13,7 @@ use crate::config::{ChapConfig, PortalConfig};
 use crate::controller::{Controller, FrontEnd, OpenPort, Seen};
 use crate::event::Event;
 use crate::hosts::{SessionRefusal, close_nexus, open_nexus};
-use crate::nexus::initiator_port;
+use crate::nexus::{initiator_port, portal_group};
 
 /// Longest text from a peer that an event repeats.
 const WHY_LEN_MAX: usize = 200;
@@ -29,14 +29,15 @@ const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn open(
     controller: &Rc<Controller>,
     declared: &PortalConfig,
-    portal_group: u16,
+    index: usize,
 ) -> Result<Rc<OpenPort>, NetError> {
     let options = StreamOptions { segment_bytes_max: declared.segment_bytes_max };
     let listener = listen(controller, declared.listen, options).await?;
     let portal = Portal::new();
     let open = Rc::new(OpenPort {
         config: declared.clone(),
-        portal_group,
+        index,
+        portal_group: portal_group(index),
         listen: listener.local(),
         front_end: Box::new(portal.clone()),
         traffic: Rc::default(),
@@ -185,10 +186,10 @@ impl Target for PortTarget {
         }
         // A portal on the wildcard address is reported with the address that the initiator used.
         let reached = |(i, portal): (usize, &PortalConfig)| {
-            let own = i + 1 == usize::from(self.0.open.portal_group);
+            let own = i == self.0.open.index;
             let port = if own { self.0.open.listen.port() } else { portal.listen.port() };
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
-            (SocketAddr::new(ip, port), i as u16 + 1)
+            (SocketAddr::new(ip, port), portal_group(i))
         };
         let mut portals: Vec<_> = config.portals.iter().enumerate().map(reached).collect();
         for elsewhere in self.0.controller.elsewhere.get() {

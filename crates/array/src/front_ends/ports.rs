@@ -46,7 +46,7 @@ fn same_logins(before: &Config, after: &Config) -> bool {
 pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
     let mut state = controller.state.borrow_mut();
     state.ports.retain(|port| {
-        let stays = config.portals.get(usize::from(port.portal_group) - 1) == Some(&port.config);
+        let stays = config.portals.get(port.index) == Some(&port.config);
         if !stays {
             port.front_end.stop();
             done.push(format!("port {}: closed", port.listen));
@@ -58,14 +58,14 @@ pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut V
 pub(crate) async fn open_port(
     controller: &Rc<Controller>,
     declared: &PortalConfig,
-    portal_group: u16,
+    index: usize,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
-    if controller.state().ports.iter().any(|p| p.portal_group == portal_group) {
+    if controller.state().ports.iter().any(|p| p.index == index) {
         return Ok(());
     }
     let place = ControlError::at(format!("portal {}", declared.listen));
-    let open = iscsi::open(controller, declared, portal_group).await.map_err(|e| place(&e))?;
+    let open = iscsi::open(controller, declared, index).await.map_err(|e| place(&e))?;
     done.push(format!("port {}: open", open.listen));
     controller.state.borrow_mut().ports.push(open);
     Ok(())

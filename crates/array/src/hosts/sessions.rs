@@ -9,7 +9,7 @@ use stack::Disk;
 use super::crossing::{crossings, others};
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
-use crate::nexus::{RemoteNexus, initiator_port, target_port};
+use crate::nexus::{RemoteNexus, initiator_port, portal_group, target_port};
 
 /// Hosts that are no more, and whose counters are still kept.
 const FORGOTTEN_HOSTS_MAX: usize = 256;
@@ -96,11 +96,10 @@ fn view_of(
         None => Rc::default(),
     };
     // An array without a portal has one port, which a process or a test opens in it.
-    let at =
-        |group: u16| config.portals.get(usize::from(group) - 1).map_or(controller.index, |p| p.controller);
-    let ports = (1..=config.portals.len().max(1) as u16).map(|group| ListedPort {
-        port: target_port(&config.target, group),
-        at_owner: at(group) == controller.index,
+    let at = |index: usize| config.portals.get(index).map_or(controller.index, |p| p.controller);
+    let ports = (0..config.portals.len().max(1)).map(|index| ListedPort {
+        port: target_port(&config.target, portal_group(index)),
+        at_owner: at(index) == controller.index,
     });
     View::new(ViewSpec {
         others: others(controller, &nexus),

@@ -139,7 +139,7 @@ pub(crate) async fn commit(
     close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
-        open_port(controller, portal, i as u16 + 1, &mut done).await?;
+        open_port(controller, portal, i, &mut done).await?;
     }
     slices.let_go(whereabouts).await;
     index.let_go(&mut slices).await;
