@@ -172,6 +172,9 @@ fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
     let socket = std::fs::metadata(array.data().join("api.sock")).expect("the socket");
     assert_eq!(socket.permissions().mode() & 0o777, 0o600);
     array.ok(&["status", "--api", &api, "--token", "sixteen-characters"]);
+    let secured =
+        array.command(&["status", "--api", &format!("https://{api}"), "--token", "sixteen-characters"]);
+    check_refused(&secured, &["does not speak TLS", &format!("--api {api}")]);
     let refused = array.command(&["status", "--api", &api, "--token", "sixteen-charactera"]);
     check_refused(&refused, &["token"]);
     let told = "the API refused a request from 127.0.0.1: a wrong token";
@@ -224,7 +227,10 @@ fn beyond_loopback_the_api_speaks_tls_and_the_client_knows_its_server() {
         array.command(&[&["status", "--api", api, "--token", token.trim()], more].concat())
     };
     let url = format!("https://127.0.0.1:{port}");
-    check_refused(&status(&array, &format!("127.0.0.1:{port}"), &[]), &["127.0.0.1"]);
+    check_refused(
+        &status(&array, &format!("127.0.0.1:{port}"), &[]),
+        &[&format!("--api https://127.0.0.1:{port}")],
+    );
     let other = status(&array, &url, &["--api-fingerprint", &"ab".repeat(32)]);
     check_refused(&other, &["another certificate"]);
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
@@ -240,7 +246,7 @@ fn beyond_loopback_the_api_speaks_tls_and_the_client_knows_its_server() {
     good(&array, &url, &["--api-ca", certificate]);
     good(&array, &format!("https://localhost:{port}"), &["--api-ca", certificate]);
     // A root that has not signed it.
-    check_refused(&status(&array, &url, &[]), &["certificate"]);
+    check_refused(&status(&array, &url, &[]), &["certificate", "--api-fingerprint"]);
     array.stop();
     array.restart();
     good(&array, &url, &["--api-fingerprint", &fingerprint]);
