@@ -89,7 +89,7 @@ impl Tls {
         if !certificate.exists() || !key.exists() {
             let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(Into::into).into();
             let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            names.extend(Some(own.trim().to_owned()).filter(|name| !name.is_empty()));
+            names.extend(Some(own.trim().to_owned()).filter(|name| !name.is_empty() && name.is_ascii()));
             if !address.ip().is_unspecified() {
                 names.push(address.ip().to_string());
             }
