@@ -79,8 +79,8 @@ impl Drop for SocketFile {
 pub struct Bound {
     socket: SocketFile,
     pub(crate) unix: UnixListener,
-    tcp: Option<TcpListener>,
-    tls: Option<Arc<Tls>>,
+    pub(crate) tcp: Option<TcpListener>,
+    pub(crate) tls: Option<Arc<Tls>>,
     metrics_top: usize,
 }
 
