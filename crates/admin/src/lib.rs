@@ -31,6 +31,7 @@ mod store;
 mod takeover;
 mod tcp;
 mod tls;
+mod trend;
 mod trouble;
 
 pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};

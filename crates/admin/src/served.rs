@@ -19,6 +19,7 @@ use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::metrics::Named;
 use crate::store::Store;
+use crate::trend::Trends;
 use crate::trouble::{Tracker, sort, trouble_of};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
@@ -41,6 +42,8 @@ pub(crate) struct Served {
     pub(crate) keys: Mutex<Keys>,
     /// Places for streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// How pools fill.
+    pub(crate) trends: std::sync::Mutex<Trends>,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -62,6 +65,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
         Problem::unavailable(why)
     };
     let mut status = asked.await.map_err(silent)?.map_err(Problem::unavailable)?;
+    served.trends().tell(&mut status.pools);
     let mut all = served.trouble_of(&status);
     served.tracker().date(&mut all, now_ms());
     status.trouble = all;
@@ -83,6 +87,10 @@ pub(crate) async fn all_answer(served: &Served) -> bool {
 impl Served {
     pub(crate) fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
         self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn trends(&self) -> std::sync::MutexGuard<'_, Trends> {
+        self.trends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {

@@ -129,6 +129,7 @@ impl Bound {
             answers: Answers::default(),
             last: std::sync::Mutex::default(),
             metrics_top: self.metrics_top,
+            trends: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -177,7 +178,9 @@ async fn follow(served: &Served) {
         if parts.iter().any(|part| !part.missing.is_empty()) {
             try_missing_again(&mut array, &served.events).await;
         }
-        let status = crate::convert::status_of(array.config(), parts, 0);
+        let mut status = crate::convert::status_of(array.config(), parts, 0);
+        served.trends().look(served.started.elapsed().as_secs(), &status.pools);
+        served.trends().tell(&mut status.pools);
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
         let Some(next) = next else { continue };

@@ -1,5 +1,5 @@
-//! The API of a node that does not own the array: each request is refused with what the node is. On TCP, where
-//! no token can be checked, it does not say who the owner is.
+//! The API of a node that does not own the array: each request is refused with what the node is. On TCP,
+//! where no token can be checked, it does not say who the owner is.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +102,6 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpStream, UnixStream};
 
-    use super::*;
     use crate::server::{ServerOptions, bind};
 
     async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {

@@ -11,6 +11,8 @@ use status::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
 const STRANGERS_MAX: usize = 8;
 /// A drive whose 99th percentile is so many times that of the others of its group is told.
 const SLOW_FACTOR: u64 = 10;
+/// A pool that will be full by then is told: a week, in which drives can be had.
+const FULL_SOON_S: u64 = 7 * 86_400;
 const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare NAME PATH";
 
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
@@ -139,12 +141,23 @@ fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
     let severity = match used {
         u if u >= f64::from(pool.critical_threshold_percent) => Severity::Error,
         u if u >= f64::from(pool.soft_threshold_percent) => Severity::Warning,
-        _ => return,
+        _ => return of_filling(pool, all),
     };
     let free = format_bytes(pool.size_bytes.saturating_sub(pool.used_bytes));
     let text = format!("{used:.1} % are used, {free} are free; when it is full, writes are refused");
     let to_do = "add a group (masu pool add-group), or free space (masu volume reclaim, delete)";
     all.push(trouble(severity, format!("pool {}", pool.name), "threshold", text, to_do));
+}
+
+/// Below its thresholds, a pool that will be full soon.
+fn of_filling(pool: &Pool, all: &mut Vec<Trouble>) {
+    let Some(hours) = pool.full_in_s.filter(|left| *left < FULL_SOON_S).map(|left| left / 3600) else {
+        return;
+    };
+    let left = if hours < 48 { format!("{hours} hours") } else { format!("{} days", hours / 24) };
+    let text = format!("will be full in {left} if it goes on filling as it does; then writes are refused");
+    let to_do = "add a group (masu pool add-group), or free space (masu volume reclaim, delete)";
+    all.push(trouble(Severity::Warning, format!("pool {}", pool.name), "filling", text, to_do));
 }
 
 fn of_image(image: &Image, all: &mut Vec<Trouble>) {
@@ -285,6 +298,31 @@ mod tests {
             assert_eq!(one.severity, severity, "{line}");
             expected.iter().for_each(|part| assert!(line.contains(part), "{line:?} does not say {part:?}"));
         }
+    }
+
+    #[test]
+    fn a_pool_that_will_be_full_within_a_week_is_told_unless_it_is_above_a_threshold() {
+        let of = |used_bytes, full_in_s| {
+            let thresholds = (80, 95);
+            let pool = Pool {
+                name: "p0".into(),
+                size_bytes: 100,
+                used_bytes,
+                full_in_s,
+                soft_threshold_percent: thresholds.0,
+                critical_threshold_percent: thresholds.1,
+                ..Pool::default()
+            };
+            let mut all = vec![];
+            of_pool(&pool, &mut all);
+            all.into_iter().map(|t| (t.kind, t.text)).collect::<Vec<_>>()
+        };
+        let told = of(10, Some(3 * 86_400 + 5));
+        assert_eq!(told.len(), 1);
+        assert!(told[0].0 == "filling" && told[0].1.contains("full in 3 days"), "{told:?}");
+        assert!(of(10, Some(86_400))[0].1.contains("full in 24 hours"));
+        assert_eq!((of(10, Some(FULL_SOON_S)), of(10, None)), (vec![], vec![]));
+        assert_eq!(of(85, Some(86_400)).first().map(|t| t.0.as_str()), Some("threshold"));
     }
 
     #[test]

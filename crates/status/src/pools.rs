@@ -16,6 +16,10 @@ pub struct Pool {
     pub size_bytes: u64,
     /// Bytes of pages that are mapped.
     pub used_bytes: u64,
+    /// Seconds until it is full, if it goes on filling as it did (see docs/operation.md). None: it does not
+    /// fill, or has not been watched for long enough.
+    #[serde(default)]
+    pub full_in_s: Option<u64>,
     /// Promised to hosts.
     pub promised_bytes: u64,
     /// Used space above which masu warns and hosts get a unit attention.

@@ -4,7 +4,7 @@ use admin::{Pool, PoolGroup};
 
 use crate::table::column::{Column, Kind, Noun, share};
 
-static POOL_COLUMNS: [Column<Pool>; 14] = [
+static POOL_COLUMNS: [Column<Pool>; 15] = [
     Column::shown("name", Kind::Text, |p| (&p.name).into()),
     Column::shown("size", Kind::Bytes, |p| p.size_bytes.into()),
     Column::shown("used", Kind::Bytes, |p| p.used_bytes.into()),
@@ -13,6 +13,7 @@ static POOL_COLUMNS: [Column<Pool>; 14] = [
     Column::new("free", Kind::Bytes, |p| p.size_bytes.saturating_sub(p.used_bytes).into()),
     Column::shown("soft", Kind::Percent, |p| p.soft_threshold_percent.into()),
     Column::shown("critical", Kind::Percent, |p| p.critical_threshold_percent.into()),
+    Column::new("full-in", Kind::Text, |p| full_in(p.full_in_s).into()),
     Column::new("page", Kind::Bytes, |p| p.page_bytes.into()),
     Column::new("controller", Kind::Number, |p| p.controller.into()),
     Column::new("placement", Kind::Text, |p| if p.heat.placement { "on" } else { "off" }.into()),
@@ -20,6 +21,12 @@ static POOL_COLUMNS: [Column<Pool>; 14] = [
     Column::new("demoted", Kind::Number, |p| p.heat.demoted.into()),
     Column::shown("groups", Kind::Names, |p| (&p.groups).into()),
 ];
+
+/// When it is full, in the largest unit that says enough.
+fn full_in(left_s: Option<u64>) -> Option<String> {
+    let hours = left_s? / 3600;
+    Some(if hours < 48 { format!("{hours} h") } else { format!("{} days", hours / 24) })
+}
 
 /// `masu pool`.
 pub(crate) static POOL: Noun<Pool> = Noun {
