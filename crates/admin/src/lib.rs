@@ -15,6 +15,7 @@ mod change;
 mod client;
 mod connections;
 mod convert;
+mod digest;
 mod drift;
 mod events;
 pub mod identity;

@@ -4,10 +4,10 @@
 
 use config::check_names;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::roles::Role;
+use crate::digest::{hex, sha256};
 use crate::store::{Store, StoreError};
 
 /// The most tokens of an array.
@@ -146,7 +146,7 @@ impl Tokens {
             })?,
             None => vec![],
         };
-        Ok(Tokens { given: given.map(hash), all })
+        Ok(Tokens { given: given.map(|token| sha256(token.as_bytes())), all })
     }
 
     /// Refuses a token that can be guessed.
@@ -165,7 +165,7 @@ impl Tokens {
     }
 
     pub(super) fn find(&self, token: &str, now_ms: u64) -> Found<'_> {
-        let hash = hash(token);
+        let hash = sha256(token.as_bytes());
         let named = self.all.iter().find(|token| same(token.sha256.as_bytes(), hash.as_bytes()));
         match named {
             Some(token) if token.is_expired(now_ms) => Found::Expired(token),
@@ -197,7 +197,13 @@ impl Tokens {
         }
         let token = format!("{PREFIX}{}", hex(&secret));
         let expires_ms = life_s.map(|life| now_ms + life * 1000);
-        let kept = Token { name: own.clone(), role, sha256: hash(&token), created_ms: now_ms, expires_ms };
+        let kept = Token {
+            name: own.clone(),
+            role,
+            sha256: sha256(token.as_bytes()),
+            created_ms: now_ms,
+            expires_ms,
+        };
         self.all.push(kept);
         Ok(CreatedToken { name: own, role, expires_ms, token })
     }
@@ -231,14 +237,6 @@ fn read(text: &str) -> Result<Vec<Token>, String> {
         FORMAT => Ok(kept.tokens),
         newer => Err(format!("written by a newer masu (format {newer}, this one reads {FORMAT})")),
     }
-}
-
-fn hash(token: &str) -> String {
-    hex(&Sha256::digest(token.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Compares in a time that does not tell where the difference is.

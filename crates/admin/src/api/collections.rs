@@ -3,8 +3,9 @@
 use config::Config;
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use status::Status;
+
+use crate::digest::sha256;
 
 /// A collection of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +119,8 @@ impl Collection {
 
 /// The tag of a declared object, as in `ETag`.
 pub(super) fn tag(declared: &str) -> String {
-    let digest = Sha256::digest(declared.as_bytes());
-    let hex: String = digest.iter().take(TAG_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    let hex = sha256(declared.as_bytes());
+    format!("\"{}\"", &hex[..2 * TAG_BYTES])
 }
 
 fn named<'a, T: Serialize + 'a>(

@@ -9,8 +9,8 @@ use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256;
 use crate::store::{Store, StoreError};
 
 /// What is made at the first start, in the data directory.
@@ -156,10 +156,6 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let all = CertificateDer::pem_file_iter(path).map_err(|e| failed(e.to_string()))?;
     let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| failed(e.to_string()))?;
     if all.is_empty() { Err(failed("no certificate (PEM) is in it".into())) } else { Ok(all) }
-}
-
-pub(super) fn sha256(certificate: &[u8]) -> String {
-    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {

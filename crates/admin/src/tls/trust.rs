@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::certificate::{certificates, provider, sha256};
+use super::certificate::{certificates, provider};
+use crate::digest::sha256;
 
 /// What makes a server's certificate good.
 #[derive(Clone, Debug, PartialEq, Eq)]
