@@ -35,14 +35,12 @@ const SOCKET_PAUSE: Duration = Duration::from_millis(20);
 const TCP_BACKLOG: u32 = 128;
 
 /// Where the API is served.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The unix socket.
     pub socket: PathBuf,
     /// A TCP address; every request there must carry a token (`Authorization: Bearer …`).
     pub tcp: Option<SocketAddr>,
-    /// TLS on TCP; none: what is sent there can be read on the way, tokens included.
-    pub tls: Option<Tls>,
     /// So many LUs, hosts and drives have metrics of their own; the others are summed.
     pub metrics_top: usize,
 }
@@ -92,8 +90,7 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    let (tls, metrics_top) = (options.tls.map(Arc::new), options.metrics_top);
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, tls, metrics_top })
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, tls: None, metrics_top: options.metrics_top })
 }
 
 fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
@@ -110,6 +107,11 @@ fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
 }
 
 impl Bound {
+    /// TLS on TCP; without it, what is sent there can be read on the way, tokens included.
+    pub fn with_tls(self, tls: Option<Tls>) -> Bound {
+        Bound { tls: tls.map(Arc::new), ..self }
+    }
+
     /// Serves the API on the current tokio runtime until [`Server::stop`].
     pub fn serve(
         self,

@@ -117,7 +117,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("api.sock");
         let at = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
-        let options = ServerOptions { socket: socket.clone(), tcp: at, tls: None, metrics_top: 1 };
+        let options = ServerOptions { socket: socket.clone(), tcp: at, metrics_top: 1 };
         let bound = bind(options).expect("bound");
         let addr = bound.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok()).expect("a port");
         let standby = bound.stand_by().expect("it answers");

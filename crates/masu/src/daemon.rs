@@ -157,9 +157,9 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     // without administration.
     let socket = socket_in(store.dir());
     Tokens::check_given(serve.api_token.as_deref())?;
-    let (socket, tls) = (socket.clone(), serve.tls(&store)?);
-    let options = ServerOptions { socket, tcp: serve.api, tls, metrics_top: serve.metrics_top };
-    let bound = admin::bind(options)?;
+    let options = ServerOptions { socket: socket.clone(), tcp: serve.api, metrics_top: serve.metrics_top };
+    // A certificate is made for an address that is to be had.
+    let bound = admin::bind(options)?.with_tls(serve.tls(&store)?);
     let events = array::event_channel();
     let name = match (&serve.node, serve.registry.is_named()) {
         (Some(name), true) => name,
