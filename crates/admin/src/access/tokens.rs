@@ -20,7 +20,7 @@ pub(super) const LIFE_S_MAX: u64 = 10 * 365 * 86_400;
 const GIVEN_LEN_MIN: usize = 16;
 /// What this version writes.
 const FORMAT: u32 = 1;
-const HEAD: &str = "# Tokens of the API: their hashes. Kept by masu: change it with `masu token ...`.\n";
+const HEAD: &str = "# Tokens of the API: their hashes. Kept by masu: change them with `masu token create` and `masu token delete`.\n";
 
 /// Why tokens cannot be read, made or deleted.
 #[derive(Debug, thiserror::Error)]
