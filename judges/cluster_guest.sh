@@ -5,7 +5,7 @@
 #                                    and continued, ended in order and drained; etcd stands still
 #   judges/cluster_guest.sh short    on file drives with a registry directory: killed once, drained once
 #
-# For each case the longest time between two completions of fio. Judged: fio reads back what it wrote, the file system sees no error, its
+# After each, the kernel (ALUA) and multipathd prefer the path to the owner. For each case the longest time between two completions of fio. Judged: fio reads back what it wrote, the file system sees no error, its
 # files are intact and fsck is clean; the bars of unplanned (median and worst) and planned moves. MASU names another binary.
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
@@ -25,6 +25,7 @@ for needed in qemu-system-x86_64 fio iscsid dmsetup udevadm; do
   command -v "$needed" >/dev/null || { echo "cluster_guest: skipped: $needed is not installed; run judges/setup.sh"; exit 0; }
 done
 [ -x target/judges/multipath/sbin/multipathd ] || { echo "cluster_guest: skipped: no multipath-tools in target/judges; run judges/setup.sh"; exit 0; }
+[ -d target/judges/kernel_alua ] || { echo "cluster_guest: skipped: no kernel that knows ALUA in target/judges; run judges/setup.sh --ceph"; exit 0; }
 judges/guest/build_cluster.sh
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
@@ -92,7 +93,9 @@ qemu-system-x86_64 -accel tcg -cpu max -m 640 -nographic -no-reboot -kernel targ
   -netdev user,id=n -device virtio-net-pci,netdev=n,romfile= <"$OUT/orders" >>"$OUT/console" 2>&1 & guest=$!
 exec 4>"$OUT/orders"
 until_holds "the guest begins" said '^guest: begins' 1
-[ "$(grep -acE '^guest: +127.0.0.1:[0-9]+,1 ' "$OUT/console")" -ge 2 ] || fail "a discovery does not name the portals of both nodes"
+for tag in 1 65; do
+  grep -qaE "^guest: +127.0.0.1:[0-9]+,$tag " "$OUT/console" || fail "a discovery does not name the portals of both nodes, each with a tag of its own"
+done
 
 loads=0
 declare -A gaps
@@ -141,10 +144,22 @@ drain_owner() {
 stop_etcd() { kill -STOP "$etcd_pid"; sleep 3; kill -CONT "$etcd_pid"; }
 settled() { until_holds "$other stands by" stands_by "$other"; sleep 2; }
 
+# The kernel and multipathd prefer the owner's portal: optimized, where the other one is not.
+asked=0
+are_told_apart() {
+  asked=$((asked + 1))
+  echo "paths" >&4
+  until_holds "the paths are listed" said '^guest: paths end' "$asked"
+  tail -n 6 "$OUT/console" | tr -d '\r' >"$OUT/paths"
+  grep -qE "^guest: path ${port[$owner]} active/optimized 50" "$OUT/paths" && grep -qE "^guest: path ${port[$other]} active/non-optimized 10" "$OUT/paths"
+}
+told_apart() { until_holds "the path to $owner is preferred" are_told_apart; echo "cluster_guest: $1: active/optimized at the owner, active/non-optimized at the other"; }
+
 kills=${KILLS:-3}
 [ "$kind" = rbd ] || kills=1
-for n in $(seq "$kills"); do run "killed $n" 22 kill_owner; settled; done
-run "drained" 12 drain_owner; settled
+told_apart "at first"
+for n in $(seq "$kills"); do run "killed $n" 22 kill_owner; settled; told_apart "after $n"; done
+run "drained" 12 drain_owner; settled; told_apart "drained"
 if [ "$kind" = rbd ]; then
   run "drained again" 12 drain_owner; settled
   run "ended" 14 end_owner; settled

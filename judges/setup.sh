@@ -2,10 +2,11 @@
 # Gets what the judges need and is not here yet: other people's programs (Debian packages, as root only), Debian's
 # kernel for the guest (unpacked, not installed). Prints a line for each thing it does, nothing
 # when nothing is missing. What it cannot get it names, and goes on: `make verify` needs none of it.
-#   judges/setup.sh [--ceph]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB)
+#   judges/setup.sh [--ceph]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB), and a kernel that
+#                               knows ALUA (70 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-readonly KERNEL_DIR=target/judges/kernel MULTIPATH_DIR=target/judges/multipath
+readonly KERNEL_DIR=target/judges/kernel ALUA_KERNEL_DIR=target/judges/kernel_alua MULTIPATH_DIR=target/judges/multipath
 # What each is for: iscsi-test-cu, iscsi-perf | a file server | a clean root of Debian | qemu-img, qemu-io over iscsi:// | vhdiinfo, a second reader of VHD | tgt, the peer | the guest's emulator,
 # firmware, tools and initiator | the nodes' registry, and certificates for it | the loader and partitions of a boot image | a load | shells that
 # read completions | the report's browser test | promtool |
@@ -17,7 +18,7 @@ packages=$PACKAGES
 case "${1:-}" in
   "") ;;
   --ceph) packages="$PACKAGES $CEPH_PACKAGES" ;;
-  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 say() { echo "setup: $*"; }
@@ -52,15 +53,16 @@ get_packages() {
   fi
 }
 
+# get_kernel DIR PACKAGE: the kernel that the package stands for.
 get_kernel() {
   local package
-  [ -z "$(find "$KERNEL_DIR" -name 'linux-image-*.deb' 2>/dev/null)" ] || return 0
+  [ -z "$(find "$1" -name 'linux-image-*.deb' 2>/dev/null)" ] || return 0
   command -v apt-get >/dev/null || { say "no apt-get: no kernel for the guest"; return; }
-  package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: //p' | head -n 1)
-  [ -n "$package" ] || { say "apt knows no linux-image-cloud-amd64: no kernel for the guest (apt-get update?)"; return; }
+  package=$(apt-cache depends "$2" 2>/dev/null | sed -n 's/^ *Depends: //p' | head -n 1)
+  [ -n "$package" ] || { say "apt knows no $2: no kernel for the guest (apt-get update?)"; return; }
   say "downloading $package"
-  mkdir -p "$KERNEL_DIR"
-  (cd "$KERNEL_DIR" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
+  mkdir -p "$1"
+  (cd "$1" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
 }
 
 # Unpacked, not installed: its daemon would look for paths on this machine. Its libraries are among the packages.
@@ -87,6 +89,8 @@ get_musl() {
 
 mkdir -p target/judges
 get_packages
-get_kernel
+get_kernel "$KERNEL_DIR" linux-image-cloud-amd64
+# The cloud's kernel knows no ALUA.
+[ "$packages" = "$PACKAGES" ] || get_kernel "$ALUA_KERNEL_DIR" linux-image-amd64
 get_multipath
 get_musl

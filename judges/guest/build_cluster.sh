@@ -8,10 +8,10 @@ cd "$(dirname "$0")/../.."
 . judges/guest/parts.sh
 
 readonly OUT=target/judges/guest_cluster MULTIPATH=target/judges/multipath
-readonly MODULES="virtio_pci virtio_net sd_mod iscsi_tcp ext4 crc32c_generic dm_multipath dm_service_time"
+readonly MODULES="virtio_pci virtio_net sd_mod scsi_dh_alua iscsi_tcp ext4 crc32c_generic dm_multipath dm_service_time"
 readonly TOOLS="iscsid iscsiadm mkfs.ext4 fsck.ext4 sync dd udevadm dmsetup fio"
 
-package=$(guest_package)
+package=$(guest_package target/judges/kernel_alua)
 [ -x "$MULTIPATH/sbin/multipathd" ] || { echo "guest: no multipath-tools in $MULTIPATH; run judges/setup.sh" >&2; exit 2; }
 mkdir -p target/judges
 exec 9>target/judges/guest.lock

@@ -1,8 +1,7 @@
 //! The control plane's interface: messages to controllers, from any thread or runtime.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::oneshot;
@@ -15,6 +14,7 @@ use crate::config::{
 };
 use crate::event::EventSender;
 use crate::nexus::RemoteNexus;
+use crate::nodes::Nodes;
 use crate::status::ControllerStatus;
 
 /// Messages queued at a controller before the sender waits.
@@ -38,6 +38,9 @@ pub enum Steer {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Control {
+    /// These are the nodes of the array from now on. The tags of this node's portals are set before it
+    /// declares any.
+    Nodes(Arc<Nodes>),
     /// Release the groups that this declaration assigns to another controller.
     Release(Arc<Config>),
     /// Open the declared objects that exist, and create the new ones: drives, groups, pools, volumes, images.
@@ -179,27 +182,10 @@ pub struct ControllerHandle {
     sender: async_channel::Sender<Message>,
 }
 
-/// Portals of other nodes, with their portal group tags: hosts reach the same target there. They change
-/// while the array serves.
-#[derive(Clone, Default)]
-pub struct Elsewhere(Arc<Mutex<Vec<(SocketAddr, u16)>>>);
-
-impl Elsewhere {
-    /// These from now on.
-    pub fn set(&self, portals: Vec<(SocketAddr, u16)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = portals;
-    }
-
-    pub(crate) fn get(&self) -> Vec<(SocketAddr, u16)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// The receiving end, given to the controller's thread.
 pub struct Mailbox {
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
-    pub(crate) elsewhere: Elsewhere,
 }
 
 impl Mailbox {
@@ -207,21 +193,13 @@ impl Mailbox {
     pub fn telling(self, events: EventSender) -> Mailbox {
         Mailbox { events: Some(events), ..self }
     }
-
-    /// The same mailbox, for a controller that names these portals in discoveries, too.
-    pub fn beside(self, elsewhere: Elsewhere) -> Mailbox {
-        Mailbox { elsewhere, ..self }
-    }
 }
 
 impl ControllerHandle {
     /// The two ends of a controller's mailbox.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (
-            ControllerHandle { index, sender },
-            Mailbox { messages: receiver, events: None, elsewhere: Elsewhere::default() },
-        )
+        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None })
     }
 
     /// Sends a request and waits for the reply.

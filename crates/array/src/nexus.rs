@@ -13,12 +13,6 @@ pub(crate) struct RemoteNexus {
     pub(crate) port: TargetPort,
 }
 
-/// The portal group tag of the portal at this place of the declaration. Tags begin at 1: the tag is the
-/// relative target port identifier, too, and 0 is reserved there.
-pub(crate) fn portal_group(index: usize) -> u16 {
-    index as u16 + 1
-}
-
 /// A SCSI target port; each portal is a group of its own.
 pub(crate) fn target_port(target: &str, portal_group: u16) -> TargetPort {
     TargetPort { target: target.into(), portal_group, relative_id: portal_group, group: portal_group }

@@ -7,9 +7,10 @@ use futures::{FutureExt, StreamExt};
 use registry::record::{decode, encode};
 use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 
+use crate::number::number_of;
 use crate::{
     ASK, AskRecord, EVERY, Held, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member, MemberRecord, NODES,
-    NodeRecord, OWNER, OwnerRecord, Standing, Step, Term, Waits, decide,
+    NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, Standing, Step, Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -27,6 +28,8 @@ enum Fault {
     Registry(RegistryError),
     Record(RecordError),
     NameInUse,
+    /// No number is left.
+    TooManyNodes,
     /// The node's own record was not found where others were looked for: the look cannot be trusted.
     Torn,
     Lost(Lost),
@@ -106,6 +109,10 @@ impl Agent {
             Err(Fault::Registry(error)) => (Some(error.to_string()), late()),
             Err(Fault::Record(error)) => (Some(error.to_string()), late()),
             Err(Fault::Torn) => (Some("the registry's nodes could not be read as a whole".into()), late()),
+            Err(Fault::TooManyNodes) => {
+                let cause = format!("{NUMBERS_MAX} nodes have joined the array, and no more can; remove one");
+                (Some(cause), late())
+            }
             Err(Fault::NameInUse) => {
                 let name = self.member.name();
                 (Some(format!("another node is called {name}, or was until its lease ends")), late())
@@ -134,7 +141,7 @@ impl Agent {
             Step::Wait(waits) => {
                 self.member.set(|state| {
                     state.epoch_seen = state.epoch_seen.max(found);
-                    state.owner_portals.clone_from(&look.owner_portals);
+                    state.owner.clone_from(&look.owner_node);
                     state.standing = Standing::Standby(waits);
                 });
                 Ok(())
@@ -227,7 +234,9 @@ impl Agent {
     /// Puts what stays of the node when it is down.
     async fn join(&self) -> Result<(), Fault> {
         let found = self.registry.get(&self.member_key).await?;
-        let record = encode(&self.member.member_record());
+        let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
+        self.member.set(|state| state.number = Some(number));
+        let record = encode(&self.member.member_record(number));
         if found.as_ref().is_some_and(|entry| entry.value == record) {
             return Ok(());
         }
@@ -260,7 +269,7 @@ impl Agent {
                 look.moved_away |= was_own && !is_itself;
                 match node {
                     Some(node) if node.lease == owner.lease => {
-                        (look.owner_lives, look.owner_portals) = (true, node.portals);
+                        (look.owner_lives, look.owner_node) = (true, Some(node));
                     }
                     Some(_) => {}
                     // It ends with its lease: until then the owner may live, whatever the record says.
@@ -290,11 +299,16 @@ impl Agent {
         if self.looks % LOOKS_PER_LIST != 1 {
             return Ok(());
         }
+        let living = self.member.within(self.registry.list(NODES)).await?;
+        let lives = |name: &str| living.iter().any(|(key, _)| key.as_str().strip_prefix(NODES) == Some(name));
         let mut others = Vec::new();
         for (key, entry) in self.member.within(self.registry.list(MEMBERS)).await? {
-            if key != self.member_key {
-                let other = self.readable(MemberRecord::decode(key.as_str(), &entry.value));
-                others.extend(other.map(|other| other.portals));
+            let Some(name) = key.as_str().strip_prefix(MEMBERS).filter(|_| key != self.member_key) else {
+                continue;
+            };
+            if let Some(other) = self.readable(MemberRecord::decode(key.as_str(), &entry.value)) {
+                let number = other.number.filter(|number| *number < NUMBERS_MAX).unwrap_or_default();
+                others.push(Other { number, portals: other.portals, is_up: lives(name) });
             }
         }
         self.member.set(|state| state.others = others);

@@ -3,7 +3,7 @@
 use registry::{LeaseId, Version};
 use world::Instant;
 
-use crate::{OWN_TIME, OwnerRecord};
+use crate::{NodeRecord, OWN_TIME, OwnerRecord};
 
 /// How long an owner may serve: until [`OWN_TIME`] after it sent its last successful renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub struct Look {
     pub owner_lives: bool,
     /// Whether this node has handed over a short time ago, and others live.
     pub moved_away: bool,
-    /// Where hosts reach the array: addresses that a standby leads its connections to.
-    pub owner_portals: Vec<String>,
+    /// The record of the owner's node, if it is another one: where a standby leads its connections to.
+    pub owner_node: Option<NodeRecord>,
 }
 
 /// Why a standby waits.

@@ -28,6 +28,7 @@ mod agent;
 mod decide;
 mod kept;
 mod member;
+mod number;
 mod record;
 mod successor;
 
@@ -36,9 +37,11 @@ use std::time::Duration;
 pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
-pub use member::{Clock, Member, Standing, State};
+pub use member::{Clock, Member, Other, Standing, State};
+pub use number::{NUMBERS_MAX, portal_group};
 pub use record::{
-    Ask, AskRecord, MemberRecord, NodeRecord, OwnerRecord, PORTALS_MAX, ServesRecord, TestRecord,
+    Ask, AskRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX, ServesRecord,
+    TestRecord,
 };
 pub use successor::{Successor, another_lives, successor};
 
@@ -70,6 +73,8 @@ pub const TEST: &str = "tests/failover";
 pub const NODES: &str = "nodes/";
 /// Before the names of all nodes that have joined and were not removed.
 pub const MEMBERS: &str = "members/";
+/// Before the numbers of nodes, in decimal.
+pub const NUMBERS: &str = "numbers/";
 /// A node that has handed over so that another one takes the array leaves it to the others for so long.
 pub const MOVE_TIME: Duration = Duration::from_secs(10);
 

@@ -55,10 +55,12 @@ pub struct State {
     pub fault: Option<String>,
     /// The highest epoch that it has seen.
     pub epoch_seen: u64,
-    /// The portals of the owner, if this is a standby.
-    pub owner_portals: Vec<String>,
-    /// The portals of each other node, if this is the owner.
-    pub others: Vec<Vec<String>>,
+    /// This node's number, as soon as it has joined.
+    pub number: Option<u16>,
+    /// The owner's record, if this is a standby.
+    pub owner: Option<NodeRecord>,
+    /// The other nodes, if this is the owner.
+    pub others: Vec<Other>,
     /// What this owner is asked to do.
     pub asked: Option<Ask>,
     /// Records of other nodes that could not be read since this one joined: a line for each, with its key.
@@ -72,7 +74,8 @@ impl State {
             standing: Standing::Joining,
             fault: None,
             epoch_seen,
-            owner_portals: vec![],
+            number: None,
+            owner: None,
             others: vec![],
             asked: None,
             passed_over: vec![],
@@ -85,6 +88,17 @@ impl State {
             self.passed_over.push(text);
         }
     }
+}
+
+/// Another node, as the owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its number in the array.
+    pub number: u16,
+    /// In the order of its portal group tags.
+    pub portals: Vec<String>,
+    /// Whether its lease lives.
+    pub is_up: bool,
 }
 
 type Tell = Box<dyn Fn(&State)>;
@@ -174,9 +188,9 @@ impl Member {
         NodeRecord { lease, ..self.about.clone() }
     }
 
-    pub(crate) fn member_record(&self) -> MemberRecord {
+    pub(crate) fn member_record(&self, number: u16) -> MemberRecord {
         let NodeRecord { portals, version, since_ms, .. } = self.about.clone();
-        MemberRecord { portals, version, since_ms }
+        MemberRecord { portals, version, since_ms, number: Some(number) }
     }
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {

@@ -23,6 +23,10 @@ pub struct NodeRecord {
     pub since_ms: u64,
     /// The lease that it is bound to. Two processes of one name differ in it.
     pub lease: u64,
+    /// What other nodes show that carry connections of hosts to it: 32 hexadecimal digits. Who reads the
+    /// registry has it. None: of a version that takes no such connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay_key: Option<String>,
 }
 
 /// Who owns something. Not bound to a lease: its epoch must never be lost.
@@ -57,6 +61,17 @@ pub struct MemberRecord {
     /// When it joined last: milliseconds since 1970.
     #[serde(default)]
     pub since_ms: u64,
+    /// Its number in the array, from 0. None: of a version that had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u16>,
+}
+
+/// Whose number it is. It stays when a node is removed: a node of the same name gets the same number, and
+/// hosts find the same target ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct NumberRecord {
+    pub node: String,
 }
 
 /// What the owner of an epoch is asked to do.
@@ -108,6 +123,9 @@ impl NodeRecord {
     pub fn decode(key: &str, bytes: &[u8]) -> Result<NodeRecord, RecordError> {
         let node: NodeRecord = decode(key, bytes)?;
         bounded(key, &node.portals, &node.version)?;
+        if node.relay_key.as_ref().is_some_and(|relay_key| relay_key.len() > TEXT_LEN_MAX) {
+            return Err(RecordError::new(key, "a key that is too long"));
+        }
         Ok(node)
     }
 }
@@ -154,8 +172,7 @@ mod tests {
 
     #[test]
     fn records_survive_the_registry_and_damaged_ones_are_errors() {
-        let node =
-            NodeRecord { portals: vec!["[::1]:3260".into()], version: "1".into(), since_ms: 5, lease: 7 };
+        let node = NodeRecord { portals: vec!["[::1]:3260".into()], lease: 7, ..NodeRecord::default() };
         assert_eq!(NodeRecord::decode("k", &node.encode()), Ok(node));
         for node in [None, Some("n1".to_owned())] {
             let owner = OwnerRecord { node, left_by: None, lease: 3, epoch: 4, since_ms: 5 };

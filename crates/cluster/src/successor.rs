@@ -12,7 +12,7 @@ pub struct Successor {
     /// Of its ownership.
     pub epoch: u64,
     /// Where it serves hosts, as soon as it does.
-    pub portals: Vec<String>,
+    pub about: NodeRecord,
 }
 
 /// Whether another node than the one of this name lives.
@@ -37,5 +37,5 @@ pub async fn successor(registry: &dyn Registry, epoch: u64) -> Result<Option<Suc
     let found = registry.get(&key).await?;
     let found = found.and_then(|entry| NodeRecord::decode(key.as_str(), &entry.value).ok());
     let found = found.filter(|found| found.lease == lease);
-    Ok(found.map(|NodeRecord { portals, .. }| Successor { node, epoch, portals }))
+    Ok(found.map(|about| Successor { node, epoch, about }))
 }

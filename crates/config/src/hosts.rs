@@ -19,7 +19,8 @@ pub const SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
 pub const LUN_MAX: u16 = (1 << 14) - 1;
 
 /// A listening address of the iSCSI target. Without any, the array listens at the address of `serve
-/// --listen`, at the previous one, or at 127.0.0.1:3260. The portal group tag is `controller` + 1.
+/// --listen`, at the previous one, or at 127.0.0.1:3260. The portal group tags are 1, 2, 3 and so on;
+/// those of a further node of the array begin at 65, 129 and so on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortalConfig {

@@ -25,10 +25,12 @@ mod negotiation;
 mod outgoing;
 pub mod pdu;
 mod receive;
+mod relayed;
 mod serial;
 pub mod target;
 mod text;
 
 pub use chap::ChapError;
 pub use negotiation::{Digests, NegotiationError, Offer, Params};
+pub use relayed::{RelayKey, Relayed};
 pub use text::TextError;

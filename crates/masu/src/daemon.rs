@@ -175,11 +175,11 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
         return Ok(None);
     };
     let outcome = serve_array(serve, store, bound, (signals, events, Some(&node))).await;
-    let epoch = node.epoch();
+    let left = node.left();
     node.hand_over(matches!(outcome, Ok(Ended::Drained(_)))).await;
     match outcome? {
         Ended::Drained(portals) => return Ok(Some(portals)),
-        Ended::Left(portals) => relay_to_successor(registry, epoch, portals, signals).await?,
+        Ended::Left(open) => relay_to_successor(registry, left, open, signals).await?,
         Ended::Stopped => {}
     }
     Ok(None)
@@ -227,11 +227,10 @@ async fn serve_array(
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
-    let elsewhere = node.map(Node::elsewhere).unwrap_or_default();
-    let mut controllers =
-        Controllers::start(start.config.controllers, serve.pin_first, (&events, &elsewhere))?;
-    if node.is_none() {
-        supervision::watch_controllers(events.clone())?;
+    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
+    match node {
+        Some(node) => node.tell_of_nodes(&controllers.handles).await,
+        None => supervision::watch_controllers(events.clone())?,
     }
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
     let array = Array::new(controllers.handles.clone(), &start.config.target);

@@ -25,6 +25,8 @@ pub enum Attention {
     ReservationsReleased,
     /// 2Ah/05h: the registration was preempted.
     RegistrationsPreempted,
+    /// 2Ah/06h: target ports reach the LU otherwise than before (ALUA).
+    AccessStateChanged,
     /// 2Ah/09h: the LU has grown.
     CapacityChanged,
     /// 38h/07h: the pool's soft threshold was crossed.
@@ -35,7 +37,7 @@ pub enum Attention {
     ReportedLunsChanged,
 }
 
-const ALL: [Attention; 12] = [
+const ALL: [Attention; 13] = [
     Attention::PowerOn,
     Attention::DeviceReset,
     Attention::CommandsCleared,
@@ -44,6 +46,7 @@ const ALL: [Attention; 12] = [
     Attention::ReservationsPreempted,
     Attention::ReservationsReleased,
     Attention::RegistrationsPreempted,
+    Attention::AccessStateChanged,
     Attention::CapacityChanged,
     Attention::ThresholdReached,
     Attention::InquiryDataChanged,
@@ -62,6 +65,7 @@ impl Attention {
             Attention::ReservationsPreempted => 0x2a03,
             Attention::ReservationsReleased => 0x2a04,
             Attention::RegistrationsPreempted => 0x2a05,
+            Attention::AccessStateChanged => 0x2a06,
             Attention::CapacityChanged => 0x2a09,
             Attention::ThresholdReached => 0x3807,
             Attention::InquiryDataChanged => 0x3f03,

@@ -57,7 +57,7 @@ pub use host_view::{
     CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostTraffic, HostView, Owner, PortTraffic, Remote, Traffic,
 };
 pub use lu::NexusId;
-pub use nexus::{InitiatorPort, ListedPort, TargetPort};
+pub use nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use unit::{Identity, LogicalUnit};

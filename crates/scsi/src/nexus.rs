@@ -1,6 +1,6 @@
 //! The two ends of a nexus, and the per-nexus state of a logical unit.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use lu::NexusId;
@@ -61,14 +61,47 @@ impl TargetPort {
     }
 }
 
+/// How a target port reaches a controller's logical units: the asymmetric access states of SPC-5 5.16.2.4
+/// that an array has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessState {
+    /// It is at the controller that owns them.
+    Optimized,
+    /// Commands cross to their owner, from another controller or through another node.
+    NonOptimized,
+    /// It is at a node that is down.
+    Unavailable,
+}
+
 /// A target port as REPORT TARGET PORT GROUPS lists it to the hosts of a controller's logical units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedPort {
     /// Its name, identifier and group.
     pub port: TargetPort,
-    /// Whether it is at the controller that owns the logical units. The ports of one group are all at one
-    /// controller.
-    pub at_owner: bool,
+    /// The same for all ports of a group.
+    pub access: AccessState,
+}
+
+/// All target ports to a controller's logical units. They change while hosts are served.
+#[derive(Debug, Default)]
+pub struct Ports(RefCell<Rc<[ListedPort]>>);
+
+impl Ports {
+    /// These ports.
+    pub fn new(ports: impl IntoIterator<Item = ListedPort>) -> Ports {
+        Ports(RefCell::new(ports.into_iter().collect()))
+    }
+
+    /// These from now on. Returns whether hosts have to learn of it
+    /// ([`View::access_state_changed`](crate::View::access_state_changed)).
+    pub fn set(&self, ports: impl IntoIterator<Item = ListedPort>) -> bool {
+        let ports: Rc<[ListedPort]> = ports.into_iter().collect();
+        *self.0.replace(ports.clone()) != *ports
+    }
+
+    pub(crate) fn get(&self) -> Rc<[ListedPort]> {
+        self.0.borrow().clone()
+    }
 }
 
 /// A nexus, as a logical unit knows it.

@@ -8,7 +8,7 @@ use lu::LogicalDisk;
 use crate::cdb::Cdb;
 use crate::context::{Context, cut};
 use crate::error::CommandError;
-use crate::nexus::ListedPort;
+use crate::nexus::{AccessState, ListedPort};
 use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -112,15 +112,25 @@ pub(crate) fn report_task_functions<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pie
     cut(&out[..usize::from(len)], ctx.cdb.uint(6, 4))
 }
 
-/// PREF, and asymmetric access state 0h, active/optimized: at the controller where the pool is declared.
-const PREFERRED_OPTIMIZED: u8 = 0x80;
-/// Asymmetric access state 1h, active/non-optimized.
-const NON_OPTIMIZED: u8 = 0x01;
-/// AO_SUP, AN_SUP: the states that a group can be in.
-const STATES_SUPPORTED: u8 = 0x01 | 0x02;
+/// PREF: the ports at the owner.
+const PREFERRED: u8 = 0x80;
+/// U_SUP, AN_SUP, AO_SUP: the states that a group can be in.
+const STATES_SUPPORTED: u8 = 0x08 | 0x02 | 0x01;
+
+impl AccessState {
+    /// PREF, and the asymmetric access state (SPC-5 6.39).
+    fn byte(self) -> u8 {
+        match self {
+            AccessState::Optimized => PREFERRED,
+            AccessState::NonOptimized => 0x1,
+            AccessState::Unavailable => 0x3,
+        }
+    }
+}
 
 /// REPORT TARGET PORT GROUPS, SPC-5 6.39. The ports of the controller that owns the logical unit are
-/// active/optimized and preferred. Commands at all others cross to it: they are active/non-optimized.
+/// active/optimized and preferred. Commands at all others cross to it: they are active/non-optimized, or
+/// unavailable.
 pub(crate) fn report_target_port_groups<D: LogicalDisk>(
     ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {
@@ -129,18 +139,18 @@ pub(crate) fn report_target_port_groups<D: LogicalDisk>(
         1 => true,
         _ => return Err(CommandError::field_bit(1, 7)),
     };
-    let mut groups: BTreeMap<(u16, bool), Vec<u16>> = BTreeMap::new();
-    for ListedPort { port, at_owner } in &*ctx.view.ports {
-        groups.entry((port.group, *at_owner)).or_default().push(port.relative_id);
+    let mut groups: BTreeMap<u16, (AccessState, Vec<u16>)> = BTreeMap::new();
+    for ListedPort { port, access } in &*ctx.view.ports.get() {
+        groups.entry(port.group).or_insert((*access, vec![])).1.push(port.relative_id);
     }
     let mut out = vec![0; 4];
     if extended {
         // Format 001b, no implicit transition time.
         out.extend([0x10, 0, 0, 0]);
     }
-    for ((group, at_owner), ports) in groups {
+    for (group, (access, ports)) in groups {
         let ports = &ports[..ports.len().min(255)];
-        out.extend([if at_owner { PREFERRED_OPTIMIZED } else { NON_OPTIMIZED }, STATES_SUPPORTED]);
+        out.extend([access.byte(), STATES_SUPPORTED]);
         out.extend(group.to_be_bytes());
         out.extend([0, 0, 0, ports.len() as u8]);
         for port in ports {

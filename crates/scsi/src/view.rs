@@ -10,7 +10,7 @@ use crate::attention::{Attention, Attentions};
 use crate::error::TokenFault;
 use crate::extended_copy::Operations;
 use crate::host_view::{Elsewhere, HostTraffic, Owner, PortTraffic, Traffic};
-use crate::nexus::{InitiatorPort, ListedPort, Nexus, TargetPort};
+use crate::nexus::{InitiatorPort, Nexus, Ports, TargetPort};
 use crate::odx::{InUse, Token, Tokens};
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
@@ -25,7 +25,7 @@ pub struct ViewSpec<D: LogicalDisk> {
     /// The array's end.
     pub port: Rc<TargetPort>,
     /// All target ports to the same LUs (REPORT TARGET PORT GROUPS).
-    pub ports: Rc<[ListedPort]>,
+    pub ports: Rc<Ports>,
     /// The other controllers of the array: copies reach the logical units there, too.
     pub others: Rc<[Rc<dyn Owner>]>,
     /// The ROD tokens of the controller.
@@ -53,7 +53,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) nexus: NexusId,
     pub(crate) initiator: Rc<InitiatorPort>,
     pub(crate) port: Rc<TargetPort>,
-    pub(crate) ports: Rc<[ListedPort]>,
+    pub(crate) ports: Rc<Ports>,
     pub(crate) others: Rc<[Rc<dyn Owner>]>,
     pub(crate) tokens: Rc<Tokens<D>>,
     /// Copies with a one-byte list identifier.
@@ -141,6 +141,14 @@ impl<D: LogicalDisk> View<D> {
         let before = self.elsewhere.replace(units);
         if !before.iter().map(|unit| unit.lun).eq(self.elsewhere.borrow().iter().map(|unit| unit.lun)) {
             self.reported_luns.changed();
+        }
+    }
+
+    /// The list of target ports has changed: the host gets a unit attention from each logical unit of this
+    /// controller.
+    pub fn access_state_changed(&self) {
+        for seat in self.seats.borrow().values() {
+            seat.nexus.attentions.raise(Attention::AccessStateChanged);
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Session {
     pub initiator: String,
     /// Initiator session identifier, 12 hexadecimal digits (RFC 7143, 11.12.5).
     pub isid: String,
+    /// Portal group tag of the portal that the host has connected to, which may be another node's.
+    pub portal_group: u16,
     /// Executed since the login.
     pub commands: u64,
     /// Bytes both ways.

@@ -25,7 +25,7 @@ use stack::Disk;
 use world::{Instant, World};
 
 use crate::config::Config;
-use crate::control::{ControllerHandle, Elsewhere};
+use crate::control::ControllerHandle;
 
 pub(crate) use events::Events;
 pub(crate) use index::{Index, SECTOR_BYTES};
@@ -45,8 +45,6 @@ pub(crate) struct Controller {
     pub(crate) index: usize,
     /// The handles of all controllers, in order.
     handles: Vec<ControllerHandle>,
-    /// Portals of other nodes.
-    pub(crate) elsewhere: Elsewhere,
     pub(crate) tokens: Rc<Tokens<Disk>>,
     pub(crate) events: Rc<Events>,
     pub(crate) jobs: Rc<Jobs>,
@@ -62,13 +60,12 @@ impl Controller {
         world: World,
         (index, handles): (usize, Vec<ControllerHandle>),
         events: Events,
-        elsewhere: Elsewhere,
     ) -> Controller {
         let started = (world.now(), world.cpu_time());
         let (tokens, events) = (Rc::new(Tokens::new(world.clone(), index)), Rc::new(events));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
         let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
-        Controller { world, index, handles, elsewhere, tokens, events, jobs, state, started, stopping }
+        Controller { world, index, handles, tokens, events, jobs, state, started, stopping }
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {
@@ -81,6 +78,11 @@ impl Controller {
 
     pub(crate) fn others(&self) -> impl Iterator<Item = &ControllerHandle> {
         self.handles.iter().filter(|h| h.index != self.index)
+    }
+
+    /// The portal group tag of the portal at this place of the declaration.
+    pub(crate) fn portal_group(&self, index: usize) -> u16 {
+        self.state.borrow().nodes.portal_group(index)
     }
 
     pub(crate) fn state(&self) -> Ref<'_, State> {

@@ -20,6 +20,7 @@ use super::ports::OpenPort;
 use super::refusals::Refusals;
 use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
+use crate::nodes::Nodes;
 
 /// The objects of a controller.
 pub(crate) struct State {
@@ -72,6 +73,9 @@ pub(crate) struct State {
     /// Ends its monitoring task.
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
+    pub(crate) nodes: Arc<Nodes>,
+    /// The target ports, as hosts see them.
+    pub(crate) listed_ports: Rc<scsi::Ports>,
     pub(crate) refusals: Refusals,
     /// What hosts were served, by the name of the host: it outlives their sessions.
     pub(crate) host_traffic: BTreeMap<String, Rc<HostTraffic>>,
@@ -112,6 +116,8 @@ impl State {
             image_service: None,
             image_watch: Watch::default(),
             nexuses: Nexuses::default(),
+            nodes: Arc::default(),
+            listed_ports: Rc::default(),
             refusals: Refusals::default(),
             host_traffic: BTreeMap::new(),
         }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use iscsi::Relayed;
 use iscsi::target::{self, Chap, InitiatorPort, Limits, LoginRefusal, Portal, Secret, Target, serve};
 use scsi::View;
 use stack::Disk;
@@ -13,7 +14,8 @@ use crate::config::{ChapConfig, PortalConfig};
 use crate::controller::{Controller, FrontEnd, OpenPort, Seen};
 use crate::event::Event;
 use crate::hosts::{SessionRefusal, close_nexus, open_nexus};
-use crate::nexus::{initiator_port, portal_group};
+use crate::nexus::initiator_port;
+use crate::nodes::OtherPortal;
 
 /// Longest text from a peer that an event repeats.
 const WHY_LEN_MAX: usize = 200;
@@ -37,7 +39,7 @@ pub(super) async fn open(
     let open = Rc::new(OpenPort {
         config: declared.clone(),
         index,
-        portal_group: portal_group(index),
+        portal_group: controller.portal_group(index),
         listen: listener.local(),
         front_end: Box::new(portal.clone()),
         traffic: Rc::default(),
@@ -180,7 +182,7 @@ impl Target for PortTarget {
     type Nexus = HostSession;
 
     fn discover(&self, initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
-        let config = self.0.controller.config();
+        let (config, nodes) = (self.0.controller.config(), self.0.controller.state().nodes.clone());
         if config.host_of(initiator).is_none() {
             return Vec::new();
         }
@@ -189,12 +191,12 @@ impl Target for PortTarget {
             let own = i == self.0.open.index;
             let port = if own { self.0.open.listen.port() } else { portal.listen.port() };
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
-            (SocketAddr::new(ip, port), portal_group(i))
+            (SocketAddr::new(ip, port), nodes.portal_group(i))
         };
         let mut portals: Vec<_> = config.portals.iter().enumerate().map(reached).collect();
-        for elsewhere in self.0.controller.elsewhere.get() {
-            if !portals.iter().any(|(address, _)| *address == elsewhere.0) {
-                portals.push(elsewhere);
+        for OtherPortal { listen, portal_group, .. } in &nodes.others {
+            if !portals.iter().any(|(address, _)| address == listen) {
+                portals.push((*listen, *portal_group));
             }
         }
         vec![(config.target.clone(), portals)]
@@ -221,13 +223,26 @@ impl Target for PortTarget {
         self.0.open.portal_group
     }
 
-    fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<HostSession, LoginRefusal> {
+    fn admits(&self, relayed: &Relayed) -> bool {
+        let nodes = self.0.controller.state().nodes.clone();
+        let own = nodes.first_group..nodes.portal_group(self.0.controller.config().portals.len());
+        nodes.relay_key.as_ref() == Some(&relayed.key)
+            && relayed.portal_group != 0
+            && !own.contains(&relayed.portal_group)
+    }
+
+    fn open(
+        &self,
+        initiator: &InitiatorPort,
+        target: &str,
+        portal_group: u16,
+    ) -> Result<HostSession, LoginRefusal> {
         if target != self.0.controller.config().target {
             return Err(LoginRefusal::NotFound);
         }
         let controller = &self.0.controller;
-        let (port, group) = (self.0.open.traffic.clone(), self.0.open.portal_group);
-        let seen = open_nexus(controller, &initiator.name, initiator.isid, group, port)?;
+        let port = self.0.open.traffic.clone();
+        let seen = open_nexus(controller, &initiator.name, initiator.isid, portal_group, port)?;
         Ok(HostSession { port: self.0.clone(), seen })
     }
 }

@@ -7,7 +7,6 @@ use scsi::{HostView, Lun, Request, Response};
 
 use crate::controller::{Controller, Seen};
 use crate::hosts::{SessionRefusal, close_nexus, open_nexus};
-use crate::nexus::portal_group;
 
 /// A port for hosts on the controller's own thread.
 #[derive(Clone)]
@@ -27,7 +26,7 @@ impl LocalPort {
     /// No host has this initiator name, or the array is stopping.
     pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, SessionRefusal> {
         let controller = self.0.clone();
-        let portal_group = portal_group(controller.index);
+        let portal_group = controller.portal_group(controller.index);
         let seen = open_nexus(&controller, initiator, isid, portal_group, Rc::default())?;
         Ok(LocalSession { controller, seen })
     }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use scsi::{ListedPort, Owner, PortTraffic, View, ViewSpec};
+use scsi::{Owner, PortTraffic, View, ViewSpec};
 use stack::Disk;
 
 use super::crossing::{crossings, others};
+use super::paths::list_ports;
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
-use crate::nexus::{RemoteNexus, initiator_port, portal_group, target_port};
+use crate::nexus::{RemoteNexus, initiator_port, target_port};
 
 /// Hosts that are no more, and whose counters are still kept.
 const FORGOTTEN_HOSTS_MAX: usize = 256;
@@ -74,10 +75,13 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> O
         view_of(controller, nexus, port_traffic.unwrap_or_default(), at_port),
         owners,
     ));
-    let mut state = controller.state.borrow_mut();
-    let (here, elsewhere) = state.what_host_sees(host, controller.index);
+    let (here, elsewhere) = controller.state().what_host_sees(host, controller.index);
     seen.update(&here, elsewhere);
-    state.nexuses.insert(seen.clone());
+    let group = seen.nexus.port.group;
+    controller.state.borrow_mut().nexuses.insert(seen.clone());
+    if controller.state().nodes.others.iter().any(|other| other.portal_group == group && !other.is_up) {
+        list_ports(controller);
+    }
     Some(seen)
 }
 
@@ -95,18 +99,12 @@ fn view_of(
         }
         None => Rc::default(),
     };
-    // An array without a portal has one port, which a process or a test opens in it.
-    let at = |index: usize| config.portals.get(index).map_or(controller.index, |p| p.controller);
-    let ports = (0..config.portals.len().max(1)).map(|index| ListedPort {
-        port: target_port(&config.target, portal_group(index)),
-        at_owner: at(index) == controller.index,
-    });
     View::new(ViewSpec {
         others: others(controller, &nexus),
         nexus: nexus.id,
         initiator: nexus.initiator,
         port: Rc::new(nexus.port),
-        ports: ports.collect(),
+        ports: controller.state().listed_ports.clone(),
         tokens: controller.tokens.clone(),
         port_traffic,
         host_traffic,

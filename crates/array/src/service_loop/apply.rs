@@ -20,7 +20,7 @@ use crate::groups::{
     begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_group, release_spares,
     take_back, take_back_spares,
 };
-use crate::hosts::update_views;
+use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
 use crate::policies::set_policies;
 use crate::pools::{create_volumes, drop_pool, open_pool, open_volume, set_classes};
@@ -128,6 +128,7 @@ pub(crate) async fn commit(
     };
     // Before the views follow, which takes its time: who has no rights any more has none from now on.
     end_sessions(controller, &before, &config, &index);
+    list_ports(controller);
     update_views(controller, &index, &mut slices).await;
     close_images(images).await?;
     let gone: BTreeSet<String> = units_without_volume(controller, &index, &mut slices).await;

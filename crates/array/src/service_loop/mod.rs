@@ -17,7 +17,7 @@ use crate::config::GroupId;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
-use crate::hosts::remote_nexus;
+use crate::hosts::{list_ports, remote_nexus};
 use crate::{groups, images, pools};
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
@@ -33,7 +33,7 @@ pub fn run_with_local_port(
     handles: Vec<ControllerHandle>,
 ) -> (LocalPort, impl Future<Output = ()>) {
     let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
-    let controller = Rc::new(Controller::new(world, (index, handles), events, mailbox.elsewhere.clone()));
+    let controller = Rc::new(Controller::new(world, (index, handles), events));
     (LocalPort(controller.clone()), serve(controller, mailbox))
 }
 
@@ -80,6 +80,11 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
 
 async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply, ControlError> {
     match control {
+        Control::Nodes(nodes) => {
+            controller.state.borrow_mut().nodes = nodes;
+            list_ports(controller);
+            Ok(Reply::Done(vec![]))
+        }
         Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
         Control::Prepare { config, made } => apply::prepare(controller, &config, made).await,
         Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),

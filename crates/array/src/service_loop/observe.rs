@@ -348,6 +348,7 @@ fn session_status(seen: &Seen) -> Session {
         host: seen.host.clone(),
         initiator: seen.nexus.initiator.name.clone(),
         isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
+        portal_group: seen.nexus.port.portal_group,
         commands: seen.view.traffic().commands.get(),
         bytes: seen.view.traffic().bytes_in.get() + seen.view.traffic().bytes_out.get(),
     }

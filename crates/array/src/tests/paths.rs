@@ -1,15 +1,19 @@
 //! What a host is told of the paths to its logical units: which ports are at the owner, and that its LUNs
 //! have changed.
 
+use std::sync::Arc;
+
 use block::Pieces;
 use scsi::Status;
 
 use super::two_controllers::{Host, Rig, config};
 use crate::config::PortalConfig;
+use crate::{Control, Nodes, OtherPortal};
 
 const TEST_UNIT_READY: [u8; 6] = [0; 6];
 const REPORT_LUNS: [u8; 12] = [0xa0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0];
 const LUNS_CHANGED: (Status, Option<(u8, u16)>) = (Status::CheckCondition, Some((6, 0x3f0e)));
+const ACCESS_CHANGED: (Status, Option<(u8, u16)>) = (Status::CheckCondition, Some((6, 0x2a06)));
 const GOOD: (Status, Option<(u8, u16)>) = (Status::Good, None);
 
 /// Group, PREF and state of each target port group, as a LU lists them.
@@ -36,6 +40,47 @@ fn only_the_ports_of_the_owner_are_optimized_and_preferred() {
             let host = rig.host("a", port, 2).await;
             assert_eq!(groups(&host, 0).await, [(1, 1, 0), (2, 0, 1), (3, 1, 0)], "v0, at port {port}");
             assert_eq!(groups(&host, 1).await, [(1, 0, 1), (2, 1, 0), (3, 0, 1)], "v1, at port {port}");
+        }
+    });
+}
+
+/// With these portals of other nodes.
+async fn tell(rig: &Rig, others: &[(u16, bool)]) {
+    let other = |(portal_group, is_up): &(u16, bool)| OtherPortal {
+        listen: super::rig::portal(100 + *portal_group as u8),
+        portal_group: *portal_group,
+        is_up: *is_up,
+    };
+    let nodes = Arc::new(Nodes { others: others.iter().map(other).collect(), ..Nodes::default() });
+    for controller in rig.array.controllers() {
+        controller.ask(Control::Nodes(nodes.clone())).await.expect("told");
+    }
+}
+
+#[test]
+fn the_ports_of_other_nodes_are_listed_and_hosts_hear_when_their_states_change() {
+    Rig::run(|rig| async move {
+        let host = rig.host("a", 0, 2).await;
+        let before = groups(&host, 0).await;
+        for (others, listed) in [
+            (&[(65, true), (129, true)][..], &[(65, 0, 1), (129, 0, 1)][..]),
+            (&[(65, true), (129, false)], &[(65, 0, 1), (129, 0, 3)]),
+            // A tag of this node's own is not another's.
+            (&[(1, true), (65, true)], &[(65, 0, 1)]),
+        ] {
+            tell(&rig, others).await;
+            for lun in 0..2 {
+                assert_eq!(
+                    host.outcome(lun, &TEST_UNIT_READY).await,
+                    ACCESS_CHANGED,
+                    "LUN {lun}, {others:?}"
+                );
+                assert_eq!(host.outcome(lun, &TEST_UNIT_READY).await, GOOD, "LUN {lun}, {others:?}");
+            }
+            let expected: Vec<_> = before.iter().chain(listed).copied().collect();
+            assert_eq!(groups(&host, 0).await, expected);
+            tell(&rig, others).await;
+            assert_eq!(host.outcome(0, &TEST_UNIT_READY).await, GOOD, "told the same again");
         }
     });
 }

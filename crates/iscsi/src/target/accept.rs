@@ -15,6 +15,7 @@ use super::session::{Opened, Session};
 use crate::frame::{Framing, set_data_len};
 use crate::pdu::{Header, LoginRequest, LoginResponse, opcode};
 use crate::receive::Receiver;
+use crate::relayed::{self, Front};
 
 /// Pause after a failed accept (no file descriptor free, no memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -52,7 +53,7 @@ async fn accept_task<T: Target>(
         match listener.accept().await {
             Ok(stream) => {
                 let (target, limits, portal) = (target.clone(), limits.clone(), portal.clone());
-                let link = Rc::new(Link::new(stream, world.now()));
+                let link = Rc::new(Link::new(stream, target.portal_group(), world.now()));
                 let number = portal.admit(link.clone(), &limits);
                 world.spawn(connection_task(world.clone(), link, number, target, limits, portal));
             }
@@ -80,7 +81,7 @@ async fn connection_task<T: Target>(
             portal.give_handle_back(tsih);
             if let Some((initiator, target)) = link.port.get().cloned() {
                 let why = link.reason.borrow().clone().unwrap_or_default();
-                portal.tell(&Event::Closed { peer: link.peer, initiator, target, why });
+                portal.tell(&Event::Closed { peer: link.peer(), initiator, target, why });
             }
         }
         Ok(None) => login_failed(&link, &portal, Failure::default()),
@@ -100,7 +101,7 @@ fn login_failed(link: &Link, portal: &Portal, failure: Failure) {
         return;
     }
     portal.tell(&Event::LoginFailed {
-        peer: link.peer,
+        peer: link.peer(),
         initiator: failure.initiator,
         is_discovery: failure.is_discovery,
         is_refused: !portal.is_stopping() && (failure.is_refused || limit.is_some()),
@@ -136,14 +137,17 @@ struct Guest<T: Target> {
 }
 
 /// The interface of the login machine to the array.
-struct Gate<'a, T>(&'a T);
+struct Gate<'a, T> {
+    target: &'a T,
+    portal_group: u16,
+}
 
 impl<T: Target> Authority for Gate<'_, T> {
     fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal> {
-        self.0.authentication(initiator, target)
+        self.target.authentication(initiator, target)
     }
     fn portal_group(&self) -> u16 {
-        self.0.portal_group()
+        self.portal_group
     }
 }
 
@@ -157,6 +161,9 @@ impl<T: Target> Guest<T> {
         let rng = self.world.random(&format!("iscsi login {number} {:?}", self.world.now()));
         let mut login = Login::new(self.limits.offer, self.limits.text_bytes, rng);
         let mut stat_sn = 1;
+        if let Err(why) = self.read_front(&mut receiver).await {
+            return Err(Failure::of(login, true, why));
+        }
         loop {
             let (header, text) = match next_request(&mut receiver).await {
                 Ok(Some(request)) => request,
@@ -165,7 +172,7 @@ impl<T: Target> Guest<T> {
             };
             self.link.has_spoken.set(true);
             let step = match self.check_handle(&header) {
-                Ok(()) => login.step(&header, &text, &Gate(&*self.target)),
+                Ok(()) => login.step(&header, &text, &self.gate()),
                 Err(e) => Err(e),
             };
             let entered = match step {
@@ -184,6 +191,31 @@ impl<T: Target> Guest<T> {
                     Err(Failure::of(login, true, e.to_string()))
                 }
             };
+        }
+    }
+
+    fn gate(&self) -> Gate<'_, T> {
+        Gate { target: &self.target, portal_group: self.link.portal_group.get() }
+    }
+
+    /// Learns from which portal another node carries the connection, if one does. A peer that leaves is left
+    /// to who reads on.
+    async fn read_front(&self, receiver: &mut Receiver) -> Result<(), String> {
+        loop {
+            match relayed::front(receiver.bytes())? {
+                Front::Direct => return Ok(()),
+                Front::Partial if receiver.fill(0, usize::MAX).await.is_err() => return Ok(()),
+                Front::Partial => {}
+                Front::Relayed(relayed, len) if self.target.admits(&relayed) => {
+                    receiver.consume(len);
+                    self.link.portal_group.set(relayed.portal_group);
+                    let _ = self.link.relayed.set(relayed);
+                    return Ok(());
+                }
+                Front::Relayed(..) => {
+                    return Err("relayed by a node that does not know this array's key".into());
+                }
+            }
         }
     }
 
@@ -225,7 +257,7 @@ impl<T: Target> Guest<T> {
         }
         let nexus = match &login.target {
             None => None,
-            Some(name) => match self.target.open(&port, name) {
+            Some(name) => match self.target.open(&port, name, self.link.portal_group.get()) {
                 Ok(nexus) => Some(nexus),
                 Err(refusal) => return Err((refused(refusal), receiver)),
             },
@@ -234,12 +266,12 @@ impl<T: Target> Guest<T> {
         self.link.is_proven.set(login.is_proven);
         let _ = self.link.port.set((port.clone(), login.target.clone()));
         if !login.is_discovery {
-            self.portal.remember(self.link.peer.ip());
+            self.portal.remember(self.link.peer().ip());
         }
         let tsih = self.portal.take_handle();
         self.link.counts.borrow_mut().logins += 1;
         self.portal.tell(&Event::Opened {
-            peer: self.link.peer,
+            peer: self.link.peer(),
             initiator: port.clone(),
             target: login.target.clone(),
         });
@@ -271,7 +303,7 @@ impl<T: Target> Guest<T> {
     /// 6.3.5: a session of the same initiator port with the same target ends, and its nexus with it, before
     /// the new one opens.
     async fn reinstate(&self, port: &InitiatorPort, target: Option<&str>) {
-        while let Some(old) = self.portal.find(port, target) {
+        while let Some(old) = self.portal.find(port, target, self.link.portal_group.get()) {
             old.close("the initiator logged in again");
             old.ended.wait_for(|| old.has_ended.get().then_some(())).await;
         }

@@ -80,7 +80,7 @@ impl Budget {
         };
         let own = limits.session_own_bytes.min(limits.session_data_bytes);
         let shared_max = most.portal.min(most.initiator).min(most.source);
-        let source = link.peer.ip();
+        let source = link.peer().ip();
         Budget {
             initiator: (initiator.to_owned(), account(&portal.initiators, &initiator.to_owned())),
             source: (source, account(&portal.sources, &source)),

@@ -49,29 +49,29 @@ fn end_oldest<'a>(these: impl Iterator<Item = &'a Rc<Link>>) {
 
 /// Makes room for a connection in login.
 pub(crate) fn make_room_for_login(links: &Links, known: &Known, new: &Link, limits: &Limits) {
-    let source = new.peer.ip();
+    let source = new.peer().ip();
     let half_open = || links.values().filter(|l| l.is_half_open());
-    let of = |source: IpAddr| half_open().filter(move |l| l.peer.ip() == source);
+    let of = |source: IpAddr| half_open().filter(move |l| l.peer().ip() == source);
     if of(source).count() >= limits.logins_per_source.max(1) {
         return end_oldest(of(source));
     }
     // An unknown address only displaces unknown addresses.
     let is_known = known.has(source);
     let mut by_source: BTreeMap<IpAddr, usize> = BTreeMap::new();
-    for link in half_open().filter(|l| known.has(l.peer.ip()) == is_known) {
-        *by_source.entry(link.peer.ip()).or_default() += 1;
+    for link in half_open().filter(|l| known.has(l.peer().ip()) == is_known) {
+        *by_source.entry(link.peer().ip()).or_default() += 1;
     }
     if by_source.values().sum::<usize>() < limits.logins.max(1) {
         return;
     }
     let most = by_source.values().copied().max().unwrap_or(0);
-    end_oldest(half_open().filter(|l| by_source.get(&l.peer.ip()) == Some(&most)));
+    end_oldest(half_open().filter(|l| by_source.get(&l.peer().ip()) == Some(&most)));
 }
 
 /// Makes room for a discovery session.
 pub(crate) fn make_room_for_discovery(links: &Links, new: &Link, limits: &Limits) {
     let all = || links.values().filter(|l| l.is_discovery());
-    let own = || all().filter(|l| l.peer.ip() == new.peer.ip());
+    let own = || all().filter(|l| l.peer().ip() == new.peer().ip());
     if own().count() >= limits.discoveries_per_source.max(1) {
         end_oldest(own());
     } else if all().count() >= limits.discoveries.max(1) {

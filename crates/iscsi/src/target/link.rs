@@ -11,6 +11,7 @@ use world::{Instant, Stream};
 
 use super::limits::Limits;
 use super::seam::InitiatorPort;
+use crate::relayed::Relayed;
 
 /// Counters of a session, or of all sessions of a portal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +74,10 @@ const DROP_TIME: Duration = Duration::from_secs(2);
 /// A connection.
 pub(crate) struct Link {
     pub stream: Stream,
-    pub peer: SocketAddr,
+    /// Set when another node carries the connection.
+    pub relayed: OnceCell<Relayed>,
+    /// Where the host is: its session is another one at another portal group.
+    pub portal_group: Cell<u16>,
     pub opened_at: Instant,
     /// Set when the login is complete; the target's name is `None` for discovery.
     pub port: OnceCell<(InitiatorPort, Option<String>)>,
@@ -107,10 +111,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(stream: Stream, now: Instant) -> Link {
+    pub(crate) fn new(stream: Stream, portal_group: u16, now: Instant) -> Link {
         Link {
-            peer: stream.peer(),
             stream,
+            relayed: OnceCell::new(),
+            portal_group: Cell::new(portal_group),
             opened_at: now,
             port: OnceCell::new(),
             counts: RefCell::default(),
@@ -130,6 +135,11 @@ impl Link {
             has_ended: Cell::new(false),
             ended: Signal::default(),
         }
+    }
+
+    /// The host's address.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.relayed.get().map_or_else(|| self.stream.peer(), |relayed| relayed.host)
     }
 
     /// Whether it is in login.

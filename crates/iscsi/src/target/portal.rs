@@ -133,7 +133,7 @@ impl Portal {
         let info = |link: &Rc<Link>| {
             let (initiator, target) = link.port.get()?.clone();
             let (counts, tcp) = (*link.counts.borrow(), link.stream.tcp_counts());
-            Some(SessionInfo { peer: link.peer, initiator, target, counts, tcp })
+            Some(SessionInfo { peer: link.peer(), initiator, target, counts, tcp })
         };
         links.values().filter_map(info).collect()
     }
@@ -208,10 +208,19 @@ impl Portal {
         self.0.changed.wake_all();
     }
 
-    /// Another session of the same initiator port with the same target, which a new login ends (6.3.5).
-    pub(crate) fn find(&self, port: &InitiatorPort, target: Option<&str>) -> Option<Rc<Link>> {
+    /// Another session of the same initiator port with the same portal group of the target, which a new login
+    /// ends (6.3.5).
+    pub(crate) fn find(
+        &self,
+        port: &InitiatorPort,
+        target: Option<&str>,
+        portal_group: u16,
+    ) -> Option<Rc<Link>> {
         let links = self.0.links.borrow();
-        let is_it = |l: &&Rc<Link>| l.port.get().is_some_and(|(p, t)| p == port && t.as_deref() == target);
+        let is_it = |l: &&Rc<Link>| {
+            l.portal_group.get() == portal_group
+                && l.port.get().is_some_and(|(p, t)| p == port && t.as_deref() == target)
+        };
         links.values().find(is_it).cloned()
     }
 

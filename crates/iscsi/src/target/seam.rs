@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use scsi::HostView;
 
+use crate::relayed::Relayed;
+
 /// An iSCSI initiator port: its name and the ISID (RFC 7143 4.4.3).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InitiatorPort {
@@ -63,10 +65,18 @@ pub trait Target: 'static {
     fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal>;
     /// The portal group tag of this portal.
     fn portal_group(&self) -> u16;
-    /// Opens the nexus of a normal session after authentication.
+    /// Whether another node of the array may carry this connection to this portal. The host is then at the
+    /// portal group that the connection names.
+    fn admits(&self, relayed: &Relayed) -> bool;
+    /// Opens the nexus of a normal session at this portal group, after authentication.
     ///
     /// # Errors
     ///
     /// No such target, the initiator lost its rights since it authenticated, or the array is stopping.
-    fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<Self::Nexus, LoginRefusal>;
+    fn open(
+        &self,
+        initiator: &InitiatorPort,
+        target: &str,
+        portal_group: u16,
+    ) -> Result<Self::Nexus, LoginRefusal>;
 }

@@ -1,11 +1,11 @@
 //! Logins, discovery, reinstatement, logout, the portal's end.
 
-use iscsi::Digests;
 use iscsi::initiator::{Error, LoginFailure, Notice, Options, discover};
 use iscsi::pdu::{Header, IMMEDIATE, LoginRequest, LoginResponse, opcode};
 use iscsi::target::{Chap, Secret};
+use iscsi::{Digests, RelayKey, Relayed};
 
-use crate::ram::TARGET;
+use crate::ram::{RELAY_KEY, TARGET};
 use crate::raw::Raw;
 use crate::rig::{READ, cdb10, check};
 
@@ -88,6 +88,56 @@ fn a_session_is_reinstated_by_its_own_port_only() {
         for session in [&other, &again] {
             session.ping(b"there?").await.expect("an answer");
         }
+    });
+}
+
+#[test]
+fn a_connection_that_a_node_carries_is_at_that_nodes_portal_and_ends_no_session_elsewhere() {
+    check(|rig| async move {
+        let relayed = |portal_group: u16, key: RelayKey| {
+            let (host, portal) = ("10.0.0.9:41000", "10.0.0.2:3260");
+            let (host, portal) = (host.parse().expect("an address"), portal.parse().expect("an address"));
+            Relayed { host, portal, portal_group, key }.encode()
+        };
+        let direct = rig.session(1).await;
+        let mut held = Vec::new();
+        for group in [65, 129, 65] {
+            let mut raw = Raw::connect(&rig).await;
+            // In pieces, as a network may deliver it.
+            let bytes = relayed(group, RELAY_KEY);
+            for part in bytes.chunks(7) {
+                assert!(raw.send(part).await);
+                rig.sleep_ms(1).await;
+            }
+            held.push(raw.logged_in(1, "").await);
+        }
+        direct.ping(b"there?").await.expect("the session at the own portal lives");
+        assert_eq!(*rig.ram.groups.borrow(), [1, 65, 129, 65]);
+        assert_eq!(rig.ram.nexuses.get(), 3, "one at each portal: the last has ended the second");
+        assert!(held[0].next().await.is_none(), "the same port at the same portal has logged in again");
+        let from: Vec<_> = rig.portal.sessions().iter().map(|session| session.peer.to_string()).collect();
+        assert_eq!(from[1..], ["10.0.0.9:41000"; 2], "the host's address, not the node's");
+    });
+}
+
+#[test]
+fn a_stranger_that_pretends_to_carry_a_connection_is_refused_before_its_login() {
+    check(|rig| async move {
+        let (host, portal) = ("10.0.0.9:1".parse().expect("one"), "10.0.0.2:2".parse().expect("one"));
+        let wrong = Relayed { host, portal, portal_group: 65, key: RelayKey([0; 16]) }.encode();
+        let plain = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x0a\0\0\x09\x0a\0\0\x02\0\x01\0\x02".to_vec();
+        let endless = [&plain[..14], &[0xff, 0xff][..]].concat();
+        for bytes in [wrong, plain, endless] {
+            let mut raw = Raw::connect(&rig).await;
+            raw.send(&bytes).await;
+            assert_eq!(raw.until_closed().await, [0_u8; 0]);
+        }
+        // One that never ends its header is closed as any login is that takes too long.
+        let mut slow = Raw::connect(&rig).await;
+        slow.send(&[0x0d, 0x0a]).await;
+        assert_eq!(slow.until_closed().await, [0_u8; 0]);
+        assert_eq!((rig.ram.opened.get(), rig.portal.counts().login_failures), (0, 4));
+        rig.session(1).await.ping(b"there?").await.expect("others are served");
     });
 }
 

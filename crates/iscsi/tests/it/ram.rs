@@ -7,12 +7,15 @@ use std::rc::Rc;
 
 use block::Pieces;
 use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Target};
+use iscsi::{RelayKey, Relayed};
 use scsi::{HostView, Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use world::Buf;
 use world::sync::Signal;
 
 pub(crate) const TARGET: &str = "iqn.2026-01.example.masu:ram";
 pub(crate) const BLOCK: usize = 512;
+/// What nodes show that carry connections to the target.
+pub(crate) const RELAY_KEY: RelayKey = RelayKey([0x5a; 16]);
 /// READ that waits until [`Ram::release`]: a vendor's opcode.
 pub(crate) const SLOW_READ: u8 = 0xc0;
 
@@ -39,6 +42,8 @@ pub(crate) struct Disk {
     pub refused: RefCell<Option<String>>,
     pub nexuses: Cell<u32>,
     pub opened: Cell<u32>,
+    /// The portal groups of the sessions that were opened.
+    pub groups: RefCell<Vec<u16>>,
     pub holds: Cell<bool>,
     pub released: Signal,
     pub managed: RefCell<Vec<TaskFunction>>,
@@ -162,7 +167,12 @@ impl Target for Ram {
         1
     }
 
-    fn open(&self, _: &InitiatorPort, _: &str) -> Result<View, LoginRefusal> {
+    fn admits(&self, relayed: &Relayed) -> bool {
+        relayed.key == RELAY_KEY
+    }
+
+    fn open(&self, _: &InitiatorPort, _: &str, portal_group: u16) -> Result<View, LoginRefusal> {
+        self.groups.borrow_mut().push(portal_group);
         self.nexuses.set(self.nexuses.get() + 1);
         self.opened.set(self.opened.get() + 1);
         Ok(View(self.0.clone()))

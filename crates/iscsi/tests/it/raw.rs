@@ -37,7 +37,12 @@ impl Raw {
 
     /// Connects and logs in with more keys.
     pub(crate) async fn login(rig: &Rig, port: u8, keys: &str) -> Raw {
-        let mut raw = Raw::connect(rig).await;
+        Raw::connect(rig).await.logged_in(port, keys).await
+    }
+
+    /// As [`Raw::login`], on a connection that exists.
+    pub(crate) async fn logged_in(self, port: u8, keys: &str) -> Raw {
+        let mut raw = self;
         let text = format!("InitiatorName={HOST}\0TargetName={TARGET}\0{keys}");
         let header = LoginRequest {
             opcode: IMMEDIATE | opcode::LOGIN_REQUEST,

@@ -315,6 +315,7 @@ mod tests {
             version: "1".into(),
             since_ms: 4000,
             lease,
+            relay_key: None,
         };
         let owner = owner.map(|(name, lease)| OwnerRecord {
             node: Some(name.into()),
@@ -322,7 +323,7 @@ mod tests {
             epoch: 3,
             ..OwnerRecord::default()
         });
-        let member = MemberRecord { portals: vec![], version: "1".into(), since_ms: 4000 };
+        let member = MemberRecord { portals: vec![], version: "1".into(), since_ms: 4000, number: Some(0) };
         Seen {
             owner,
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],

@@ -9,7 +9,7 @@ use world::World;
 use world_model::Model;
 
 use crate::host_view::HostView;
-use crate::nexus::{InitiatorPort, ListedPort, TargetPort};
+use crate::nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 use crate::odx::Tokens;
 use crate::request::{Lun, Request, Response, Status, TaskAttribute};
 use crate::unit::{Identity, LogicalUnit};
@@ -58,7 +58,7 @@ impl Rig {
             nexus: NexusId(u64::from(n)),
             initiator: InitiatorPort { name: format!("iqn.2026-01.test:h{n}"), isid: [0x80, 0, 0, 0, 0, n] },
             port: Rc::new(port.clone()),
-            ports: Rc::from([ListedPort { port, at_owner: true }]),
+            ports: Rc::new(Ports::new([ListedPort { port, access: AccessState::Optimized }])),
             others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),

@@ -29,7 +29,7 @@ pub(crate) async fn persistent_out<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     ctx.go_on()?;
     // RESERVE waits for its turn as well, and nothing else changes the state that the clone could miss.
     let mut next = lu.reservations.state.borrow().clone();
-    let ports: Vec<u16> = ctx.view.ports.iter().map(|listed| listed.port.relative_id).collect();
+    let ports: Vec<u16> = ctx.view.ports.get().iter().map(|listed| listed.port.relative_id).collect();
     let initiators: Vec<_> = lu.nexuses().iter().map(|nexus| nexus.initiator.clone()).collect();
     let around = Surroundings { ports: &ports, initiators: &initiators };
     let verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;

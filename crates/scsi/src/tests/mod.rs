@@ -16,7 +16,7 @@ use world::World;
 use world_model::Model;
 
 use crate::host_view::HostView;
-use crate::nexus::{InitiatorPort, ListedPort, TargetPort};
+use crate::nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 use crate::odx::Tokens;
 use crate::request::{Lun, Request, Status, TaskAttribute};
 use crate::unit::{Identity, LogicalUnit};
@@ -60,13 +60,13 @@ impl Bench {
                 isid: [0x80, 0, 0, 0, 0, number as u8],
             },
             port: Rc::new(port.clone()),
-            ports: Rc::new([
-                ListedPort { port: port.clone(), at_owner: true },
+            ports: Rc::new(Ports::new([
+                ListedPort { port: port.clone(), access: AccessState::Optimized },
                 ListedPort {
                     port: TargetPort { relative_id: 2, portal_group: 2, group: 2, ..port },
-                    at_owner: false,
+                    access: AccessState::NonOptimized,
                 },
-            ]),
+            ])),
             others: Rc::from([]),
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),

@@ -277,7 +277,7 @@ fn hosts_hear_of_mappings_and_see_no_others() {
         assert_eq!(check(&host, "a0 00 01 000000 00000100 00 00", &[], "good").await, [0; 8]);
         check(&host, "a0 00 11 000000 00000100 00 00", &[], "5/2400 cdb 2").await;
         let groups = check(&host, "a3 0a 00000000 00000100 00 00", &[], "good").await;
-        assert_eq!(groups, hex("00000018 80030001 00000001 00000001 01030002 00000001 00000002"));
+        assert_eq!(groups, hex("00000018 800b0001 00000001 00000001 010b0002 00000001 00000002"));
         assert_eq!(check(&host, "a3 0d 00000000 00000100 00 00", &[], "good").await, hex("da000000"));
     });
 }

@@ -9,8 +9,8 @@ use block::{BlockError, Buf, Device, Geometry, Pieces};
 use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
 use scsi::{
-    HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Request, TargetPort,
-    TaskAttribute, Tokens, View, ViewSpec,
+    AccessState, HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Ports, Request,
+    TargetPort, TaskAttribute, Tokens, View, ViewSpec,
 };
 use stack::PlainVolume;
 use world::World;
@@ -59,7 +59,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         nexus: NexusId(1),
         initiator: InitiatorPort { name: "iqn.2026-11.sim:host".to_owned(), isid: [0; 6] },
         port: Rc::new(port.clone()),
-        ports: Rc::new([ListedPort { port, at_owner: true }]),
+        ports: Rc::new(Ports::new([ListedPort { port, access: AccessState::Optimized }])),
         others: Rc::from([]),
         tokens: Rc::new(Tokens::new(world.clone(), 0)),
         port_traffic: Rc::default(),

@@ -3,6 +3,7 @@
 //!
 //! It has no lease any more: it looks at the registry, and cannot become the owner again.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use admin::random;
@@ -11,7 +12,7 @@ use cluster::Successor;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::reachable;
+use super::owner_at;
 use super::relay::{Portals, Relay};
 use crate::daemon::signals::Signals;
 use crate::registry_option::RegistryOption;
@@ -66,23 +67,32 @@ impl Leaving {
     }
 }
 
-/// Leads hosts from these portals to the owner that comes after this epoch, until they have gone or for 3 s.
-/// A signal ends it at once.
+/// An owner that has handed over.
+pub(in crate::daemon) struct Left {
+    pub(super) number: u16,
+    /// Of its ownership.
+    pub(super) epoch: u64,
+    /// All that it has.
+    pub(super) portals: Vec<SocketAddr>,
+}
+
+/// Leads hosts from those portals that are open to the next owner, until they have gone or for 3 s. A signal
+/// ends it at once.
 pub(in crate::daemon) async fn relay_to_successor(
     registry: &RegistryOption,
-    epoch: u64,
-    portals: Portals,
+    left: Left,
+    open: Portals,
     signals: &mut Signals,
 ) -> Result<()> {
-    if portals.is_empty() {
+    if open.is_empty() {
         return Ok(());
     }
-    let relay = Relay::start(portals).context("cannot listen on the portals")?;
-    let mut sees = look_for(registry, epoch)?;
+    let relay = Relay::start(&left.portals, open).context("cannot listen on the portals")?;
+    let mut sees = look_for(registry, left.epoch)?;
     let mut leaving = Leaving::new(Instant::now());
     loop {
         let next = sees.borrow_and_update().clone();
-        if let Some(Successor { node, epoch, portals }) = next {
+        if let Some(Successor { node, epoch, about }) = next {
             if leaving.led.is_none() {
                 tracing::info!(
                     "leads hosts to {node} (epoch {epoch}) for at most {} s",
@@ -90,7 +100,7 @@ pub(in crate::daemon) async fn relay_to_successor(
                 );
             }
             leaving.leads(Instant::now());
-            relay.set_owner(Some((epoch, reachable(&portals))));
+            relay.set_owner(Some(owner_at(&about, epoch, left.number)));
         }
         if let Some(end) = leaving.end(relay.carried(), Instant::now()) {
             let hosts = relay.carried();

@@ -16,12 +16,12 @@ mod thread;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
-use admin::{Bound, Standby, Store};
+use admin::{Bound, Standby, Store, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use array::{DriveSpec, Elsewhere, Event, EventSender};
-use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits};
+use array::{Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, RelayKey};
+use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits, portal_group};
 use config::Config;
 
 use relay::Relay;
@@ -43,7 +43,7 @@ pub(super) struct Join<'a> {
     pub(super) kept: relay::Portals,
 }
 
-pub(super) use leaving::relay_to_successor;
+pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
 
 /// The owner of the array: this process, until it is dropped or has handed over.
@@ -54,7 +54,8 @@ pub(super) struct Node {
     /// Until the array serves.
     relay: RefCell<Option<Relay>>,
     portals: Vec<SocketAddr>,
-    elsewhere: Elsewhere,
+    number: u16,
+    relay_key: RelayKey,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
@@ -68,11 +69,13 @@ pub(super) async fn stand_by(
     let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let portals = portals(&join, &store)?;
+    let relay_key = RelayKey(random()?);
     let about = NodeRecord {
         portals: portals.iter().map(ToString::to_string).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
         since_ms: thread::wall_ms(),
         lease: 0,
+        relay_key: Some(in_hex(&relay_key)),
     };
     supervision::watch_controllers(events.clone())?;
     static GUARDED: Once = Once::new();
@@ -97,10 +100,9 @@ pub(super) async fn stand_by(
     events.tell(Event::warning("array", text));
     relay.set_owner(None);
     relay.lend().await.context("cannot lend the portals to the array")?;
-    let elsewhere = Elsewhere::default();
-    tokio::spawn(follow_others(thread.watch(), elsewhere.clone()));
-    let node =
-        Node { name: name.into(), epoch, thread, relay: RefCell::new(Some(relay)), portals, elsewhere };
+    let number = thread.state().number.context("the node has no number")?;
+    let relay = RefCell::new(Some(relay));
+    let node = Node { name: name.into(), epoch, thread, relay, portals, number, relay_key };
     match node.take_state(store, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -205,32 +207,68 @@ fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
              node is a standby; listen on an address of an interface"
         );
     }
-    Relay::start(open).context("cannot listen on the portals")
+    Relay::start(portals, open).context("cannot listen on the portals")
 }
 
 /// The owner whose portals are known.
-fn owner_of(state: &State) -> relay::Owner {
+fn owner_of(state: &State) -> Option<relay::Owner> {
     let Standing::Standby(Waits::Owner { epoch, .. }) = &state.standing else { return None };
-    Some((*epoch, reachable(&state.owner_portals)))
+    Some(owner_at(state.owner.as_ref()?, *epoch, state.number?))
 }
 
-/// The portals of another node that can be connected to.
-fn reachable(portals: &[String]) -> Vec<SocketAddr> {
-    portals.iter().filter_map(|text| text.parse().ok()).filter(relay::can_be_named).collect()
+/// The owner of this record, for a relay of the node of this number.
+fn owner_at(record: &NodeRecord, epoch: u64, own_number: u16) -> relay::Owner {
+    let portals = record.portals.iter().filter_map(|text| text.parse().ok());
+    let key = record.relay_key.as_deref().and_then(of_hex);
+    relay::Owner { epoch, portals: portals.filter(relay::can_be_named).collect(), key, own_number }
 }
 
-/// Tells discoveries of the portals of other nodes.
-async fn follow_others(mut state: watch::Receiver<State>, elsewhere: Elsewhere) {
-    loop {
-        let others = state.borrow_and_update().others.clone();
-        // Each node numbers its portal groups from 1.
-        let portals = others.iter().flat_map(|portals| (1..).zip(portals));
-        let portals = portals.filter_map(|(group, text)| Some((text.parse().ok()?, group)));
-        elsewhere.set(portals.filter(|(address, _)| relay::can_be_named(address)).collect());
-        if state.changed().await.is_err() {
+fn in_hex(key: &RelayKey) -> String {
+    format!("{:032x}", u128::from_be_bytes(key.0))
+}
+
+fn of_hex(text: &str) -> Option<RelayKey> {
+    u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
+}
+
+/// Tells the controllers of the other nodes, whenever something of them has changed.
+async fn follow_others(
+    mut state: watch::Receiver<State>,
+    mut told: Nodes,
+    controllers: Vec<ControllerHandle>,
+) {
+    while state.changed().await.is_ok() {
+        let others = other_portals(&state.borrow_and_update());
+        if others == told.others {
+            continue;
+        }
+        told.others = others;
+        if !tell(&told, &controllers).await {
             return;
         }
     }
+}
+
+/// Returns whether all controllers have heard.
+async fn tell(nodes: &Nodes, controllers: &[ControllerHandle]) -> bool {
+    let nodes = Arc::new(nodes.clone());
+    for controller in controllers {
+        if controller.ask(Control::Nodes(nodes.clone())).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// The portals of other nodes that hosts can connect to.
+fn other_portals(state: &State) -> Vec<OtherPortal> {
+    let portals = state.others.iter().flat_map(|other| {
+        other.portals.iter().enumerate().filter_map(|(index, text)| {
+            let (listen, portal_group) = (text.parse().ok()?, portal_group(other.number, index));
+            Some(OtherPortal { listen, portal_group, is_up: other.is_up })
+        })
+    });
+    portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
 }
 
 /// Tells of records of other nodes that are passed over. Only an owner has events.
@@ -253,9 +291,18 @@ async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender
 }
 
 impl Node {
-    /// The portals of the other nodes, for discoveries.
-    pub(super) fn elsewhere(&self) -> Elsewhere {
-        self.elsewhere.clone()
+    /// Tells the controllers, which declare nothing yet, of this node and of the others, now and when they
+    /// change.
+    pub(super) async fn tell_of_nodes(&self, controllers: &[ControllerHandle]) {
+        let state = self.thread.watch();
+        let nodes = Nodes {
+            first_group: portal_group(self.number, 0),
+            relay_key: Some(self.relay_key.clone()),
+            others: other_portals(&state.borrow()),
+        };
+        // One that has ended ends the array.
+        tell(&nodes, controllers).await;
+        tokio::spawn(follow_others(state, nodes, controllers.to_vec()));
     }
 
     /// Where this node serves.
@@ -263,9 +310,9 @@ impl Node {
         self.portals.clone()
     }
 
-    /// Of its ownership.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+    /// What it is when it has handed over.
+    pub(super) fn left(&self) -> Left {
+        Left { number: self.number, epoch: self.epoch, portals: self.portals.clone() }
     }
 
     /// Whether another node can take over when this one stops. A registry that does not answer knows of none.

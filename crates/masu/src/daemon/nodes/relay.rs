@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use array::{RelayKey, Relayed};
+use cluster::portal_group;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,12 +37,20 @@ const KEEP_EVERY: Duration = Duration::from_millis(2);
 /// The portals of this process that it listens on itself.
 pub(in crate::daemon) type Portals = Vec<(SocketAddr, TcpListener)>;
 
-/// Who owns the array, as a standby sees it: its epoch, and its portals. None: nobody, or this node.
-pub(super) type Owner = Option<(u64, Vec<SocketAddr>)>;
+/// The owner of the array, as a standby sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) epoch: u64,
+    pub(super) portals: Vec<SocketAddr>,
+    /// None: of a version that cannot be told at which portal a host is.
+    pub(super) key: Option<RelayKey>,
+    /// The number of this node, by which hosts know its portals.
+    pub(super) own_number: u16,
+}
 
 /// The portals of a standby while it is one.
 pub(super) struct Relay {
-    owner: watch::Sender<Owner>,
+    owner: watch::Sender<Option<Owner>>,
     ends: watch::Sender<bool>,
     portals: Vec<JoinHandle<(SocketAddr, TcpListener)>>,
     connections: JoinHandle<()>,
@@ -49,9 +59,10 @@ pub(super) struct Relay {
 
 /// What one portal's task has.
 struct Portal {
-    at: usize,
+    /// Its place in the declaration.
+    index: usize,
     address: SocketAddr,
-    owner: watch::Receiver<Owner>,
+    owner: watch::Receiver<Option<Owner>>,
     ends: watch::Receiver<bool>,
     begun: tokio::sync::mpsc::Sender<Connection>,
     room: Arc<Semaphore>,
@@ -61,6 +72,8 @@ struct Portal {
 struct Connection {
     host: TcpStream,
     owner: TcpStream,
+    /// What the owner is told before the host's bytes.
+    front: Vec<u8>,
     /// Where the owner was reached, and its epoch.
     address: SocketAddr,
     epoch: u64,
@@ -102,23 +115,24 @@ pub(in crate::daemon) async fn keep(addresses: Vec<SocketAddr>) -> Portals {
 }
 
 impl Relay {
-    /// Begins; nobody is the owner yet.
-    pub(super) fn start(portals: Portals) -> std::io::Result<Relay> {
-        Relay::with_room(portals, RELAYED_MAX)
+    /// Begins at those of the declared portals that are open; nobody is the owner yet.
+    pub(super) fn start(declared: &[SocketAddr], open: Portals) -> std::io::Result<Relay> {
+        Relay::with_room(declared, open, RELAYED_MAX)
     }
 
     /// For so many connections at once.
-    fn with_room(portals: Portals, connections_max: usize) -> std::io::Result<Relay> {
+    fn with_room(declared: &[SocketAddr], open: Portals, connections_max: usize) -> std::io::Result<Relay> {
         let (owner, sees) = watch::channel(None);
         let (ends, end) = watch::channel(false);
         let (begun, mut arriving) = tokio::sync::mpsc::channel(connections_max);
         let room = Arc::new(Semaphore::new(connections_max));
         let mut tasks = Vec::new();
-        for (at, (address, listener)) in portals.into_iter().enumerate() {
+        for (address, listener) in open {
+            let index = declared.iter().position(|at| *at == address).unwrap_or_default();
             listener.set_nonblocking(true)?;
             let listener = watched(listener)?;
             let (owner, ends, begun, room) = (sees.clone(), end.clone(), begun.clone(), room.clone());
-            let portal = Portal { at, address, owner, ends, begun, room };
+            let portal = Portal { index, address, owner, ends, begun, room };
             tasks.push(tokio::spawn(portal.accept(listener)));
         }
         let carried = Arc::new(AtomicUsize::new(0));
@@ -140,7 +154,7 @@ impl Relay {
     }
 
     /// This is the owner now. Connections to another one end.
-    pub(super) fn set_owner(&self, owner: Owner) {
+    pub(super) fn set_owner(&self, owner: Option<Owner>) {
         self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner);
     }
 
@@ -204,42 +218,53 @@ impl Portal {
                 continue;
             }
             let Ok(place) = self.room.clone().acquire_owned().await else { return };
-            let Some((owner, address, epoch)) = self.connect().await else {
+            let Some((owner, address, seen)) = self.connect().await else {
                 sleep(AGAIN).await;
                 continue;
             };
             // A host that has gone away meanwhile was counted, too.
-            let Ok(Ok((host, _))) = ready.try_io(|listener| listener.get_ref().accept()) else { continue };
+            let Ok(Ok((host, peer))) = ready.try_io(|listener| listener.get_ref().accept()) else { continue };
             let host = host.set_nonblocking(true).and_then(|()| TcpStream::from_std(host));
             if let Ok(host) = host.and_then(|host| host.set_nodelay(true).map(|()| host)) {
-                let connection = Connection { host, owner, address, epoch, _place: place };
+                let front = self.front(&seen, peer);
+                let epoch = seen.epoch;
+                let connection = Connection { host, owner, front, address, epoch, _place: place };
                 let _ = self.begun.send(connection).await;
             }
         }
     }
 
     /// A connection to the owner's portal that corresponds to this one.
-    async fn connect(&self) -> Option<(TcpStream, SocketAddr, u64)> {
-        let (epoch, portals) = self.owner.borrow().clone()?;
-        let address = *portals.get(self.at).or(portals.first())?;
+    async fn connect(&self) -> Option<(TcpStream, SocketAddr, Owner)> {
+        let seen = self.owner.borrow().clone()?;
+        let address = *seen.portals.get(self.index).or(seen.portals.first())?;
         if address == self.address {
             return None;
         }
         let owner = timeout(CONNECT_TIME, TcpStream::connect(address)).await.ok()?.ok()?;
         owner.set_nodelay(true).ok()?;
-        Some((owner, address, epoch))
+        Some((owner, address, seen))
+    }
+
+    /// Tells the owner who connects, and where.
+    fn front(&self, owner: &Owner, host: SocketAddr) -> Vec<u8> {
+        let portal_group = portal_group(owner.own_number, self.index);
+        let key = owner.key.clone();
+        key.map(|key| Relayed { host, portal: self.address, portal_group, key }.encode()).unwrap_or_default()
     }
 }
 
 /// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the
 /// host's stays open until there is another owner: sent away earlier, the host would only wait elsewhere,
 /// and its timers would run.
-async fn carry(connection: Connection, mut sees: watch::Receiver<Owner>) {
-    let Connection { host, owner, address, epoch, _place } = connection;
+async fn carry(connection: Connection, mut sees: watch::Receiver<Option<Owner>>) {
+    let Connection { host, owner, front, address, epoch, _place } = connection;
     let (from_host, to_host) = host.into_split();
-    let (from_owner, to_owner) = owner.into_split();
+    let (from_owner, mut to_owner) = owner.into_split();
     // Halves are kept until the end: the host is not sent away before.
     let up = async {
+        // If it fails, so does the first write.
+        let _ = to_owner.write_all(&front).await;
         let (ended, _halves) = copy(from_host, to_owner).await;
         if ended == Ended::Writing {
             owner_answers(address).await;
@@ -251,7 +276,7 @@ async fn carry(connection: Connection, mut sees: watch::Receiver<Owner>) {
             owner_answers(address).await;
         }
     };
-    let other = sees.wait_for(|owner| owner.as_ref().is_some_and(|(other, _)| *other != epoch));
+    let other = sees.wait_for(|owner| owner.as_ref().is_some_and(|other| other.epoch != epoch));
     tokio::select! {
         () = up => {}
         () = down => {}
@@ -296,13 +321,17 @@ mod tests {
     fn relay() -> (Relay, SocketAddr) {
         let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("its address");
-        (Relay::start(vec![(address, listener)]).expect("a relay"), address)
+        (Relay::start(&[address], vec![(address, listener)]).expect("a relay"), address)
     }
 
     async fn owner() -> (Listener, SocketAddr) {
         let listener = Listener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
         (listener, address)
+    }
+
+    fn of_epoch(epoch: u64, at: SocketAddr) -> Owner {
+        Owner { epoch, portals: vec![at], key: None, own_number: 2 }
     }
 
     async fn echoes(host: &mut TcpStream, owner: &mut TcpStream) {
@@ -330,7 +359,7 @@ mod tests {
     async fn a_host_stays_connected_from_the_death_of_an_owner_until_the_next_one() {
         let (relay, address) = relay();
         let (first, at) = owner().await;
-        relay.set_owner(Some((1, vec![at])));
+        relay.set_owner(Some(of_epoch(1, at)));
         let mut host = TcpStream::connect(address).await.expect("accepted");
         let (mut owned, _) = first.accept().await.expect("relayed");
         echoes(&mut host, &mut owned).await;
@@ -341,7 +370,7 @@ mod tests {
             stays_open(&mut host).await;
         }
         let (next, at) = owner().await;
-        relay.set_owner(Some((2, vec![at])));
+        relay.set_owner(Some(of_epoch(2, at)));
         ends(&mut host).await;
         let mut host = TcpStream::connect(address).await.expect("accepted");
         let (mut owned, _) = next.accept().await.expect("relayed");
@@ -352,12 +381,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_owner_is_told_first_who_connects_and_at_which_portal() {
+        let open = ["127.0.0.2:0", "127.0.0.3:0"].map(|at| {
+            let listener = world_real::bind_listener(at.parse().expect("an address")).expect("a port");
+            (listener.local_addr().expect("its address"), listener)
+        });
+        let [first, second] = open.each_ref().map(|(address, _)| *address);
+        // The first of three is not open; the others are in another order.
+        let closed = SocketAddr::from(([0, 0, 0, 0], 3260));
+        let open = open.into_iter().rev().collect();
+        let relay = Relay::start(&[closed, first, second], open).expect("started");
+        let (array, at) = owner().await;
+        let key = RelayKey([9; 16]);
+        relay.set_owner(Some(Owner { key: Some(key.clone()), ..of_epoch(1, at) }));
+        for (portal, portal_group) in [(first, 2 * 64 + 2), (second, 2 * 64 + 3)] {
+            let mut host = TcpStream::connect(portal).await.expect("accepted");
+            host.write_all(b"login").await.expect("sent");
+            let (mut owned, _) = array.accept().await.expect("relayed");
+            let host = host.local_addr().expect("its address");
+            let mut expected = Relayed { host, portal, portal_group, key: key.clone() }.encode();
+            expected.extend(b"login");
+            let mut told = vec![0; expected.len()];
+            timeout(WAIT, owned.read_exact(&mut told)).await.expect("in time").expect("received");
+            assert_eq!(told, expected, "at {portal}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_host_beyond_the_limit_waits_until_another_one_goes() {
         let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("its address");
-        let relay = Relay::with_room(vec![(address, listener)], 2).expect("started");
+        let relay = Relay::with_room(&[address], vec![(address, listener)], 2).expect("started");
         let (array, at) = owner().await;
-        relay.set_owner(Some((1, vec![at])));
+        relay.set_owner(Some(of_epoch(1, at)));
         let mut hosts = Vec::new();
         for _ in 0..2 {
             let mut host = TcpStream::connect(address).await.expect("accepted");

@@ -30,10 +30,11 @@ pub(crate) static HOST: Noun<Host> = Noun {
     is_sorted: true,
 };
 
-static SESSION_COLUMNS: [Column<Session>; 5] = [
+static SESSION_COLUMNS: [Column<Session>; 6] = [
     Column::shown("isid", Kind::Text, |s| (&s.isid).into()),
     Column::shown("host", Kind::Text, |s| (&s.host).into()),
     Column::shown("initiator", Kind::Text, |s| (&s.initiator).into()),
+    Column::shown("tag", Kind::Number, |s| s.portal_group.into()),
     Column::shown("commands", Kind::Number, |s| s.commands.into()),
     Column::shown("transferred", Kind::Bytes, |s| s.bytes.into()),
 ];

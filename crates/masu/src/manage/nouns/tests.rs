@@ -110,7 +110,7 @@ fn cache() -> Value {
 /// A thousand of each, with the longest names and the largest numbers.
 fn status() -> Status {
     let thousand = |each: fn(usize) -> Value| (0..OBJECTS).map(each).collect::<Value>();
-    let session = |i| json!({"host": long("host", i), "initiator": "iqn.x", "isid": format!("{i:012x}"), "commands": u64::MAX, "bytes": u64::MAX});
+    let session = |i| json!({"host": long("host", i), "initiator": "iqn.x", "isid": format!("{i:012x}"), "portal_group": 65_535, "commands": u64::MAX, "bytes": u64::MAX});
     let job = |i| json!({"kind": "evacuate", "object": long("group", i), "progress": {"done_bytes": 1, "total_bytes": u64::MAX}});
     let port = |i: usize| {
         json!({"listen": format!("[2001:db8:1234:5678:9abc:def0:1234:{i:x}]:3260"), "portal_group": 65_535,

@@ -1,0 +1,47 @@
+//! The nodes of an array of several, as the one that serves sees them.
+
+use std::net::SocketAddr;
+
+use iscsi::RelayKey;
+
+/// The nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// Portal group tag of this node's first portal, from 1. The others follow in the order of the
+    /// declaration: the tag is the relative target port identifier, too, and 0 is reserved there.
+    pub first_group: u16,
+    /// What other nodes show that carry connections of hosts to this one. None: no node may.
+    pub relay_key: Option<RelayKey>,
+    /// The portals of the other nodes: hosts reach the same target there.
+    pub others: Vec<OtherPortal>,
+}
+
+/// A portal of another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct OtherPortal {
+    pub listen: SocketAddr,
+    pub portal_group: u16,
+    /// Whether its node is up, and carries connections to this one.
+    pub is_up: bool,
+}
+
+impl Default for Nodes {
+    /// One node, which knows of no others.
+    fn default() -> Nodes {
+        Nodes { first_group: 1, relay_key: None, others: vec![] }
+    }
+}
+
+impl Nodes {
+    /// The portal group tag of the portal at this place of the declaration.
+    pub(crate) fn portal_group(&self, index: usize) -> u16 {
+        self.first_group.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))
+    }
+
+    /// The portals of others, without those that claim a tag of this node.
+    pub(crate) fn others(&self, own_portals: usize) -> impl Iterator<Item = &OtherPortal> {
+        let own = self.first_group..self.portal_group(own_portals);
+        self.others.iter().filter(move |other| !own.contains(&other.portal_group))
+    }
+}
