@@ -130,6 +130,7 @@ fn a_stranger_that_pretends_to_carry_a_connection_is_refused_before_its_login() 
         for bytes in [wrong, plain, endless] {
             let mut raw = Raw::connect(&rig).await;
             raw.send(&bytes).await;
+            raw.send_login(1, "").await;
             assert_eq!(raw.until_closed().await, [0_u8; 0]);
         }
         // One that never ends its header is closed as any login is that takes too long.

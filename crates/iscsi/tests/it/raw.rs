@@ -43,6 +43,15 @@ impl Raw {
     /// As [`Raw::login`], on a connection that exists.
     pub(crate) async fn logged_in(self, port: u8, keys: &str) -> Raw {
         let mut raw = self;
+        raw.send_login(port, keys).await;
+        let answer = raw.next().await.expect("an answer to the login");
+        let header: &LoginResponse = answer.header();
+        assert_eq!((header.opcode, header.status_class), (opcode::LOGIN_RESPONSE, 0), "{answer:?}");
+        raw
+    }
+
+    /// A login request with more keys.
+    pub(crate) async fn send_login(&mut self, port: u8, keys: &str) -> bool {
         let text = format!("InitiatorName={HOST}\0TargetName={TARGET}\0{keys}");
         let header = LoginRequest {
             opcode: IMMEDIATE | opcode::LOGIN_REQUEST,
@@ -51,11 +60,7 @@ impl Raw {
             cmd_sn: 1.into(),
             ..LoginRequest::default()
         };
-        raw.send_pdu(header.bytes(), text.as_bytes()).await;
-        let answer = raw.next().await.expect("an answer to the login");
-        let header: &LoginResponse = answer.header();
-        assert_eq!((header.opcode, header.status_class), (opcode::LOGIN_RESPONSE, 0), "{answer:?}");
-        raw
+        self.send_pdu(header.bytes(), text.as_bytes()).await
     }
 
     /// Sends bytes; whether the connection still took them.
