@@ -20,7 +20,7 @@ esac
 command -v etcd >/dev/null || { echo "cluster: skipped: etcd is not installed; run judges/setup.sh"; exit 0; }
 
 own_ceph cluster
-# Its data in memory: on a disk with much other work an fsync of etcd takes seconds, and so long no lease ends. Its durability is not judged.
+# Its data in memory: its durability is not judged, and the disk has Ceph's and other work.
 scratch=$(mktemp -d "/dev/shm/masu-cluster.XXXXXX" 2>/dev/null || mktemp -d "$dir/etcd.XXXXXX")
 client=$(free_port); peer=$(free_port)
 while [ "$client" = "$peer" ]; do peer=$(free_port); done
