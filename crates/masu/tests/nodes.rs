@@ -76,9 +76,14 @@ impl Cluster {
 
     /// On this drive, with this registry.
     fn of(nodes: usize, dir: tempfile::TempDir, drive: &str, registry: String) -> Cluster {
+        let group = "[[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]";
+        Cluster::over(nodes, dir, &format!("[[drive]]\nname = \"d0\"\n{drive}\n{group}"), registry)
+    }
+
+    /// On these drives, declared with their group g0.
+    fn over(nodes: usize, dir: tempfile::TempDir, drives: &str, registry: String) -> Cluster {
         let text = format!(
-            "target = \"{TARGET}\"\n[[drive]]\nname = \"d0\"\n{drive}\n\
-             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+            "target = \"{TARGET}\"\n{drives}\n\
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
              [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
@@ -175,7 +180,7 @@ impl Node {
 
     /// A signal is only sent by `kill`: each thread stops when it gets it.
     fn stands_still(&self) -> bool {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("its threads");
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.process.id())) else { return false };
         tasks.flatten().all(|task| {
             let state = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
@@ -210,11 +215,12 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let stands = if self.stands_still() { " (stands still)" } else { "" };
+            eprintln!("--- {}{stands}:\n{}", self.name, self.log());
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
-        if std::thread::panicking() {
-            eprintln!("--- {}:\n{}", self.name, self.log());
-        }
     }
 }
 
@@ -229,8 +235,8 @@ struct Acknowledged {
     gap: Duration,
 }
 
-/// Hosts of this process. Each writes numbers of its own, above those of the hosts before it: what one of them
-/// wrote is never taken for what a later one did.
+/// Hosts of this process. Each writes numbers of its own, above those of the hosts before it: what one of
+/// them wrote is never taken for what a later one did.
 static HOSTS: AtomicU64 = AtomicU64::new(0);
 const NUMBERS_PER_HOST: u64 = SLOTS << 20;
 

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Acknowledged, Cluster, Host, LOST};
+use super::{Acknowledged, Cluster, Host, LOST, until};
 
 /// A table line of one case, with its bar: said, not judged, for other work may run beside.
 fn tell(case: &str, done: &Acknowledged, bar: Duration) {
@@ -15,6 +15,8 @@ fn tell(case: &str, done: &Acknowledged, bar: Duration) {
 
 const UNPLANNED: Duration = Duration::from_secs(12);
 const PLANNED: Duration = Duration::from_secs(1);
+/// A drive that cannot be fenced is waited for this long, and for one more attempt.
+const FENCE_PATIENCE: Duration = Duration::from_secs(6);
 /// Of an absence of etcd for 10 s.
 const ETCD_AWAY: Duration = Duration::from_secs(22);
 
@@ -22,13 +24,16 @@ fn of_judge(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
 }
 
+fn rbd(args: &[&str]) {
+    let done = Command::new("rbd").args(["-c", &of_judge("MASU_CEPH_CONF")]).args(args).status();
+    assert!(done.expect("rbd runs").success(), "rbd {args:?}");
+}
+
 /// So many nodes on a new RBD image with etcd, as judges/cluster.sh has set them up.
 fn over_rbd_and_etcd(nodes: usize, case: &str) -> Cluster {
-    let conf = of_judge("MASU_CEPH_CONF");
     let image = format!("vms/{case}");
-    let made = Command::new("rbd").args(["-c", &conf, "create", "--size", "192M", &image]).status();
-    assert!(made.expect("rbd runs").success());
-    let drive = format!("rbd = \"vms/{case}\"\nrbd_conf = \"{conf}\"");
+    rbd(&["create", "--size", "192M", &image]);
+    let drive = format!("rbd = \"{image}\"\nrbd_conf = \"{}\"", of_judge("MASU_CEPH_CONF"));
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = Cluster::of(nodes, dir, &drive, format!("etcd://{}/masu/{case}", of_judge("MASU_ETCD")));
     cluster.owner();
@@ -101,6 +106,34 @@ fn absence_of_etcd() {
     }
 }
 
+/// An image that is missing held up the take-over of the whole array for ever.
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn without_an_image_that_the_group_can_do_without() {
+    const IMAGES: usize = 9;
+    let conf = of_judge("MASU_CEPH_CONF");
+    let drive = |n: usize| {
+        rbd(&["create", "--size", "192M", &format!("vms/parity{n}")]);
+        format!("[[drive]]\nname = \"d{n}\"\nrbd = \"vms/parity{n}\"\nrbd_conf = \"{conf}\"\n")
+    };
+    let drives: String = (0..IMAGES).map(drive).collect();
+    let names: Vec<String> = (0..IMAGES).map(|n| format!("d{n}")).collect();
+    let group = format!("[[group]]\nname = \"g0\"\nlevel = \"raid5\"\ndrives = {names:?}");
+    let registry = format!("etcd://{}/masu/parity", of_judge("MASU_ETCD"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::over(2, dir, &format!("{drives}{group}"), registry);
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    // Its owner goes on with it; nobody else finds it by its name.
+    rbd(&["rename", "vms/parity4", "vms/elsewhere"]);
+    cluster.nodes[owner].process.kill().expect("kill -9");
+    let next = cluster.successor(owner);
+    let log = cluster.nodes[next].log();
+    assert!(log.contains("begins without what cannot be fenced: drive \"d4\""), "{log}");
+    assert!(log.contains("group g0: opened, degraded"), "{log}");
+    tell("kill -9, one of nine images away", &host.verified(), UNPLANNED + FENCE_PATIENCE);
+}
+
 /// The content of the image of a case.
 fn image(case: &str) -> Vec<u8> {
     let export = Command::new("rbd")
@@ -117,6 +150,7 @@ fn stopped_and_woken(cluster: &mut Cluster, case: &str) {
     let host = Host::start(cluster);
     cluster.nodes[owner].signal("-STOP");
     let stopped = Instant::now();
+    until("all of its threads stand still", || cluster.nodes[owner].stands_still());
     let next = cluster.successor(owner);
     assert!(cluster.nodes[next].log().contains("fenced"), "served without a fence");
     sleep(Duration::from_secs(30).saturating_sub(stopped.elapsed()));
