@@ -137,7 +137,7 @@ pub trait Registry {
     /// [`RegistryError::Expired`] if it has ended.
     fn keep_alive(&self, lease: LeaseId) -> Answer<'_, ()>;
 
-    /// How long a lease lives yet unless it is renewed, at most this long; some registries count whole seconds.
+    /// How long a lease lives yet, unless it is renewed. Some registries count whole seconds.
     ///
     /// # Errors
     /// [`RegistryError::Expired`] if it has ended.
