@@ -65,6 +65,10 @@ diskstress: setup ## DiskStress as one static binary, target/judges/diskstress/d
 setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest
 	@$(STEP) "setup" judges/setup.sh
 
+.PHONY: setup-ceph
+setup-ceph:
+	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+
 .PHONY: release
 release: tools web/dist/report.html ## the report viewer and the release binary
 	@$(STEP) "release build" cargo build --release --locked --package masu
@@ -76,7 +80,7 @@ build: tools web/dist/report.html ## the binaries that tests and judges use, wit
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins --example kill
 
 .PHONY: test
-test: setup check unit ## everything, as the continuous integration runs it: under 25 minutes on two cores
+test: setup-ceph check unit ## everything, as the continuous integration runs it: under 25 minutes on two cores
 	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "judges, fuzzing, simulation" judges/two_at_a_time.sh fuzz $(JUDGES) sim
 	@echo "make test: everything passed"
 
@@ -125,7 +129,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics api
+JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics api cluster-short
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -209,26 +213,27 @@ restart: setup release ## kill -9 with 10 TiB mapped: a host reads again within 
 	@$(STEP) "restart, build" cargo build --release --locked --quiet --package pool --example open_ten_tb
 	@MASU=$(RELEASE) $(STEP) "kill -9 with 10 TiB mapped" judges/restart.sh
 
-# Not a part of `make test` yet: it takes a minute and a half, and 150 MB of packages.
+# Not a part of `make test`: it takes a minute and a half.
 .PHONY: ceph
-ceph: build ## drives on RBD images of a real Ceph cluster of one node: the back end, fences, kill -9 KILLS (5) times (as root)
-	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+ceph: setup-ceph build ## drives on RBD images of a real Ceph cluster of one node: the back end, fences, kill -9 KILLS (5) times (as root)
 	@$(STEP) "drives on RBD images" judges/ceph_rbd.sh $(KILLS)
 
 .PHONY: cluster
-cluster: build ## two nodes over a real Ceph and a real etcd: the owner killed, stopped, ended; etcd away (as root)
-	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+cluster: setup-ceph build ## two nodes over a real Ceph and a real etcd: the owner killed, stopped, ended; etcd away (as root)
 	@$(STEP) "two nodes over RBD and etcd" judges/cluster.sh
+
+.PHONY: cluster-short
+cluster-short: setup-ceph build ## three nodes over a real Ceph and a real etcd, each case once (as root)
+	@$(STEP) "three nodes over RBD and etcd" judges/cluster.sh short
 
 .PHONY: cluster-guest
 cluster-guest: build ## fail-over as a guest with dm-multipath and fio sees it: KILLS (3) kills, drains, SIGSTOP, SIGTERM, etcd away (as root)
-	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+	@$(STEP) "setup, with Ceph and a kernel that knows ALUA" judges/setup.sh --ceph --alua
 	@$(STEP) "fail-over as a guest sees it" judges/cluster_guest.sh
 
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)
-ceph-bench: release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
-	@$(STEP) "setup, with Ceph" judges/setup.sh --ceph
+ceph-bench: setup-ceph release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
 	@$(STEP) "RBD images through masu and by fio" judges/ceph_bench.sh
 
 .PHONY: hostile

@@ -25,7 +25,7 @@ for needed in qemu-system-x86_64 fio iscsid dmsetup udevadm; do
   command -v "$needed" >/dev/null || { echo "cluster_guest: skipped: $needed is not installed; run judges/setup.sh"; exit 0; }
 done
 [ -x target/judges/multipath/sbin/multipathd ] || { echo "cluster_guest: skipped: no multipath-tools in target/judges; run judges/setup.sh"; exit 0; }
-[ -d target/judges/kernel_alua ] || { echo "cluster_guest: skipped: no kernel that knows ALUA in target/judges; run judges/setup.sh --ceph"; exit 0; }
+[ -d target/judges/kernel_alua ] || { echo "cluster_guest: skipped: no kernel that knows ALUA in target/judges; run judges/setup.sh --alua"; exit 0; }
 judges/guest/build_cluster.sh
 # shellcheck source=judges/ports.sh
 . judges/ports.sh

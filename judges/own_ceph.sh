@@ -4,11 +4,11 @@
 # shellcheck disable=SC2317 # end_own_ceph is reached through the trap
 
 # Sets dir, a directory that is removed at the end, exports the cluster's configuration, and ends both when the judge ends,
-# with the process pid if that is set.
+# with the process pid and the directory scratch if they are set.
 own_ceph() {
   mkdir -p target/judges
   dir=$(mktemp -d "$PWD/target/judges/$1.XXXXXX")
-  pid=""
+  pid="" scratch=""
   trap end_own_ceph EXIT
   trap 'exit 130' INT TERM
   local rc=0
@@ -22,5 +22,5 @@ end_own_ceph() {
   trap - EXIT INT TERM
   [ -z "$pid" ] || { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
   judges/ceph.sh stop "$dir/ceph"
-  rm -rf "$dir"
+  rm -rf "$dir" ${scratch:+"$scratch"}
 }

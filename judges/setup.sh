@@ -2,8 +2,8 @@
 # Gets what the judges need and is not here yet: other people's programs (Debian packages, as root only), Debian's
 # kernel for the guest (unpacked, not installed). Prints a line for each thing it does, nothing
 # when nothing is missing. What it cannot get it names, and goes on: `make verify` needs none of it.
-#   judges/setup.sh [--ceph]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB), and a kernel that
-#                               knows ALUA (70 MB)
+#   judges/setup.sh [--ceph] [--alua]    --ceph: also a Ceph cluster of one node, for drives on RBD images (about 150 MB)
+#                                        --alua: also a kernel for guests that knows ALUA (70 MB)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly KERNEL_DIR=target/judges/kernel ALUA_KERNEL_DIR=target/judges/kernel_alua MULTIPATH_DIR=target/judges/multipath
@@ -14,12 +14,14 @@ readonly KERNEL_DIR=target/judges/kernel ALUA_KERNEL_DIR=target/judges/kernel_al
 readonly PACKAGES="libiscsi-bin samba mmdebstrap qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs udev dmsetup liburcu8 libaio1 util-linux sg3-utils etcd-server openssl syslinux mtools fdisk fio zsh fish chromium prometheus shellcheck g++ musl-tools"
 readonly CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
 
-packages=$PACKAGES
-case "${1:-}" in
-  "") ;;
-  --ceph) packages="$PACKAGES $CEPH_PACKAGES" ;;
-  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-esac
+packages=$PACKAGES alua=""
+for what; do
+  case $what in
+    --ceph) packages="$PACKAGES $CEPH_PACKAGES" ;;
+    --alua) alua=yes ;;
+    *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
 
 say() { echo "setup: $*"; }
 
@@ -91,6 +93,6 @@ mkdir -p target/judges
 get_packages
 get_kernel "$KERNEL_DIR" linux-image-cloud-amd64
 # The cloud's kernel knows no ALUA.
-[ "$packages" = "$PACKAGES" ] || get_kernel "$ALUA_KERNEL_DIR" linux-image-amd64
+[ -z "$alua" ] || get_kernel "$ALUA_KERNEL_DIR" linux-image-amd64
 get_multipath
 get_musl

@@ -1,9 +1,11 @@
 //! Images as LUs: virtual disks in files, opened as declared.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
+use futures::{StreamExt, stream};
 use scsi::{Identity, LogicalUnit};
 use vdisk::{Access, Chain, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
@@ -13,6 +15,7 @@ use crate::control::ControlError;
 use crate::controller::{Controller, SECTOR_BYTES};
 use crate::event::Event;
 use crate::event::Severity;
+use crate::groups::OPENING_MAX;
 use crate::policies::image_gate;
 use crate::terms;
 use stack::{Disk, ImageDisk, Storage};
@@ -29,11 +32,14 @@ pub(crate) async fn open_images(
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let starting = controller.state().config.target.is_empty();
-    for declared in config.images.iter().filter(|i| i.controller == controller.index) {
-        if controller.state().lus.contains_key(&declared.name) {
-            continue;
-        }
-        match open(controller, config, declared).await {
+    let own = config.images.iter().filter(|image| image.controller == controller.index);
+    let closed = own.filter(|image| !controller.state().lus.contains_key(&image.name));
+    let opened = stream::iter(closed.collect::<Vec<_>>())
+        .map(|declared| async move { (declared, open(controller, config, declared).await) })
+        .buffered(OPENING_MAX);
+    let mut opened = pin!(opened);
+    while let Some((declared, outcome)) = opened.next().await {
+        match outcome {
             Ok(image) => serve(controller, config, declared, image, done),
             Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
                 let told = format!("image {}: not served: {error}", declared.name);

@@ -40,6 +40,7 @@ pub use array::{Array, refusals};
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
+pub use groups::opens_without;
 pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;

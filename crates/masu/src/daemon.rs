@@ -213,7 +213,8 @@ async fn serve_array(
     let is_free = match node {
         Some(node) => {
             refuse_unshared(&start.config, store.dir(), serve.registry.spans_machines()?)?;
-            node.wait_for_drives(&start.config, (&events, signals)).await?
+            let made = start.kept.as_ref().map(|kept| &kept.made);
+            node.wait_for_drives((&start.config, made), (&events, signals)).await?
         }
         None => drives_are_free(&start.config, signals).await?,
     };

@@ -17,6 +17,8 @@ use rustix::io::Errno;
 /// completed: milliseconds, unless a drive is slow.
 const WAIT_TIME: Duration = Duration::from_secs(5);
 const WAIT_PAUSE: Duration = Duration::from_millis(10);
+/// Threads that look at drives.
+const LOOKING_MAX: usize = 8;
 
 /// Waits until no other process holds a declared drive. Missing or failed drives do not matter here: the
 /// array may continue without them; a drive that another array has open must not be taken for lost. It ends
@@ -27,14 +29,25 @@ const WAIT_PAUSE: Duration = Duration::from_millis(10);
 /// A drive that is still held after [`WAIT_TIME`].
 pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> {
     let end = Instant::now() + WAIT_TIME;
-    for drive in &config.drives {
-        if !becomes_free(&drive.spec, end, stop) {
-            bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
-        }
+    let drives: Vec<&DriveSpec> = config.drives.iter().map(|drive| &drive.spec).collect();
+    let free = at_once(&drives, |spec| becomes_free(spec, end, stop));
+    if let Some((drive, _)) = config.drives.iter().zip(free).find(|(_, is_free)| !is_free) {
+        bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
     }
     // The array starts without an image that somebody else has open: that is said in its status.
-    config.images.iter().filter(|i| !i.read_only).for_each(|image| _ = becomes_free(&image.spec, end, stop));
+    let images = config.images.iter().filter(|image| !image.read_only);
+    at_once(&images.map(|image| &image.spec).collect::<Vec<_>>(), |spec| becomes_free(spec, end, stop));
     Ok(())
+}
+
+/// The results for all of these, in order, several at a time: an RBD image takes a moment.
+fn at_once<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let each = all.len().div_ceil(LOOKING_MAX).max(1);
+    std::thread::scope(|scope| {
+        let parts = all.chunks(each).map(|part| scope.spawn(|| part.iter().map(&work).collect::<Vec<_>>()));
+        let threads: Vec<_> = parts.collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it does not panic")).collect()
+    })
 }
 
 /// Waits until the file is free, until the deadline, or until nobody waits any more; returns whether the
@@ -71,6 +84,14 @@ fn file_is_held(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_come_in_order_however_many_there_are() {
+        for count in [0, 1, 7, 8, 9, 64, 65] {
+            let all: Vec<u32> = (0..count).collect();
+            assert_eq!(at_once(&all, |n| n * 2), all.iter().map(|n| n * 2).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn a_lock_is_seen_until_it_is_gone() {

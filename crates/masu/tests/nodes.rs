@@ -24,6 +24,9 @@ use iscsi::initiator::{Options, Session};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/rbd_and_etcd.rs"]
+mod rbd_and_etcd;
+
 const TARGET: &str = "iqn.2026-11.net.example:array";
 const WAIT: Duration = Duration::from_secs(20);
 /// Blocks of 4 KiB that the host writes in turn.
@@ -34,10 +37,14 @@ const READ_10: u8 = 0x28;
 /// The exit status of an owner that has lost the array.
 const LOST: i32 = 75;
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+fn until(what: &str, holds: impl FnMut() -> bool) -> Duration {
+    until_within(what, WAIT, holds)
+}
+
+fn until_within(what: &str, time: Duration, mut holds: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < WAIT, "{what}: not within {WAIT:?}");
+        assert!(begun.elapsed() < time, "{what}: not within {time:?}");
         sleep(Duration::from_millis(10));
     }
     begun.elapsed()
@@ -69,9 +76,14 @@ impl Cluster {
 
     /// On this drive, with this registry.
     fn of(nodes: usize, dir: tempfile::TempDir, drive: &str, registry: String) -> Cluster {
+        let group = "[[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]";
+        Cluster::over(nodes, dir, &format!("[[drive]]\nname = \"d0\"\n{drive}\n{group}"), registry)
+    }
+
+    /// On these drives, declared with their group g0.
+    fn over(nodes: usize, dir: tempfile::TempDir, drives: &str, registry: String) -> Cluster {
         let text = format!(
-            "target = \"{TARGET}\"\n[[drive]]\nname = \"d0\"\n{drive}\n\
-             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+            "target = \"{TARGET}\"\n{drives}\n\
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
              [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
@@ -131,6 +143,16 @@ impl Cluster {
         owner.expect("an owner")
     }
 
+    /// The node that serves instead of this one, which may stand still. Fences and leases wait for disks.
+    fn successor(&self, of: usize) -> usize {
+        let mut next = None;
+        until_within("another owner", 3 * WAIT, || {
+            next = (0..self.nodes.len()).find(|at| *at != of && self.nodes[*at].serves());
+            next.is_some()
+        });
+        next.expect("another owner")
+    }
+
     /// The content of the drive.
     fn drive(&self) -> Vec<u8> {
         fs::read(self.dir.path().join("d0.img")).expect("readable")
@@ -146,6 +168,11 @@ impl Node {
         begun.is_some() && begun > stands_by && TcpStream::connect(("127.0.0.1", self.port)).is_ok()
     }
 
+    fn stands_by(&self) {
+        let says = || self.log().trim_end().lines().last().is_some_and(|line| line.contains("standby of"));
+        until(&format!("{} stands by", self.name), says);
+    }
+
     fn signal(&self, name: &str) {
         let told = Command::new("kill").args([name, &self.process.id().to_string()]).status();
         assert!(told.expect("kill runs").success());
@@ -153,7 +180,7 @@ impl Node {
 
     /// A signal is only sent by `kill`: each thread stops when it gets it.
     fn stands_still(&self) -> bool {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("its threads");
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.process.id())) else { return false };
         tasks.flatten().all(|task| {
             let state = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
@@ -188,11 +215,12 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let stands = if self.stands_still() { " (stands still)" } else { "" };
+            eprintln!("--- {}{stands}:\n{}", self.name, self.log());
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
-        if std::thread::panicking() {
-            eprintln!("--- {}:\n{}", self.name, self.log());
-        }
     }
 }
 
@@ -206,6 +234,11 @@ struct Acknowledged {
     /// The longest time without an acknowledgement.
     gap: Duration,
 }
+
+/// Hosts of this process. Each writes numbers of its own, above those of the hosts before it: what one of
+/// them wrote is never taken for what a later one did.
+static HOSTS: AtomicU64 = AtomicU64::new(0);
+const NUMBERS_PER_HOST: u64 = SLOTS << 20;
 
 /// A host that writes numbers, one write at a time, to whichever portal answers.
 struct Host {
@@ -265,7 +298,8 @@ async fn write_all_the_time(
     ports: Vec<u16>,
     (stops, holds, count): (Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>),
 ) -> Acknowledged {
-    let (mut done, mut number, mut last) = (Acknowledged::default(), 0, None);
+    let (mut done, mut last) = (Acknowledged::default(), None);
+    let mut number = HOSTS.fetch_add(1, Relaxed) * NUMBERS_PER_HOST;
     while !stops.load(Relaxed) {
         let Some(session) = login(&world, &ports).await else {
             world.sleep(Duration::from_millis(5)).await;
@@ -432,9 +466,7 @@ fn a_drained_owner_stands_by_and_can_be_the_owner_again() {
         assert!(!refused.status.success() && text.contains("there is nothing to move"), "{text}");
         let moved = drained.ok(&["node", "drain", &drained.name, "--registry", &registry]);
         assert!(moved.contains(&format!("has moved from {} to {}", drained.name, next.name)), "{moved}");
-        until("it stands by", || {
-            drained.log().trim_end().lines().last().is_some_and(|l| l.contains("standby of"))
-        });
+        drained.stands_by();
         assert!(next.serves() && !drained.serves());
     }
     let done = host.verified();
@@ -574,92 +606,6 @@ fn drives_that_other_nodes_cannot_reach_are_refused() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("drive \"d0\"") && said.contains(cause), "{said}");
-    }
-}
-
-/// A table line of one case. The times are those of issue 22's bars.
-fn tell(case: &str, done: &Acknowledged, bar: Duration) {
-    let verdict = if done.gap <= bar { "held" } else { "not held" };
-    let (gap, bar) = (done.gap.as_millis(), bar.as_millis());
-    println!("{case:<32} gap {gap:>6} ms, bar {bar} {verdict}; {:>6} writes, nothing lost", done.count);
-}
-
-const UNPLANNED: Duration = Duration::from_secs(12);
-const PLANNED: Duration = Duration::from_secs(1);
-
-/// Two nodes on a new RBD image with etcd, as judges/cluster.sh has set them up.
-fn over_rbd_and_etcd(case: &str) -> Cluster {
-    let of = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
-    let conf = of("MASU_CEPH_CONF");
-    let image = format!("vms/{case}");
-    let made = Command::new("rbd").args(["-c", &conf, "create", "--size", "192M", &image]).status();
-    assert!(made.expect("rbd runs").success());
-    let drive = format!("rbd = \"vms/{case}\"\nrbd_conf = \"{conf}\"");
-    let dir = tempfile::tempdir().expect("a directory");
-    let cluster = Cluster::of(2, dir, &drive, format!("etcd://{}/masu/{case}", of("MASU_ETCD")));
-    cluster.owner();
-    cluster
-}
-
-#[test]
-#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
-fn rbd_and_etcd_kill_9() {
-    let rounds = std::env::var("KILLS").map_or(3, |text| text.parse().expect("KILLS is a number"));
-    for round in 0..rounds {
-        let mut cluster = over_rbd_and_etcd(&format!("kill{round}"));
-        let owner = cluster.owner();
-        let host = Host::start(&cluster);
-        cluster.nodes[owner].process.kill().expect("kill -9");
-        cluster.nodes[1 - owner].says("array: serves");
-        tell("kill -9 of the owner", &host.verified(), UNPLANNED);
-    }
-}
-
-#[test]
-#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
-fn rbd_and_etcd_sigstop() {
-    let mut cluster = over_rbd_and_etcd("stop");
-    let owner = cluster.owner();
-    let host = Host::start(&cluster);
-    // In the middle of writes: what it still sends when it wakes up is refused by the OSDs.
-    cluster.nodes[owner].signal("-STOP");
-    cluster.nodes[1 - owner].says("array: serves");
-    assert!(cluster.nodes[1 - owner].log().contains("fenced"), "served without a fence");
-    sleep(Duration::from_secs(1));
-    cluster.nodes[owner].signal("-CONT");
-    assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
-    assert!(cluster.nodes[1 - owner].serves());
-    tell("SIGSTOP, fenced, SIGCONT", &host.verified(), UNPLANNED);
-}
-
-#[test]
-#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
-fn rbd_and_etcd_sigterm() {
-    let mut cluster = over_rbd_and_etcd("term");
-    let owner = cluster.owner();
-    let host = Host::start(&cluster);
-    cluster.nodes[owner].signal("-TERM");
-    cluster.nodes[1 - owner].says("array: serves");
-    assert_eq!(cluster.nodes[owner].ended(), Some(0));
-    assert!(!cluster.nodes[1 - owner].log().contains("fenced"), "nobody had the image");
-    tell("SIGTERM of the owner", &host.verified(), PLANNED);
-}
-
-#[test]
-#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
-fn rbd_and_etcd_absence_of_etcd() {
-    let etcd = |signal: &str| {
-        let pid = std::env::var("MASU_ETCD_PID").expect("MASU_ETCD_PID is set");
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
-    };
-    for (seconds, most) in [(3, PLANNED), (10, Duration::from_secs(22))] {
-        let cluster = over_rbd_and_etcd(&format!("etcd{seconds}"));
-        let host = Host::start(&cluster);
-        etcd("-STOP");
-        sleep(Duration::from_secs(seconds));
-        etcd("-CONT");
-        cluster.owner();
-        tell(&format!("etcd stopped for {seconds} s"), &host.verified(), most);
     }
 }
 

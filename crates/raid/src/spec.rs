@@ -125,6 +125,14 @@ impl Level {
         self.tolerates_beside(u32::MAX >> (32 - width), width)
     }
 
+    /// Whether a group of this width opens when so many of its drives are missing, whichever they are. They
+    /// may be found to have newer data later, unless they are too few to have served alone; `degraded`:
+    /// somebody vouches that they have none.
+    pub fn opens_without(self, width: usize, missing: usize, degraded: bool) -> bool {
+        let (width_u32, lost) = (width as u32, missing as u32);
+        missing <= self.tolerates(width) as usize && (degraded || lost < self.serving_min(width_u32))
+    }
+
     /// How many more drives may fail, in any combination, of a group with these drives.
     pub(crate) fn tolerates_beside(self, drives: u32, width: u32) -> u32 {
         let copies = self.copies(width);
@@ -211,6 +219,29 @@ impl GroupSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_opens_without_drives_that_are_too_few_to_have_served_alone() {
+        let opens = |level: Level, width, missing| {
+            [false, true].map(|degraded| level.opens_without(width, missing, degraded))
+        };
+        for (level, width, missing, expected) in [
+            (Level::Raid0, 3, 0, [true, true]),
+            (Level::Raid0, 3, 1, [false, false]),
+            // The other mirror may have gone on alone.
+            (Level::Raid1, 2, 1, [false, true]),
+            (Level::Raid1, 2, 2, [false, false]),
+            (Level::Raid5, 3, 1, [true, true]),
+            (Level::Raid5, 3, 2, [false, false]),
+            (Level::Raid6, 4, 1, [true, true]),
+            (Level::Raid6, 4, 2, [false, true]),
+            (Level::Raid6, 6, 2, [true, true]),
+            (Level::Raid10, 4, 1, [true, true]),
+            (Level::Raid10, 4, 2, [false, false]),
+        ] {
+            assert_eq!(opens(level, width, missing), expected, "{level} of {width} without {missing}");
+        }
+    }
 
     #[test]
     fn levels_serve_and_tolerate_what_they_say() {

@@ -121,10 +121,16 @@ async fn leases(world: &World, one: &dyn Registry, two: &dyn Registry, time: Dur
     let kept_version = one.get(&kept).await.expect("read").expect("there").version;
     let moved = two.compare_and_put(&kept, Some(kept_version), b"2", Some(other)).await.expect("put");
     two.compare_and_put(&kept, Some(moved), b"3", None).await.expect("put");
+    let left = two.time_left(lease).await.expect("it lives");
+    assert!(left <= time, "{left:?} of {time:?}");
     for _ in 0..6 {
         world.sleep(time / 3).await;
         one.keep_alive(lease).await.expect("renewed in time");
     }
+    let renewed = two.time_left(lease).await.expect("it lives");
+    // A whole second may be counted less.
+    let least = (time - time / 4).saturating_sub(Duration::from_secs(1));
+    assert!(renewed <= time && renewed >= least, "{renewed:?} of {time:?}");
     assert_eq!(value(two, &bound).await, Some(b"1".into()), "a lease that is renewed does not end");
     assert_eq!(one.keep_alive(other).await, Err(RegistryError::Expired));
     world.sleep(time * 2).await;
@@ -132,6 +138,7 @@ async fn leases(world: &World, one: &dyn Registry, two: &dyn Registry, time: Dur
     assert_eq!(two.list("leases/bound").await, Ok(vec![]));
     assert_eq!((value(two, &free).await, value(two, &kept).await), (Some(b"1".into()), Some(b"3".into())));
     assert_eq!(one.keep_alive(lease).await, Err(RegistryError::Expired));
+    assert_eq!(two.time_left(lease).await, Err(RegistryError::Expired));
     assert_eq!(one.compare_and_put(&bound, None, b"2", Some(lease)).await, Err(RegistryError::Expired));
     assert_eq!(value(one, &bound).await, None);
     let again = two.compare_and_put(&bound, None, b"4", None).await.expect("put");

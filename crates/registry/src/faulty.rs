@@ -126,6 +126,10 @@ impl Registry for Faulty {
         self.call(move |registry| registry.keep_alive(lease))
     }
 
+    fn time_left(&self, lease: LeaseId) -> Answer<'_, Duration> {
+        self.call(move |registry| registry.time_left(lease))
+    }
+
     fn revoke(&self, lease: LeaseId) -> Answer<'_, ()> {
         self.call(move |registry| registry.revoke(lease))
     }

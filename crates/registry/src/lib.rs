@@ -137,6 +137,12 @@ pub trait Registry {
     /// [`RegistryError::Expired`] if it has ended.
     fn keep_alive(&self, lease: LeaseId) -> Answer<'_, ()>;
 
+    /// How long a lease lives yet, unless it is renewed. Some registries count whole seconds.
+    ///
+    /// # Errors
+    /// [`RegistryError::Expired`] if it has ended.
+    fn time_left(&self, lease: LeaseId) -> Answer<'_, Duration>;
+
     /// Ends a lease at once. One that has ended is not an error.
     fn revoke(&self, lease: LeaseId) -> Answer<'_, ()>;
 }

@@ -214,6 +214,14 @@ impl Registry for Memory {
         self.call(renew).boxed_local()
     }
 
+    fn time_left(&self, lease: LeaseId) -> Answer<'_, Duration> {
+        let left = move |state: &mut State, now| {
+            let lease = state.leases.get(&lease).ok_or(RegistryError::Expired)?;
+            Ok(lease.ends - now)
+        };
+        self.call(left).boxed_local()
+    }
+
     fn revoke(&self, lease: LeaseId) -> Answer<'_, ()> {
         self.call(move |state, _| {
             state.end(lease);

@@ -333,6 +333,15 @@ impl Registry for Etcd {
         })
     }
 
+    fn time_left(&self, lease: LeaseId) -> Answer<'_, Duration> {
+        self.call(move |members| async move {
+            let asked = messages::LeaseId { id: lease_number(lease)? };
+            let left: LeaseResponse = members.ask(method::TIME_TO_LIVE, asked, Repeats::Yes).await?;
+            // -1: it is not there. 0: less than a second.
+            u64::try_from(left.ttl_s).map(Duration::from_secs).map_err(|_| RegistryError::Expired)
+        })
+    }
+
     fn revoke(&self, lease: LeaseId) -> Answer<'_, ()> {
         self.call(move |members| async move {
             let Ok(id) = lease_number(lease) else { return Ok(()) };

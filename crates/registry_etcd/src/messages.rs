@@ -10,6 +10,7 @@ pub(crate) mod method {
     pub(crate) const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
     pub(crate) const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
     pub(crate) const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+    pub(crate) const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
     pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 }
 

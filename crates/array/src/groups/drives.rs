@@ -1,14 +1,22 @@
 //! The drives of a controller: opened by their declared names, probed, and closed when unused.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::{Either, select};
+use futures::stream;
 use raid::{Group, MemberState, MemberStatus, Overwrite};
 use world::{Drive, DriveError, DriveSpec, World};
 
+use super::found::cause_of;
 use crate::config::{Config, DriveConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, State};
+
+/// So many drives or images are opened at once. An RBD image takes about a second, and one whose cluster does
+/// not answer 12 s: an array with many of either begins to serve the sooner.
+pub(crate) const OPENING_MAX: usize = 8;
 
 /// Marks a drive as being opened, until it is dropped.
 struct Opening<'a> {
@@ -65,6 +73,25 @@ pub(crate) async fn open_exchanged(
     name: &str,
 ) -> Result<Drive, ControlError> {
     open(controller, config, name, false).await
+}
+
+/// Opens the drives that existed before of the groups that this controller is to open, several at once.
+/// Returns why the others cannot be opened, by name. New drives are left to their groups, one after the
+/// other: a declaration that is refused creates no file that it did not come to.
+pub(crate) async fn open_at_once(controller: &Controller, config: &Config) -> BTreeMap<String, String> {
+    let made = controller.state().made.clone();
+    let is_to_open = |name: &str| {
+        config.owner_of_group(name) == controller.index && !controller.state().groups.contains_key(name)
+    };
+    let groups = config.groups.iter().filter(|group| is_to_open(&group.name));
+    let members = groups.flat_map(|group| &group.drives);
+    let existed = members.filter(|name| made.drives.contains(*name) && !made.displaced.contains_key(*name));
+    let opened = stream::iter(existed.cloned().collect::<Vec<_>>());
+    let opened = opened.map(|name| async {
+        let opened = open_drive(controller, config, &name).await;
+        opened.err().map(|error| (name, cause_of(error)))
+    });
+    opened.buffered(OPENING_MAX).filter_map(std::future::ready).collect().await
 }
 
 async fn open(

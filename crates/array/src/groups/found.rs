@@ -1,5 +1,7 @@
 //! Examines the drives of a declared group before it is opened.
 
+use std::collections::BTreeMap;
+
 use raid::{Label, OnDrive, examine};
 use world::Drive;
 
@@ -30,18 +32,24 @@ pub(super) struct FoundDrives {
     pub(super) complaints: Vec<String>,
 }
 
-/// The declared drives of a group that can be opened, and the spares that carry its label.
+/// The declared drives of a group that can be opened, and the spares that carry its label. Those that could
+/// not be opened a moment ago, by name, are not tried again.
 pub(super) async fn find_drives(
     controller: &Controller,
     config: &Config,
     group: &GroupConfig,
+    unopened: &BTreeMap<String, String>,
 ) -> Result<FoundDrives, ControlError> {
     let mut found = FoundDrives { drives: Vec::new(), complaints: Vec::new() };
     for name in group.drives.iter().chain(&config.spares) {
         let is_spare = !group.drives.contains(name);
-        let on_drive = match open_drive(controller, config, name).await {
+        let opened = match unopened.get(name) {
+            Some(cause) => Err(cause.clone()),
+            None => open_drive(controller, config, name).await.map_err(cause_of),
+        };
+        let on_drive = match opened {
             Ok(drive) => examine(&drive).await.map(|on| (drive, on)).map_err(|e| e.to_string()),
-            Err(error) => Err(cause_of(error)),
+            Err(cause) => Err(cause),
         };
         match on_drive {
             Ok((_, OnDrive::Label(label))) if is_spare && !is_of(&label, config, group) => {

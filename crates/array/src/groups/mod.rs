@@ -13,8 +13,9 @@ mod upkeep;
 mod work;
 
 pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
-pub(crate) use drives::{close_drives, open_drive, overwrite_of};
+pub(crate) use drives::{OPENING_MAX, close_drives, open_at_once, open_drive, overwrite_of};
 pub(crate) use open::open_group;
+pub use open::opens_without;
 pub(crate) use replace::replace_drive;
 #[cfg(test)]
 pub(crate) use returns::RETURNS_MAX;

@@ -3,6 +3,7 @@
 //! The labels determine the position of each drive. A spare that took a position keeps it after a restart,
 //! and masu does not use the drive that it replaced.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use raid::{Group, GroupError, GroupSpec, GroupState, MissingCause, OnDrive, Overwrite};
@@ -16,6 +17,11 @@ use crate::controller::Controller;
 use crate::event::Severity;
 use crate::terms;
 
+/// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
+pub fn opens_without(group: &GroupConfig, missing: usize) -> bool {
+    terms::level(group.level).opens_without(group.drives.len(), missing, group.start_degraded)
+}
+
 /// The specification of a group, with its identity if known.
 fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     GroupSpec {
@@ -27,11 +33,13 @@ fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     }
 }
 
-/// Opens a declared group. A new group is created if its drives are blank.
+/// Opens a declared group. A new group is created if its drives are blank. `unopened`: see [`open_at_once`].
+///
+/// [`open_at_once`]: super::open_at_once
 pub(crate) async fn open_group(
     controller: &Rc<Controller>,
     config: &Config,
-    group: &GroupConfig,
+    (group, unopened): (&GroupConfig, &BTreeMap<String, String>),
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     if controller.state().groups.contains_key(&group.name) {
@@ -39,7 +47,7 @@ pub(crate) async fn open_group(
     }
     let place = || ControlError::at(format!("group {:?}", group.name));
     let made = controller.state().made.clone();
-    let found = find_drives(controller, config, group).await?;
+    let found = find_drives(controller, config, group, unopened).await?;
     let has_data = |f: &FoundDrive| matches!(&f.found, OnDrive::Label(label) if label.epoch > 0);
     let (opened, how) = if made.has_group(&group.name) || found.drives.iter().any(has_data) {
         (open_found(controller, config, group, found).await?, "opened")

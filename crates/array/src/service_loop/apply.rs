@@ -17,8 +17,8 @@ use crate::control::{ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
-    begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_group, release_spares,
-    take_back, take_back_spares,
+    begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_at_once, open_group,
+    release_spares, take_back, take_back_spares,
 };
 use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
@@ -41,8 +41,9 @@ pub(crate) async fn prepare(
         (state.made, state.fresh) = (made.clone(), Fresh::default());
     }
     open_cache(controller, config, &mut done).await?;
+    let unopened = open_at_once(controller, config).await;
     for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
-        let opened = open_group(controller, config, group, &mut done).await;
+        let opened = open_group(controller, config, (group, &unopened), &mut done).await;
         settle(controller, (Kind::Group, &group.name), made.has_group(&group.name), opened)?;
     }
     if controller.index == 0 {

@@ -1,5 +1,6 @@
 //! `masu node`: the nodes as the registry has them, also while none of them answers.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use cluster::{
     TEST, TestRecord,
 };
 use registry::record::{decode, encode};
-use registry::{Entry, Key, RecordError, Registry};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 use world::World;
 
 use super::confirm::ask_unless;
@@ -119,6 +120,8 @@ struct Seen {
     owner: Option<OwnerRecord>,
     /// Those whose lease lives.
     nodes: Vec<(String, NodeRecord)>,
+    /// How long leases live yet, by their numbers.
+    left: BTreeMap<u64, Duration>,
     members: Vec<(String, MemberRecord)>,
     test: Option<TestRecord>,
     /// What cannot be read: a line for each record, with its key.
@@ -131,13 +134,22 @@ async fn look(registry: &dyn Registry) -> Result<Seen> {
     let mut passed_over = Vec::new();
     let nodes = registry.list(NODES).await?;
     let nodes = readable(NODES, nodes, NodeRecord::decode, &mut passed_over);
+    let mut left = BTreeMap::new();
+    for lease in nodes.iter().map(|(_, node)| node.lease) {
+        match registry.time_left(LeaseId(lease)).await {
+            Ok(time) => _ = left.insert(lease, time),
+            // It has just ended.
+            Err(RegistryError::Expired) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let members = registry.list(MEMBERS).await?;
     let members = readable(MEMBERS, members, MemberRecord::decode, &mut passed_over);
     let test = registry.get(&Key::new(TEST)?).await?;
     let test = test.and_then(|entry| {
         decode(TEST, &entry.value).map_err(|error| passed_over.push(error.to_string())).ok()
     });
-    Ok(Seen { owner, nodes, members, test, passed_over })
+    Ok(Seen { owner, nodes, left, members, test, passed_over })
 }
 
 /// The records below a prefix, by name. One that cannot be read hides no other.
@@ -283,6 +295,7 @@ fn rows(seen: &Seen) -> Vec<NodeRow> {
             name: name.clone(),
             role: if owner.is_some() { "owner" } else { "standby" }.into(),
             epoch: owner.map(|owner| owner.epoch),
+            lease_left_us: seen.left.get(&node.lease).and_then(|left| u64::try_from(left.as_micros()).ok()),
             since_unix_ms: Some(node.since_ms),
             portals: node.portals.clone(),
             version: Some(node.version.clone()),
@@ -295,6 +308,7 @@ fn rows(seen: &Seen) -> Vec<NodeRow> {
             name: name.clone(),
             role: if owner.is_some() { "lost" } else { "down" }.into(),
             epoch: owner.map(|owner| owner.epoch),
+            lease_left_us: None,
             since_unix_ms: Some(member.since_ms),
             portals: member.portals.clone(),
             version: Some(member.version.clone()),
@@ -327,6 +341,7 @@ mod tests {
         Seen {
             owner,
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],
+            left: [(5, Duration::from_millis(5500))].into(),
             members: ["n1", "n2", "n3"].map(|name| (name.to_owned(), member.clone())).to_vec(),
             test: None,
             passed_over: vec![],
@@ -360,6 +375,8 @@ mod tests {
         assert_eq!(roles(&seen(Some(("n1", 4))))[0], "n1: standby");
         assert_eq!(roles(&seen(Some(("n3", 4))))[2], "n3: lost 3");
         assert_eq!(rows(&seen(None))[0].since_unix_ms, Some(4000));
+        let left: Vec<_> = rows(&seen(None)).iter().map(|row| row.lease_left_us).collect();
+        assert_eq!(left, [Some(5_500_000), None, None], "of its own lease, and of none that has ended");
     }
 
     #[test]

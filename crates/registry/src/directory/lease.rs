@@ -136,6 +136,11 @@ impl Leases {
         }
     }
 
+    pub(super) fn time_left(&self, lease: LeaseId) -> Result<Duration, RegistryError> {
+        let term = self.term(lease)?.ok_or(RegistryError::Expired)?;
+        Ok(Duration::from_nanos(term.deadline_ns.saturating_sub(now_ns())))
+    }
+
     pub(super) fn revoke(&self, lease: LeaseId) -> Result<(), RegistryError> {
         while let Some(term) = self.term(lease)? {
             if self.end(lease, term)? {

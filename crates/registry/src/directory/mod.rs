@@ -143,6 +143,10 @@ impl Registry for Directory {
         self.call(move |files| files.leases().keep_alive(lease))
     }
 
+    fn time_left(&self, lease: LeaseId) -> Answer<'_, Duration> {
+        self.call(move |files| files.leases().time_left(lease))
+    }
+
     fn revoke(&self, lease: LeaseId) -> Answer<'_, ()> {
         self.call(move |files| files.leases().revoke(lease))
     }

@@ -4,8 +4,6 @@
 //! host wrote later. So a connection ends without delivering the rest when its host has hung up, and when this
 //! process has stood still: what its sockets took meanwhile is of an age that nobody knows.
 
-#![expect(clippy::disallowed_types, reason = "a standby has no world: its sockets are the daemon's")]
-
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

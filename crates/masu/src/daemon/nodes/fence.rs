@@ -1,23 +1,28 @@
 //! Between winning the epoch and opening the drives: nobody else may write to them any more.
 
+use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use array::{DriveSpec, Event, EventSender};
-use config::Config;
+use anyhow::{Context, Result};
+use array::{DriveSpec, Event, EventSender, opens_without};
+use config::{Config, Made};
+use tokio::time::Instant;
 
 use crate::daemon::locks::drives_are_free;
 use crate::daemon::signals::Signals;
 
 /// Between two attempts to fence the drives.
 const FENCE_PAUSE: Duration = Duration::from_secs(1);
+/// So long a drive that cannot be fenced is tried again, before a group that can do without it does. An
+/// attempt at a Ceph cluster that does not answer takes 12 s.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What has a command that fences. The kernel's exclusive lock is the fence of files and devices, for
 /// processes of one machine; memory and what is only read need none.
-fn fenced_by_command(config: &Config) -> Vec<(String, DriveSpec)> {
-    let drives = config.drives.iter().map(|drive| (format!("drive {:?}", drive.name), &drive.spec));
+fn fenced_by_command(config: &Config) -> Vec<(Fenced, DriveSpec)> {
+    let drives = config.drives.iter().map(|drive| (Fenced::Drive(drive.name.clone()), &drive.spec));
     let images = config.images.iter().filter(|image| !image.read_only);
-    let images = images.map(|image| (format!("image {:?}", image.name), &image.spec));
+    let images = images.map(|image| (Fenced::Image(image.name.clone()), &image.spec));
     drives
         .chain(images)
         .filter(|(_, spec)| matches!(spec, DriveSpec::Rbd(_)))
@@ -25,62 +30,114 @@ fn fenced_by_command(config: &Config) -> Vec<(String, DriveSpec)> {
         .collect()
 }
 
+/// What is fenced, by its declared name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fenced {
+    Drive(String),
+    Image(String),
+}
+
+impl fmt::Display for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fenced::Drive(name) => write!(f, "drive {name:?}"),
+            Fenced::Image(name) => write!(f, "image {name:?}"),
+        }
+    }
+}
+
+/// What could not be fenced, and why.
+type Failed = Vec<(Fenced, String)>;
+
+fn text(failed: &Failed) -> String {
+    let texts: Vec<String> = failed.iter().map(|(what, cause)| format!("{what}: {cause}")).collect();
+    texts.join("; ")
+}
+
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
 /// its client blocklisted. Nothing is done to an image that nobody has. It is not left before it has ended:
 /// a fence that goes on after the hand-over would be one against the next owner.
 ///
 /// # Errors
-/// A drive that cannot be fenced: it must not be opened.
-async fn fence(config: &Config) -> Result<()> {
+/// Nothing could be fenced.
+async fn fence(config: &Config) -> Result<Failed> {
     let drives = fenced_by_command(config);
     if drives.is_empty() {
-        return Ok(());
+        return Ok(vec![]);
     }
     let fences = move || {
         world_real::run(world_real::Options::default(), async move |world| {
             // Each begins with the call, on a thread of its own image.
-            let begun: Vec<_> = drives.iter().map(|(name, spec)| (name, world.fence(spec))).collect();
+            let begun: Vec<_> = drives.into_iter().map(|(name, spec)| (name, world.fence(&spec))).collect();
             let mut failed = vec![];
             for (name, fenced) in begun {
                 match fenced.await {
                     Ok(Some(holder)) => tracing::warn!("{name}: fenced {holder}"),
                     Ok(None) => {}
-                    Err(error) => failed.push(format!("{name}: {}", error.cause)),
+                    Err(error) => failed.push((name, error.cause)),
                 }
             }
             failed
         })
     };
-    let failed = tokio::task::spawn_blocking(fences).await?.context("cannot fence the drives")?;
-    if !failed.is_empty() {
-        bail!("cannot fence {}", failed.join("; "));
-    }
-    Ok(())
+    tokio::task::spawn_blocking(fences).await?.context("cannot fence the drives")
 }
 
-/// Fences the drives and waits until this has succeeded. False: a signal to stop came first.
+/// Whether every group that was made opens without these. A drive that could not be fenced is never written
+/// to beside its last owner: opening it takes its lock, or fails.
+fn can_do_without(config: &Config, made: Option<&Made>, failed: &Failed) -> bool {
+    let Some(made) = made else { return false };
+    let is_failed = |name: &String| failed.iter().any(|(what, _)| *what == Fenced::Drive(name.clone()));
+    let is_member = |what: &Fenced| match what {
+        Fenced::Drive(name) => {
+            config.spares.contains(name) || config.groups.iter().any(|group| group.drives.contains(name))
+        }
+        // Nothing else has its data.
+        Fenced::Image(_) => false,
+    };
+    // A spare may have taken the place of a member.
+    let spares = config.spares.iter().filter(|name| is_failed(name)).count();
+    failed.iter().all(|(what, _)| is_member(what))
+        && config.groups.iter().all(|group| {
+            let missing = group.drives.iter().filter(|name| is_failed(name)).count() + spares;
+            missing == 0 || made.has_group(&group.name) && opens_without(group, missing)
+        })
+}
+
+/// Fences the drives and waits until this has succeeded, or the groups can do without those that cannot be
+/// fenced. False: a signal to stop came first.
 async fn until_fenced(
     (name, epoch): (&str, u64),
-    config: &Config,
+    (config, made): (&Config, Option<&Made>),
     events: &EventSender,
     signals: &mut Signals,
 ) -> Result<bool> {
-    let mut failed = false;
-    while let Err(error) = fence(config).await {
-        let error =
-            anyhow!("node {name} owns the array (epoch {epoch}), and waits for its drives: {error:#}");
-        tracing::warn!("{error}");
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let cause = match fence(config).await {
+            Ok(failed) if failed.is_empty() => break,
+            Ok(failed) if begun.elapsed() >= PATIENCE && can_do_without(config, made, &failed) => {
+                let text = format!("the array begins without what cannot be fenced: {}", text(&failed));
+                events.tell(Event::warning("array", text));
+                return Ok(true);
+            }
+            Ok(failed) => format!("cannot fence {}", text(&failed)),
+            Err(error) => format!("{error:#}"),
+        };
+        let cause = format!("node {name} owns the array (epoch {epoch}), and waits for its drives: {cause}");
+        tracing::warn!("{cause}");
         // Once: the log repeats it.
-        if !failed {
-            events.tell(Event::error("array", error.to_string()));
+        if !told {
+            events.tell(Event::error("array", cause));
         }
-        failed = true;
+        told = true;
         tokio::select! {
             () = tokio::time::sleep(FENCE_PAUSE) => {}
             () = signals.stop() => return Ok(false),
         }
     }
-    if failed {
+    if told {
         events.tell(Event::warning("array", "the drives are fenced"));
     }
     Ok(true)
@@ -90,11 +147,11 @@ async fn until_fenced(
 /// not continued, so there is no limit. False: a signal to stop came first.
 pub(in crate::daemon) async fn wait_for_drives(
     (name, epoch): (&str, u64),
-    config: &Config,
+    (config, made): (&Config, Option<&Made>),
     events: &EventSender,
     signals: &mut Signals,
 ) -> Result<bool> {
-    if !until_fenced((name, epoch), config, events, signals).await? {
+    if !until_fenced((name, epoch), (config, made), events, signals).await? {
         return Ok(false);
     }
     let mut waited = false;
@@ -118,5 +175,38 @@ pub(in crate::daemon) async fn wait_for_drives(
                 return free;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::{GroupId, MadeGroup};
+
+    #[test]
+    fn groups_that_were_made_do_without_a_drive_and_nothing_else_does() {
+        let image = |name: &str| format!("[[drive]]\nname = \"{name}\"\nrbd = \"vms/{name}\"\n");
+        let drives: String = ["a", "b", "c", "d", "s", "x"].map(image).concat();
+        let text = format!(
+            "target = \"iqn.2026-11.test:a\"\nspares = [\"s\"]\n{drives}\
+             [[group]]\nname = \"five\"\nlevel = \"raid5\"\ndrives = [\"a\", \"b\", \"c\"]\n\
+             [[group]]\nname = \"zero\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n"
+        );
+        let config = Config::parse(&text, "array.toml", "/tmp".as_ref()).expect("a declaration");
+        let whole = MadeGroup { id: Some(GroupId([1; 16])), ready: true };
+        let made =
+            Made { groups: ["five", "zero"].map(|name| (name.to_owned(), whole)).into(), ..Made::default() };
+        let failed = |names: &[&str]| -> Failed {
+            names.iter().map(|name| (Fenced::Drive((*name).to_owned()), "why".to_owned())).collect()
+        };
+        let spared = |names: &[&str]| can_do_without(&config, Some(&made), &failed(names));
+        assert!(spared(&["a"]) && spared(&["c"]));
+        assert!(!spared(&["a", "b"]), "more than the level tolerates");
+        assert!(!spared(&["d"]) && !spared(&["a", "d"]), "a group without redundancy");
+        assert!(!spared(&["a", "s"]) && !spared(&["s"]), "the spare may be a member, of either group");
+        assert!(!spared(&["x"]), "of no group");
+        assert!(!can_do_without(&config, Some(&made), &vec![(Fenced::Image("a".into()), "why".into())]));
+        assert!(!can_do_without(&config, None, &failed(&["a"])), "nothing was made");
+        assert!(!can_do_without(&config, Some(&Made::default()), &failed(&["a"])), "a new group needs all");
     }
 }

@@ -23,7 +23,7 @@ use admin::{Bound, Standby, Store, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, RelayKey};
 use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits, portal_group};
-use config::Config;
+use config::{Config, Made};
 
 use relay::Relay;
 use seen::Seen;
@@ -377,10 +377,10 @@ impl Node {
     /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.
     pub(super) async fn wait_for_drives(
         &self,
-        config: &Config,
+        declared: (&Config, Option<&Made>),
         (events, signals): (&EventSender, &mut Signals),
     ) -> Result<bool> {
-        fence::wait_for_drives((&self.name, self.epoch), config, events, signals).await
+        fence::wait_for_drives((&self.name, self.epoch), declared, events, signals).await
     }
 
     /// Lets the next node take over at once: called when this one has closed its drives.

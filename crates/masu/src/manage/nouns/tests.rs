@@ -178,6 +178,7 @@ fn a_thousand_objects_are_a_thousand_lines_of_80_columns() {
         name: long("node", i),
         role: "standby".into(),
         epoch: Some(u64::from(u32::MAX)),
+        lease_left_us: Some(5_500_000),
         since_unix_ms: Some(1_763_856_000_123),
         portals: vec!["[2001:db8::1]:3260".into(); 16],
         version: Some("0.1.0".into()),
