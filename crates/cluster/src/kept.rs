@@ -96,6 +96,17 @@ async fn read_parts(registry: &dyn Registry, name: &str, head: &Head) -> Result<
     Ok(text)
 }
 
+/// The text of this name as it is now, for who takes no part; none: there is none yet.
+///
+/// # Errors
+/// It was replaced meanwhile, or cannot be read.
+pub async fn kept_text(registry: &dyn Registry, name: &str) -> Result<Option<Vec<u8>>, KeptError> {
+    match read_head(registry, name).await? {
+        Some((_, head)) if !head.parts.is_empty() => read_parts(registry, name, &head).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
 impl Kept {
     /// Takes over the text of this name with the epoch of an owner, and reads it; none: there was none yet.
     /// From here on no owner of an older epoch can replace it.

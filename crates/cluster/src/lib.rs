@@ -36,7 +36,7 @@ use std::time::Duration;
 
 pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
-pub use kept::{Kept, KeptError, TEXT_LEN_MAX};
+pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
 pub use member::{Clock, Member, Other, Standing, State};
 pub use number::{NUMBERS_MAX, portal_group};
 pub use record::{

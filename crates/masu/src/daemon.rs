@@ -31,6 +31,7 @@ use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
 use crate::registry_option::RegistryOption;
+use crate::state_key::StateKeys;
 use world_real::is_lent;
 
 /// Serve block storage over iSCSI
@@ -59,6 +60,11 @@ pub(crate) struct Serve {
     /// one owns the array and serves it, the others stand by (docs/cluster.md)
     #[arg(long, requires = "registry")]
     node: Option<String>,
+    /// File with the key by which the state in the registry is encrypted, which has the secrets of hosts: the
+    /// same on all nodes, and other users cannot read it. `masu node key` makes one. Further lines are older
+    /// keys
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    state_key: Option<PathBuf>,
     /// Erase the data on this declared drive when the array first uses it (repeatable). Other drives must be
     /// blank
     #[arg(long, value_name = "DRIVE")]
@@ -104,6 +110,17 @@ const DEFAULT_DRIVE_SHARE_PERCENT: u64 = 90;
 const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
 
 impl Serve {
+    /// Of the state in the registry. Whoever can reach etcd reads what is in the clear there.
+    fn state_keys(&self) -> Result<StateKeys> {
+        let keys = self.state_key.as_deref().map(StateKeys::read).transpose()?.unwrap_or_default();
+        if !keys.encrypt() && self.registry.spans_machines()? {
+            tracing::warn!(
+                "the registry has the secrets of hosts in the clear; make a key by `masu node key`, and pass --state-key"
+            );
+        }
+        Ok(keys)
+    }
+
     /// TLS of the API on TCP: nobody else hears loopback, so there it is asked for.
     fn tls(&self, store: &Store) -> Result<Option<Tls>> {
         let Some(address) = self.api else { return Ok(None) };
@@ -170,7 +187,8 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
         }
     };
     let (registry, config) = (&serve.registry, serve.config.as_deref());
-    let join = Join { registry, name, config, listen: serve.listen, kept };
+    let keys = serve.state_keys()?.into();
+    let join = Join { registry, name, config, listen: serve.listen, keys, kept };
     let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
         return Ok(None);
     };

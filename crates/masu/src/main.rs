@@ -14,6 +14,7 @@ mod predict;
 mod registry_option;
 mod report;
 mod sample;
+mod state_key;
 mod table;
 mod texts;
 mod vdisk;

@@ -95,6 +95,14 @@ pub enum AccessError {
     NotEtcd,
 }
 
+/// The text of a file with a secret, which others than its owner and group must not read.
+///
+/// # Errors
+/// It cannot be read, is too long, or others can read it.
+pub fn read_secret(path: &Path) -> Result<String, AccessError> {
+    Ok(String::from_utf8_lossy(&read(path, true)?).into_owned())
+}
+
 fn read(path: &Path, is_secret: bool) -> Result<Vec<u8>, AccessError> {
     let failed = |cause| AccessError::File { path: path.into(), cause };
     let about = std::fs::metadata(path).map_err(failed)?;

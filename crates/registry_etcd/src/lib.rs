@@ -35,7 +35,7 @@ mod members;
 mod messages;
 mod open;
 
-pub use access::{Access, AccessError, AccessFiles, Login};
+pub use access::{Access, AccessError, AccessFiles, Login, read_secret};
 pub use client::{Etcd, OpenError};
 pub use location::{Address, Location, LocationError, MEMBERS_MAX, PORT, PREFIX};
 pub use open::open;

@@ -19,6 +19,7 @@ use super::confirm::ask_unless;
 use super::nouns::{NODE, NodeRow};
 use super::request::Form;
 use crate::registry_option::RegistryOption;
+use crate::state_key::new_key;
 use crate::table::{self, ListArgs};
 
 /// A new owner has to serve by then.
@@ -60,6 +61,9 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         registry: RegistryOption,
     },
+    /// Make a key for `masu serve --state-key`: it is printed, for a file that only masu's user can read, the
+    /// same on all nodes
+    Key,
     /// Let the owner end as if it had crashed (status 75; a service manager has to start it again), and
     /// print how long it takes until another node serves. Hosts wait meanwhile
     TestFailover {
@@ -87,6 +91,10 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         NodeCommand::Remove { name, registry } => remove(name, registry),
+        NodeCommand::Key => {
+            println!("{}", new_key()?);
+            Ok(ExitCode::SUCCESS)
+        }
         NodeCommand::TestFailover { registry, yes } => {
             let what =
                 "the owner will end as if it had crashed, and hosts wait until another node has taken over";

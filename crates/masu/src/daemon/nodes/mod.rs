@@ -27,12 +27,13 @@ use config::{Config, Made};
 
 use relay::Relay;
 use seen::Seen;
-use thread::{Leaves, Thread};
+use thread::{Keeper, Leaves, Thread};
 use tokio::sync::watch;
 
 use super::signals::Signals;
 use super::supervision;
 use crate::registry_option::RegistryOption;
+use crate::state_key::StateKeys;
 
 /// What the command line says of this node.
 pub(super) struct Join<'a> {
@@ -40,6 +41,8 @@ pub(super) struct Join<'a> {
     pub(super) name: &'a str,
     pub(super) config: Option<&'a Path>,
     pub(super) listen: Option<SocketAddr>,
+    /// By which the state in the registry is encrypted.
+    pub(super) keys: Arc<StateKeys>,
     /// Portals that this process listens on since its last life as the owner.
     pub(super) kept: relay::Portals,
 }
@@ -57,6 +60,7 @@ pub(super) struct Node {
     portals: Vec<SocketAddr>,
     number: u16,
     relay_key: RelayKey,
+    keys: Arc<StateKeys>,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
@@ -87,6 +91,7 @@ pub(super) async fn stand_by(
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
     let mut thread = Thread::start(join.registry, name, about, seen).await?;
+    has_keys(&thread.keeper(), &join.keys)?;
     tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
@@ -103,7 +108,7 @@ pub(super) async fn stand_by(
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
     let relay = RefCell::new(Some(relay));
-    let node = Node { name: name.into(), epoch, thread, relay, portals, number, relay_key };
+    let node = Node { name: name.into(), epoch, thread, relay, portals, number, relay_key, keys: join.keys };
     match node.take_state(store, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -111,6 +116,17 @@ pub(super) async fn stand_by(
             Err(error)
         }
     }
+}
+
+/// Refuses to stand by for an array whose state this node could not take over.
+fn has_keys(keeper: &Keeper, keys: &StateKeys) -> Result<()> {
+    for name in Store::SHARED {
+        // A registry that does not answer is waited for later.
+        if let Ok(Some(text)) = keeper.look_at(name) {
+            keys.open(name, &text)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where this node will serve hosts. The state that it takes over has the portals of another node.
@@ -348,14 +364,19 @@ impl Node {
         let mut is_new = true;
         for name in Store::SHARED {
             let (found, own) = (self.thread.keeper().claim(name, self.epoch)?, store.text(name)?);
+            let found = found.map(|text| self.keys.open(name, &text)).transpose()?;
             match (found, own) {
                 (Some(_), Some(_)) if !joined_before => {
                     let dir = store.dir().display();
                     bail!("{dir}: has the state of another array; give this node an empty data directory");
                 }
-                (Some(text), _) => {
+                (Some((text, is_sealed)), _) => {
                     is_new = false;
                     store.adopt(name, &text)?;
+                    // Twice: the registry has the form before it, too.
+                    for _ in 0..if is_sealed { 0 } else { 2 } {
+                        self.keep(name, &text)?;
+                    }
                 }
                 (None, Some(_)) if joined_before && is_new => {
                     bail!(
@@ -364,14 +385,19 @@ impl Node {
                     )
                 }
                 // An array of one node that becomes one of several.
-                (None, Some(text)) => self.thread.keeper().keep(name, &text)?,
+                (None, Some(text)) => self.keep(name, &text)?,
                 (None, None) => {}
             }
         }
-        let keeper = self.thread.keeper();
-        Ok(store.shared_by(std::sync::Arc::new(move |name, text| {
-            keeper.keep(name, text).map_err(|error| format!("{error:#}"))
+        let (keeper, keys) = (self.thread.keeper(), self.keys.clone());
+        Ok(store.shared_by(Arc::new(move |name, text| {
+            let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
+            kept.map_err(|error| format!("{error:#}"))
         })))
+    }
+
+    fn keep(&self, name: &str, text: &str) -> Result<()> {
+        self.thread.keeper().keep(name, &self.keys.seal(name, text)?)
     }
 
     /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.

@@ -20,7 +20,7 @@ use admin::random;
 
 /// A text is put with a few calls, each of which ends after 2 s.
 const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
-/// Hosts are served meanwhile; then the node stops without a successor.
+/// Hosts are served meanwhile, or nobody waits.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 type Reply<T> = Sender<Result<T>>;
@@ -29,6 +29,7 @@ enum Ask {
     Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
     Keep { name: String, text: String, reply: Reply<()> },
     Serves { record: ServesRecord, reply: Reply<()> },
+    LookAt { name: String, reply: Reply<Option<String>> },
     AnotherLives { reply: Reply<bool> },
 }
 
@@ -181,6 +182,11 @@ async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::Un
             Ask::Serves { record, reply } => {
                 let _ = reply.send(put_serves(&*registry, &record).await);
             }
+            Ask::LookAt { name, reply } => {
+                let text = cluster::kept_text(&*registry, &name).await;
+                let text = text.map(|text| text.and_then(|text| String::from_utf8(text).ok()));
+                let _ = reply.send(text.map_err(Into::into));
+            }
             Ask::AnotherLives { reply } => {
                 let lives = cluster::another_lives(&*registry, &own_name).await;
                 let _ = reply.send(lives.map_err(Into::into));
@@ -212,6 +218,11 @@ impl Keeper {
     /// The text of the last owner, which from now on only this one replaces.
     pub(super) fn claim(&self, name: &str, epoch: u64) -> Result<Option<String>> {
         self.ask(KEEP_TIME_MAX, |reply| Ask::Claim { name: name.into(), epoch, reply })
+    }
+
+    /// The text of the owner, whoever that is.
+    pub(super) fn look_at(&self, name: &str) -> Result<Option<String>> {
+        self.ask(LOOK_TIME_MAX, |reply| Ask::LookAt { name: name.into(), reply })
     }
 
     /// Replaces a text.
