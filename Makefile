@@ -129,7 +129,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance kill hostile vdisk qemu attach diskstress readme package newcomer metrics api cluster-short
+JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics api cluster-short
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -137,6 +137,12 @@ judges: setup build ## other people's clients against the array, servers that bo
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
 	@$(STEP) "iscsi-test-cu" $(WITH) bash -c 'judges/conformance.sh --second-path "$$MASU_URL_2" --lu "GetLBAStatus.UnmapSingle=$$MASU_URL_512" --lu "ReadOnly.*=$$MASU_URL_RO" "$$MASU_URL"'
+
+.PHONY: conformance-nodes
+# short: what is about paths; empty: all tests through the standby, too.
+NODES_FORM ?= short
+conformance-nodes: build ## iscsi-test-cu over two nodes: multipath, reservations and COMPARE AND WRITE through the owner and the standby
+	@$(STEP) "iscsi-test-cu over two nodes" judges/conformance_nodes.sh $(NODES_FORM)
 
 .PHONY: qemu
 qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
@@ -297,7 +303,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
 	@$(MAKE) --no-print-directory restart static
-	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 MASU=$(RELEASE)
+	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 NODES_FORM= MASU=$(RELEASE)
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -2,20 +2,20 @@
 # Runs libiscsi's iscsi-test-cu against a target, one test per process, and counts honestly:
 # the tool itself reports a skipped test as passed, so every "[SKIPPED]" it prints is a skip here.
 #
-#   judges/conformance.sh [--second-path URL] [--lu PATTERN=URL]... [--only PATTERN] URL
+#   judges/conformance.sh [--second-path URL] [--lu PATTERN=URL]... [--only PATTERN] [--logs DIR] URL
 #
 #   URL                iscsi://[user%password@]host:port/target/lun: IT IS OVERWRITTEN
 #   --second-path URL  another path to the same logical unit, for the MultipathIO tests
 #   --lu PATTERN=URL   run the tests whose name matches the shell pattern on this logical unit
 #                      instead, for tests that presuppose one (write-protected, no physical blocks)
 #   --only PATTERN     run only these tests; no verdict about the bar is given
+#   --logs DIR         what each test says (default target/judges/conformance)
 #
 # Exit status 0: no test failed but those that cannot pass (see DEFECTIVE) and more than 213 passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly BAR=213            # of 230: all but removable media and second path
-readonly LOGS=target/judges/conformance
 readonly TEST_TIMEOUT_S=30
 readonly SANITIZE_TIMEOUT_S=150 # Sanitize.Reset polls once a minute
 
@@ -27,14 +27,15 @@ declare -A DEFECTIVE=(
 # Tests that return at once, without a word, where the medium is not removable.
 readonly SILENT="NoMedia.NoMediaSBC StartStopUnit.PwrCnd StartStopUnit.NoLoej"
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 
-second_path=""; only=""; lus=(); url=""
+second_path=""; only=""; lus=(); url=""; logs=target/judges/conformance
 while [ $# -gt 0 ]; do
   case $1 in
     --second-path) second_path=${2:?}; shift 2 ;;
     --lu) lus+=("${2:?}"); shift 2 ;;
     --only) only=${2:?}; shift 2 ;;
+    --logs) logs=${2:?}; shift 2 ;;
     iscsi://*) url=$1; shift ;;
     *) usage ;;
   esac
@@ -64,7 +65,7 @@ first_complaint() {
   echo "$line $(grep -m1 -F '[FAILED]' "$log" | sed 's/^ *//' || true)"
 }
 
-rm -rf "$LOGS"; mkdir -p "$LOGS"
+rm -rf "$logs"; mkdir -p "$logs"
 pass=0; skip=0; fail=0; beyond=0; silent=(); skipped=(); failed=()
 started=$SECONDS
 mapfile -t tests < <(iscsi-test-cu --list | sed -n 's/^ALL\.\([^.]*\.[^.]*\)$/\1/p')
@@ -73,7 +74,7 @@ mapfile -t tests < <(iscsi-test-cu --list | sed -n 's/^ALL\.\([^.]*\.[^.]*\)$/\1
 for test in "${tests[@]}"; do
   # shellcheck disable=SC2053
   if [[ -n $only && $test != $only ]]; then continue; fi
-  log=$LOGS/$test.log
+  log=$logs/$test.log
   mapfile -t on < <(urls_for "$test")
   rc=0
   timeout --kill-after=5 "$(timeout_for "$test")" \
@@ -96,7 +97,7 @@ for line in "${failed[@]+"${failed[@]}"}"; do
   [ -z "${DEFECTIVE[$name]:-}" ] || echo "        the test is wrong: ${DEFECTIVE[$name]}"
 done
 [ "${#silent[@]}" = 0 ] || echo "note    passed by the tool's count, but they test nothing without removable media: ${silent[*]}"
-echo "logs in $LOGS, $((SECONDS - started)) s"
+echo "logs in $logs, $((SECONDS - started)) s"
 echo "iscsi-test-cu: $pass pass, $skip skip, $fail fail"
 [ "$beyond" = 0 ] || exit 1
 [ -n "$only" ] || [ "$pass" -gt "$BAR" ]

@@ -732,3 +732,42 @@ fn hosts_tell_the_ports_of_nodes_apart_and_learn_which_is_at_the_owner_and_which
     assert_eq!((moved.direct, moved.carried), (carried, direct), "each portal is the port that it was");
     assert_eq!(moved.listed, BTreeMap::from([(direct.0, (0, 1)), (carried.0, (1, 0))]));
 }
+
+/// Before, a standby that was stopped delivered what its socket had taken meanwhile: a write that the host had
+/// repeated elsewhere long ago, over what it wrote later.
+#[test]
+fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
+    let cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
+    for hangs_up in [true, false] {
+        let run = world_real::run(world_real::Options::default(), async |world| {
+            let through = login(&world, &[carried]).await.expect("a session");
+            let session = login(&world, &[direct]).await.expect("a session");
+            let write = async |session: &Session, value: u64| {
+                let data = Pieces::copy_of(&value.to_be_bytes().repeat(SLOT_BYTES / 8));
+                command(&world, session, cdb(WRITE_10, 1), data, 0).await
+            };
+            write(&through, 1).await.expect("written");
+            write(&session, 2).await.expect("written");
+            cluster.nodes[1 - owner].signal("-STOP");
+            until("all of its threads stand still", || cluster.nodes[1 - owner].stands_still());
+            // It goes into the socket of the stopped one; the host gives it up, and writes elsewhere.
+            assert!(write(&through, 3).await.is_none(), "nobody answers");
+            if hangs_up {
+                through.close();
+            }
+            write(&session, 4).await.expect("written");
+            world.sleep(Duration::from_millis(2500)).await;
+            cluster.nodes[1 - owner].signal("-CONT");
+            world.sleep(Duration::from_secs(1)).await;
+            let read = command(&world, &session, cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32).await;
+            let found = read.expect("readable").joined()[7];
+            assert_eq!(found, 4, "hangs up: {hangs_up}");
+            // It goes on to carry connections.
+            let again = login(&world, &[carried]).await.expect("a session");
+            write(&again, 5).await.expect("written");
+        });
+        run.expect("a world");
+    }
+}

@@ -46,7 +46,7 @@ impl<P: Probe> Bench<'_, P> {
         let scene = Scene::of(self.sanboot, self.which);
         let first = self.probe.sample(&self.ramp).await?;
         let (mut last, mut windows) = (first.clone(), Vec::new());
-        for _ in 0..self.sanboot.run.windows {
+        for _ in 0..self.windows() {
             self.window().await?;
             let next = self.probe.sample(&self.ramp).await?;
             windows.push(scene.window(&last, &next));
@@ -84,6 +84,15 @@ impl<P: Probe> Bench<'_, P> {
         self.ramp.start(run.outstanding);
         let balanced = !self.probe.has_array() || self.balance().await?;
         Ok(warm_up(&self.world, &self.ramp, run).await? && balanced)
+    }
+
+    /// How many are measured.
+    fn windows(&self) -> u32 {
+        let run = &self.sanboot.run;
+        match writes_at_random(self.which.pattern) {
+            true => run.windows.min(run.balance_windows),
+            false => run.windows,
+        }
     }
 
     /// Lets as much pass as a measured window takes. Where writes are random, what is pending is as even as a

@@ -92,6 +92,8 @@ pub struct Run {
     /// With random writes beside reads: how often it is looked at whether the cache is in balance, and the
     /// shortest window.
     pub balance_time: Time,
+    /// At most so many of these windows are measured.
+    pub balance_windows: u32,
 }
 
 /// What the quick form has instead.
@@ -114,6 +116,8 @@ pub struct Quick {
     pub round_ios: u64,
     /// The shortest.
     pub round_time: Time,
+    /// Of the long windows of random writes, at most so many.
+    pub balance_windows: u32,
 }
 
 /// What is different in real time, where a second takes a second.
@@ -274,6 +278,7 @@ impl Sanboot {
             window_time: q.window_time,
             round_ios: q.round_ios,
             round_time: q.round_time,
+            balance_windows: q.balance_windows,
             ..self.run
         };
         Sanboot { run, ..self }
@@ -306,6 +311,7 @@ impl Sanboot {
             round_time: form.round_time,
             rounds_max: form.rounds_max,
             balance_time: form.balance_time,
+            balance_windows: form.windows,
             ..self.run
         };
         self.checked("scaled")
@@ -333,6 +339,8 @@ impl Sanboot {
         c.range("run.windows", run.windows, 2..=1000);
         c.range("quick.windows", quick.windows, 2..=1000);
         c.range("real.windows", real.windows, 2..=1000);
+        c.range("run.balance_windows", run.balance_windows, 2..=1000);
+        c.range("quick.balance_windows", quick.balance_windows, 2..=1000);
         c.range("run.rounds_max", run.rounds_max, 1..=1000);
         c.range("real.rounds_max", real.rounds_max, 1..=1000);
         c.share("real.scale", real.scale);

@@ -7,6 +7,7 @@
 //!                 └── the term passes, the lease is lost: the process ends at once, wherever it is
 //! ```
 
+mod carry;
 mod fence;
 mod leaving;
 mod relay;

@@ -16,19 +16,17 @@ use array::{RelayKey, Relayed};
 use cluster::portal_group;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
+
+use super::carry::{Connection, Pulse, carry};
 
 /// Connections through this node at once; further hosts wait in the socket's queue.
 const RELAYED_MAX: usize = 1024;
-/// Of each direction of a connection.
-const BUFFER_BYTES: usize = 64 << 10;
 /// An owner that has not accepted a connection by then is asked again.
-const CONNECT_TIME: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIME: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(20);
 /// The owner closes its portals first when it hands over: so long they are tried.
 const KEEP_TIME: Duration = Duration::from_secs(10);
@@ -66,19 +64,6 @@ struct Portal {
     ends: watch::Receiver<bool>,
     begun: tokio::sync::mpsc::Sender<Connection>,
     room: Arc<Semaphore>,
-}
-
-/// A host that is connected to the owner through this node.
-struct Connection {
-    host: TcpStream,
-    owner: TcpStream,
-    /// What the owner is told before the host's bytes.
-    front: Vec<u8>,
-    /// Where the owner was reached, and its epoch.
-    address: SocketAddr,
-    epoch: u64,
-    /// One of [`RELAYED_MAX`].
-    _place: OwnedSemaphorePermit,
 }
 
 /// Listens on the addresses, except those that cannot be reached under the name that they have here.
@@ -138,15 +123,16 @@ impl Relay {
         let carried = Arc::new(AtomicUsize::new(0));
         let count = carried.clone();
         let connections = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
+            let (mut connections, pulse) = (JoinSet::new(), Arc::new(Pulse::default()));
+            let mut beat = interval(Pulse::EVERY);
             loop {
                 count.store(connections.len(), Relaxed);
                 tokio::select! {
                     Some(connection) = arriving.recv() => {
-                        connections.spawn(carry(connection, sees.clone()));
+                        connections.spawn(carry(connection, sees.clone(), pulse.clone()));
                     }
                     Some(_) = connections.join_next() => {}
-                    else => std::future::pending().await,
+                    _ = beat.tick() => { pulse.stills(); }
                 }
             }
         });
@@ -228,7 +214,7 @@ impl Portal {
             if let Ok(host) = host.and_then(|host| host.set_nodelay(true).map(|()| host)) {
                 let front = self.front(&seen, peer);
                 let epoch = seen.epoch;
-                let connection = Connection { host, owner, front, address, epoch, _place: place };
+                let connection = Connection { host, owner, front, address, epoch, place };
                 let _ = self.begun.send(connection).await;
             }
         }
@@ -254,63 +240,9 @@ impl Portal {
     }
 }
 
-/// Carries what both sides send. When the owner's end breaks and the owner does not answer any more, the
-/// host's stays open until there is another owner: sent away earlier, the host would only wait elsewhere,
-/// and its timers would run.
-async fn carry(connection: Connection, mut sees: watch::Receiver<Option<Owner>>) {
-    let Connection { host, owner, front, address, epoch, _place } = connection;
-    let (from_host, to_host) = host.into_split();
-    let (from_owner, mut to_owner) = owner.into_split();
-    // Halves are kept until the end: the host is not sent away before.
-    let up = async {
-        // If it fails, so does the first write.
-        let _ = to_owner.write_all(&front).await;
-        let (ended, _halves) = copy(from_host, to_owner).await;
-        if ended == Ended::Writing {
-            owner_answers(address).await;
-        }
-    };
-    let down = async {
-        let (ended, _halves) = copy(from_owner, to_host).await;
-        if ended == Ended::Reading {
-            owner_answers(address).await;
-        }
-    };
-    let other = sees.wait_for(|owner| owner.as_ref().is_some_and(|other| other.epoch != epoch));
-    tokio::select! {
-        () = up => {}
-        () = down => {}
-        _ = other => {}
-    }
-}
-
-/// Returns if the owner still accepts connections: then it has meant the end of the connection.
-async fn owner_answers(address: SocketAddr) {
-    if !timeout(CONNECT_TIME, TcpStream::connect(address)).await.is_ok_and(|alive| alive.is_ok()) {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Which side has ended a direction of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    Reading,
-    Writing,
-}
-
-/// The halves come back, so that nothing is closed before the connection ends.
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> (Ended, (OwnedReadHalf, OwnedWriteHalf)) {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    while let Ok(len @ 1..) = from.read(&mut buffer).await {
-        if to.write_all(&buffer[..len]).await.is_err() {
-            return (Ended::Writing, (from, to));
-        }
-    }
-    (Ended::Reading, (from, to))
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener as Listener;
 
     use super::*;
