@@ -326,7 +326,7 @@ mod tests {
         let (array, at) = owner().await;
         let key = RelayKey([9; 16]);
         relay.set_owner(Some(Owner { key: Some(key.clone()), ..of_epoch(1, at) }));
-        // Connections stay: when one ends, the relay looks whether the owner still answers, by connecting to it.
+        // Connections stay: when one ends, the relay connects to the owner to see whether it still answers.
         let mut open = Vec::new();
         for (portal, portal_group) in [(first, 2 * 64 + 2), (second, 2 * 64 + 3)] {
             let mut host = TcpStream::connect(portal).await.expect("accepted");
