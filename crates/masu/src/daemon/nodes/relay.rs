@@ -326,16 +326,19 @@ mod tests {
         let (array, at) = owner().await;
         let key = RelayKey([9; 16]);
         relay.set_owner(Some(Owner { key: Some(key.clone()), ..of_epoch(1, at) }));
+        // Connections stay: when one ends, the relay connects to the owner to see whether it still answers.
+        let mut open = Vec::new();
         for (portal, portal_group) in [(first, 2 * 64 + 2), (second, 2 * 64 + 3)] {
             let mut host = TcpStream::connect(portal).await.expect("accepted");
             host.write_all(b"login").await.expect("sent");
             let (mut owned, _) = array.accept().await.expect("relayed");
-            let host = host.local_addr().expect("its address");
-            let mut expected = Relayed { host, portal, portal_group, key: key.clone() }.encode();
+            let at = host.local_addr().expect("its address");
+            let mut expected = Relayed { host: at, portal, portal_group, key: key.clone() }.encode();
             expected.extend(b"login");
             let mut told = vec![0; expected.len()];
             timeout(WAIT, owned.read_exact(&mut told)).await.expect("in time").expect("received");
             assert_eq!(told, expected, "at {portal}");
+            open.push((host, owned));
         }
     }
 
