@@ -1,5 +1,5 @@
-//! The key by which the state of an array of several nodes is encrypted in the registry: it has the secrets of
-//! hosts. AES-256-GCM (NIST SP 800-38D) with random nonces; the name of a text is authenticated with it.
+//! The key by which the state of an array of several nodes is encrypted in the registry: it has the secrets
+//! of hosts. AES-256-GCM (NIST SP 800-38D) with random nonces; the name of a text is authenticated with it.
 
 use std::path::Path;
 
@@ -71,8 +71,8 @@ impl StateKeys {
         Ok(format!("{SEALED}{}\n", BASE64.encode([&nonce[..], &sealed].concat())))
     }
 
-    /// The text of this name that the registry has, and whether it was encrypted by the key in use. One in the
-    /// clear is of a time when no node had a key.
+    /// The text of this name that the registry has, and whether it was encrypted by the key in use. One in
+    /// the clear is of a time when no node had a key.
     ///
     /// # Errors
     /// It is encrypted, and no key fits, or it was changed.
@@ -159,7 +159,7 @@ mod tests {
     fn a_file_without_keys_is_refused_and_not_repeated() {
         let key = new_key().expect("a key");
         assert!(StateKeys::of(&format!("\n{key}\n\n{}\n", key.to_uppercase())).is_ok());
-        let long = vec![key.as_str(); KEYS_MAX + 1].join("\n");
+        let long = [key.as_str(); KEYS_MAX + 1].join("\n");
         for bad in ["", "\n", &key[1..], &format!("{key}0"), &format!("x{}", &key[1..]), &long, "ü"] {
             let error = StateKeys::of(bad).map(|_| ()).map_err(|e| format!("{e:#}")).expect_err("refused");
             assert!(!error.contains(&key[2..]), "{error}");

@@ -736,8 +736,8 @@ fn hosts_tell_the_ports_of_nodes_apart_and_learn_which_is_at_the_owner_and_which
     assert_eq!(moved.listed, BTreeMap::from([(direct.0, (0, 1)), (carried.0, (1, 0))]));
 }
 
-/// Before, a standby that was stopped delivered what its socket had taken meanwhile: a write that the host had
-/// repeated elsewhere long ago, over what it wrote later.
+/// Before, a standby that was stopped delivered what its socket had taken meanwhile: a write that the host
+/// had repeated elsewhere long ago, over what it wrote later.
 #[test]
 fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
     let cluster = Cluster::start(2);

@@ -1,8 +1,8 @@
 //! A connection of a host that a standby carries to the owner.
 //!
-//! Nothing is carried that the host may have given up and repeated on another path: it would overwrite what the
-//! host wrote later. So a connection ends without delivering the rest when its host has hung up, and when this
-//! process has stood still: what its sockets took meanwhile is of an age that nobody knows.
+//! Nothing is carried that the host may have given up and repeated on another path: it would overwrite what
+//! the host wrote later. So a connection ends without delivering the rest when its host has hung up, and when
+//! this process has stood still: what its sockets took meanwhile is of an age that nobody knows.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -172,8 +172,8 @@ mod tests {
         (connected.expect("connected"), accepted.expect("accepted").0)
     }
 
-    /// What of these bytes arrives at the owner, if the host hangs up before the standby reads, or the standby has
-    /// stood still.
+    /// What of these bytes arrives at the owner, if the host hangs up before the standby reads, or the
+    /// standby has stood still.
     async fn arrives(hangs_up: bool, stands_still: bool) -> Vec<u8> {
         let ((mut host, near), (far, mut owner)) = (pair().await, pair().await);
         host.write_all(b"write").await.expect("sent");
