@@ -158,7 +158,12 @@ told_apart() { until_holds "the path to $owner is preferred" are_told_apart; ech
 kills=${KILLS:-3}
 [ "$kind" = rbd ] || kills=1
 told_apart "at first"
-for n in $(seq "$kills"); do run "killed $n" 22 kill_owner; settled; told_apart "after $n"; done
+for n in $(seq "$kills"); do
+  run "killed $n" 22 kill_owner
+  # A lease ends after 6 s, and counts from the last renewal.
+  [ "${gaps[killed]##* }" -ge 4000 ] || fail "killed $n: fio did not run while nobody owned the array"
+  settled; told_apart "after $n"
+done
 run "drained" 12 drain_owner; settled; told_apart "drained"
 if [ "$kind" = rbd ]; then
   run "drained again" 12 drain_owner; settled

@@ -6,8 +6,8 @@ use block::Pieces;
 use scsi::cdb::Cdb;
 use scsi::opcode::{self, Needs};
 use scsi::{
-    HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Request, Response, Status,
-    TargetPort, TaskAttribute, Tokens, View, ViewSpec,
+    AccessState, HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Ports, Request,
+    Response, Status, TargetPort, TaskAttribute, Tokens, View, ViewSpec,
 };
 use world::World;
 use world_model::Model;
@@ -46,7 +46,8 @@ impl Bench {
             };
             let initiator =
                 InitiatorPort { name: format!("iqn.2026-11.example:host{host}"), isid: [0, 0, 0, 0, 0, 1] };
-            let ports = [ListedPort { port: port.clone(), at_owner: true }].into();
+            let ports =
+                Ports::new([ListedPort { port: port.clone(), access: AccessState::Optimized }]).into();
             View::new(ViewSpec {
                 nexus: NexusId(host),
                 initiator,

@@ -13,7 +13,8 @@ use std::time::Duration;
 use iscsi::target::{Chap, Limits, LoginRefusal, Portal, Target, serve};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use scsi::{
-    Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, TargetPort, Tokens, View, ViewSpec,
+    AccessState, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Ports, TargetPort, Tokens,
+    View, ViewSpec,
 };
 use world::{World, yield_now};
 use world_model::Model;
@@ -75,14 +76,24 @@ impl Target for Units {
         1
     }
 
-    fn open(&self, initiator: &iscsi::target::InitiatorPort, _: &str) -> Result<HostSession, LoginRefusal> {
+    /// So that what stands behind the header is reached, too.
+    fn admits(&self, _: &iscsi::Relayed) -> bool {
+        true
+    }
+
+    fn open(
+        &self,
+        initiator: &iscsi::target::InitiatorPort,
+        _: &str,
+        _: u16,
+    ) -> Result<HostSession, LoginRefusal> {
         let number = self.sessions.get();
         self.sessions.set(number + 1);
         let port = TargetPort { target: TARGET.into(), portal_group: 1, relative_id: 1, group: 1 };
         let view = View::new(ViewSpec {
             nexus: NexusId(number),
             initiator: InitiatorPort { name: initiator.name.clone(), isid: initiator.isid },
-            ports: [ListedPort { port: port.clone(), at_owner: true }].into(),
+            ports: Rc::new(Ports::new([ListedPort { port: port.clone(), access: AccessState::Optimized }])),
             port: Rc::new(port),
             tokens: self.tokens.clone(),
             others: Rc::from([]),
