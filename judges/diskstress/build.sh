@@ -21,7 +21,7 @@ fi
 [ "$OUT/diskstress" -nt "$built" ] || strip -o "$OUT/diskstress" "$built" 2>/dev/null || cp "$built" "$OUT/diskstress"
 
 [ "${1:-}" != --binary-only ] || exit 0
-package=$(guest_package)
+package=$(guest_package target/judges/kernel)
 guest_needs busybox cpio dpkg modprobe depmod
 ! guest_fresh "$OUT/initramfs" judges/diskstress/{build.sh,init} judges/guest/parts.sh "$OUT/diskstress" "$package" || exit 0
 rm -rf "$OUT/kernel" "$OUT/root"; mkdir -p "$OUT/kernel" "$OUT/root"

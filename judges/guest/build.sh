@@ -12,7 +12,7 @@ readonly TOOLS="iscsid iscsiadm iscsistart mkfs.ext4 fsck.ext4 fstrim resize2fs 
 # The lives that it can have: init, or what rdinit= on the kernel's command line names.
 readonly LIVES="init write_cache growth newcomer"
 
-package=$(guest_package)
+package=$(guest_package target/judges/kernel)
 # Judges that run at once share the guest: the second one waits until it is there.
 mkdir -p target/judges
 exec 9>target/judges/guest.lock

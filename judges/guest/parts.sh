@@ -3,9 +3,9 @@
 # the kernel package comes from judges/setup.sh (target/judges/kernel).
 PATH=$PATH:/usr/sbin:/sbin
 
-# guest_package [DIR]: the kernel package.
+# guest_package DIR: the kernel package there.
 guest_package() {
-  local package dir=${1:-target/judges/kernel}
+  local package dir=$1
   package=$(find "$dir" -name 'linux-image-*.deb' 2>/dev/null | sort -V | tail -n 1)
   [ -n "$package" ] || { echo "guest: no kernel package in $dir; run judges/setup.sh" >&2; return 2; }
   echo "$package"

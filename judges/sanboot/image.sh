@@ -13,7 +13,7 @@ readonly MBR=/usr/lib/SYSLINUX/mbr.bin
 # One track of 1 MiB for the MBR, 63 MiB with loader, kernel and initramfs (about 20), 64 with the system and its files.
 readonly MIB=1048576 BOOT_AT_MIB=1 BOOT_MIB=63 ROOT_AT_MIB=64 ROOT_MIB=64
 
-package=$(guest_package)
+package=$(guest_package target/judges/kernel)
 guest_needs busybox cpio dpkg modprobe depmod iscsistart iscsid iscsiadm sg_luns syslinux mformat mcopy sfdisk mkfs.ext4
 [ -s "$MBR" ] || { echo "sanboot: $MBR is missing (Debian package syslinux); run judges/setup.sh" >&2; exit 2; }
 ! guest_fresh "$OUT/disk.img" judges/guest/parts.sh judges/sanboot/{image.sh,initramfs_init,system_init} "$package" || exit 0
