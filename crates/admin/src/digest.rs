@@ -8,6 +8,6 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 /// In hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

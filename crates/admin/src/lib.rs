@@ -38,6 +38,7 @@ mod trouble;
 pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};
 pub use api::problem::Problem;
 pub use client::{Client, ClientError, Endpoint};
+pub use digest::hex;
 pub use drift::{differences, merged};
 pub use events::{EventLog, EventQuery, EventWriter};
 pub use random::random;

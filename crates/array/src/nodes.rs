@@ -39,9 +39,13 @@ impl Nodes {
         self.first_group.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
+    /// Whether a tag is that of a portal of this node, which has so many.
+    pub(crate) fn is_own(&self, portal_group: u16, own_portals: usize) -> bool {
+        (self.first_group..self.portal_group(own_portals)).contains(&portal_group)
+    }
+
     /// The portals of others, without those that claim a tag of this node.
     pub(crate) fn others(&self, own_portals: usize) -> impl Iterator<Item = &OtherPortal> {
-        let own = self.first_group..self.portal_group(own_portals);
-        self.others.iter().filter(move |other| !own.contains(&other.portal_group))
+        self.others.iter().filter(move |other| !self.is_own(other.portal_group, own_portals))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use admin::random;
+use admin::{hex, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -23,7 +23,7 @@ pub(crate) struct StateKeys(Vec<LessSafeKey>);
 /// A new key, as a line of a file of keys.
 pub(crate) fn new_key() -> Result<String> {
     let key: [u8; KEY_LEN] = random()?;
-    Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&key))
 }
 
 impl StateKeys {

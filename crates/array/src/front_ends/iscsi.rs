@@ -224,11 +224,10 @@ impl Target for PortTarget {
     }
 
     fn admits(&self, relayed: &Relayed) -> bool {
-        let nodes = self.0.controller.state().nodes.clone();
-        let own = nodes.first_group..nodes.portal_group(self.0.controller.config().portals.len());
+        let (config, nodes) = (self.0.controller.config(), self.0.controller.state().nodes.clone());
         nodes.relay_key.as_ref() == Some(&relayed.key)
             && relayed.portal_group != 0
-            && !own.contains(&relayed.portal_group)
+            && !nodes.is_own(relayed.portal_group, config.portals.len())
     }
 
     fn open(

@@ -2,11 +2,10 @@
 //! nodes, which carry connections to this one.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use scsi::{AccessState, ListedPort};
 
-use crate::controller::{Controller, Seen};
+use crate::controller::Controller;
 use crate::nexus::target_port;
 
 /// Brings the list up to date. If it has changed, hosts hear of it.
@@ -32,7 +31,6 @@ pub(crate) fn list_ports(controller: &Controller) {
         },
     });
     if state.listed_ports.set(own.chain(others)) {
-        let all: Vec<Rc<Seen>> = state.nexuses.iter().cloned().collect();
-        all.iter().for_each(|seen| seen.view.access_state_changed());
+        state.nexuses.iter().for_each(|seen| seen.view.access_state_changed());
     }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use world::Instant;
 use world_real::boot_now;
 
-use super::relay::{CONNECT_TIME, Owner};
+use super::relay::{CONNECT_TIME, Owner, is_now};
 
 /// Of each direction of a connection.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -152,9 +152,8 @@ async fn requests(
 /// Whether the peer has closed its end, whatever is still to be read from it.
 fn has_hung_up(from: &OwnedReadHalf) -> bool {
     let stream: &TcpStream = from.as_ref();
-    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     // An error is left to the read.
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    is_now(stream, PollFlags::RDHUP).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
-use admin::{Bound, Standby, Store, random};
+use admin::{Bound, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, RelayKey};
 use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits, portal_group};
@@ -80,7 +80,7 @@ pub(super) async fn stand_by(
         version: env!("CARGO_PKG_VERSION").into(),
         since_ms: thread::wall_ms(),
         lease: 0,
-        relay_key: Some(in_hex(&relay_key)),
+        relay_key: Some(hex(&relay_key.0)),
     };
     supervision::watch_controllers(events.clone())?;
     static GUARDED: Once = Once::new();
@@ -236,15 +236,11 @@ fn owner_of(state: &State) -> Option<relay::Owner> {
 /// The owner of this record, for a relay of the node of this number.
 fn owner_at(record: &NodeRecord, epoch: u64, own_number: u16) -> relay::Owner {
     let portals = record.portals.iter().filter_map(|text| text.parse().ok());
-    let key = record.relay_key.as_deref().and_then(of_hex);
+    let key = record.relay_key.as_deref().and_then(relay_key_of);
     relay::Owner { epoch, portals: portals.filter(relay::can_be_named).collect(), key, own_number }
 }
 
-fn in_hex(key: &RelayKey) -> String {
-    format!("{:032x}", u128::from_be_bytes(key.0))
-}
-
-fn of_hex(text: &str) -> Option<RelayKey> {
+fn relay_key_of(text: &str) -> Option<RelayKey> {
     u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
 }
 

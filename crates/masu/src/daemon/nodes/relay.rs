@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_types, reason = "a standby has no world: its sockets are the daemon's")]
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -164,9 +165,14 @@ impl Relay {
 
 /// Whether somebody waits to be accepted.
 fn has_waiting(listener: &TcpListener) -> bool {
-    let mut fds = [PollFd::new(listener, PollFlags::IN)];
     // An error is left to the accept.
-    poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+    is_now(listener, PollFlags::IN).unwrap_or(true)
+}
+
+/// Whether a socket is in one of these states at this instant.
+pub(super) fn is_now(socket: &impl AsFd, states: PollFlags) -> rustix::io::Result<bool> {
+    let mut fds = [PollFd::new(socket, states)];
+    Ok(poll(&mut fds, Some(&Timespec::default()))? > 0)
 }
 
 /// A listener whose queue can be waited for without accepting.
