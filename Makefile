@@ -129,7 +129,7 @@ unit-examples:
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
 # system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics api cluster-short
+JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics traces api cluster-short
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
@@ -251,6 +251,10 @@ api: build ## the API of a running array by schemathesis: all operations, in seq
 .PHONY: metrics
 metrics: build ## the metrics of an array under load, the alert rules and the dashboard, held against Prometheus' promtool
 	@$(STEP) "metrics" $(WITH) --cache 64MiB judges/metrics.sh
+
+.PHONY: traces
+traces: build ## the traces of commands by qemu-io, held against OpenTelemetry's protobuf classes; a collector that is away
+	@$(STEP) "traces" judges/traces.sh
 
 .PHONY: fuzz
 fuzz: tools ## every fuzz target for FUZZ_SECONDS (5)

@@ -16,6 +16,8 @@
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
 readonly REPEATS=${REPEATS:-5} SECONDS_EACH=${SECONDS_EACH:-2}
 readonly SERVER_CORE=0 CLIENT_CORE=1
 readonly SIZE_MIB=512 RUN_TIMEOUT_S=60
@@ -43,8 +45,7 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 head -c "${SIZE_MIB}M" /dev/urandom >"$dir/data"
-listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-port=$((30000 + RANDOM % 2000)); while listens "$port"; do port=$((port + 1)); done
+port=$(free_port)
 export TGT_IPC_SOCKET=$dir/socket
 readonly CONTROL=1 TARGET=iqn.2026-11.example.tgt:bench
 taskset -c "$SERVER_CORE" tgtd -f -C "$CONTROL" --iscsi portal=127.0.0.1:"$port" >"$dir/log" 2>&1 &

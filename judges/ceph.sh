@@ -52,7 +52,6 @@ configure() {
   . judges/ports.sh
   local v2 v1
   v2=$(free_port); v1=$(free_port)
-  while [ "$v1" = "$v2" ]; do v1=$(free_port); done
   MON="[v2:127.0.0.1:$v2,v1:127.0.0.1:$v1]"
   cat >"$DIR/ceph.conf" <<CONF
 [global]

@@ -23,7 +23,6 @@ own_ceph cluster
 # Its data in memory: its durability is not judged, and the disk has Ceph's and other work.
 scratch=$(mktemp -d "/dev/shm/masu-cluster.XXXXXX" 2>/dev/null || mktemp -d "$dir/etcd.XXXXXX")
 client=$(free_port); peer=$(free_port)
-while [ "$client" = "$peer" ]; do peer=$(free_port); done
 etcd --name m --data-dir "$scratch" --listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
   --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
   --initial-cluster "m=http://127.0.0.1:$peer" >"$dir/etcd.log" 2>&1 &

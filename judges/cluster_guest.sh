@@ -4,6 +4,8 @@
 #   judges/cluster_guest.sh          on RBD images with etcd, both real and started here (as root): the owner is killed KILLS (3) times, stopped
 #                                    and continued, ended in order and drained; etcd stands still
 #   judges/cluster_guest.sh short    on file drives with a registry directory: killed once, drained once
+#   judges/cluster_guest.sh drains   on RBD images with etcd: drained DRAINS (10) times and nothing else; each gap over 300 ms, with what the
+#                                    guest's kernel, initiator and multipathd logged
 #
 # After each, the kernel (ALUA) and multipathd prefer the path to the owner. For each case the longest time between two completions of fio. Judged: fio reads back what it wrote, the file system sees no error, its
 # files are intact and fsck is clean; the bars of unplanned (median and worst) and planned moves. MASU names another binary.
@@ -19,7 +21,7 @@ readonly MEDIAN_MAX=8000 WORST_MAX=12000 PLANNED_MAX=1000
 masu=${MASU:-target/release/masu}
 kind=${1:-rbd}
 fail() { echo "cluster_guest: FAIL $*; the guest's console is $OUT/console" >&2; exit 1; }
-case $kind in rbd | short) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+case $kind in rbd | short) drains=0 ;; drains) drains=${DRAINS:-10}; kind=rbd ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 [ -x "$masu" ] || { echo "cluster_guest: $masu is missing; run make build" >&2; exit 2; }
 for needed in qemu-system-x86_64 fio iscsid dmsetup udevadm; do
   command -v "$needed" >/dev/null || { echo "cluster_guest: skipped: $needed is not installed; run judges/setup.sh"; exit 0; }
@@ -99,6 +101,7 @@ done
 
 loads=0
 declare -A gaps
+sorted() { tr ' ' '\n' | sed '/^$/d' | sort -n; }
 # run NAME SECONDS FAULT...: fio for so long, and the fault meanwhile.
 run() {
   local name=$1 seconds=$2 rc count gap at
@@ -158,6 +161,17 @@ told_apart() { until_holds "the path to $owner is preferred" are_told_apart; ech
 kills=${KILLS:-3}
 [ "$kind" = rbd ] || kills=1
 told_apart "at first"
+# The longest of each move, and the logs of the guest.
+finish() { echo end >&4; until_holds "the guest ends" said '^MASU_GUEST_OK' 1; wait "$guest" || true; guest=""; }
+if [ "$drains" -gt 0 ]; then
+  for n in $(seq "$drains"); do run "drained $n" 12 drain_owner; settled; done
+  echo log >&4; until_holds "the logs are shown" said '^guest: done log' 1
+  finish
+  planned=$(echo "${gaps[drained]}" | sorted | tail -n 1)
+  echo "cluster_guest: drained $drains times: $(echo "${gaps[drained]}" | sorted | tr '\n' ' ')ms"
+  [ "$planned" -le "$PLANNED_MAX" ] || fail "a planned move took $planned ms: more than $PLANNED_MAX ms"
+  exit 0
+fi
 for n in $(seq "$kills"); do
   run "killed $n" 22 kill_owner
   # A lease ends after 6 s, and counts from the last renewal.
@@ -171,12 +185,8 @@ if [ "$kind" = rbd ]; then
   run "stopped" 28 stop_and_continue; settled
   run "etcd stands still for 3 s" 10 stop_etcd
 fi
-echo end >&4
-until_holds "the guest ends" said '^MASU_GUEST_OK' 1
-wait "$guest" || true
-guest=""
+finish
 
-sorted() { tr ' ' '\n' | sed '/^$/d' | sort -n; }
 median=$(echo "${gaps[killed]}" | sorted | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }')
 worst=$(echo "${gaps[killed]}" | sorted | tail -n 1)
 planned=$(echo "${gaps[drained]}" | sorted | tail -n 1)

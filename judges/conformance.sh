@@ -70,6 +70,9 @@ pass=0; skip=0; fail=0; beyond=0; silent=(); skipped=(); failed=()
 started=$SECONDS
 mapfile -t tests < <(iscsi-test-cu --list | sed -n 's/^ALL\.\([^.]*\.[^.]*\)$/\1/p')
 [ "${#tests[@]}" -gt 0 ] || { echo "conformance: iscsi-test-cu lists no tests" >&2; exit 2; }
+# This one ends without waiting for the reset that it has asked for: hosts of the next test would be told of it, as they must be.
+readonly LEAVES_A_RESET=iSCSITMF.LUNResetSimpleAsync
+mapfile -t tests < <(printf '%s\n' "${tests[@]}" | awk -v last="$LEAVES_A_RESET" '$0 == last { found = 1; next } { print } END { if (found) print last }')
 
 for test in "${tests[@]}"; do
   # shellcheck disable=SC2053

@@ -50,6 +50,14 @@ node() {
   done
 }
 node n1 'array: serves'; node n2 'standby of n1'
+# The owner looks at the registry every 500 ms. Hosts that are logged in when it learns of the standby get a unit attention (2Ah/06h), which
+# would come in the middle of a test: it knows the standby's portal, and has looked once more.
+for ((waited = 0; ; waited++)); do
+  iscsi-ls "iscsi://127.0.0.1:${port[n1]}" 2>/dev/null | grep -q ":${port[n2]}," && break
+  [ "$waited" -lt $((START_TIMEOUT_S * 10)) ] || { echo "conformance_nodes: the owner does not name the portal of n2" >&2; exit 1; }
+  sleep 0.1
+done
+sleep 1
 owner=iscsi://127.0.0.1:${port[n1]}/$TARGET standby=iscsi://127.0.0.1:${port[n2]}/$TARGET
 echo "--- the owner's path first, the standby's second"
 judges/conformance.sh --logs "$OUT/logs" --only "$PATHS" --second-path "$standby/0" "$owner/0"

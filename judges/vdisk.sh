@@ -7,6 +7,8 @@
 # One line per step; exit status 0 when every step passed. MASU names another binary than target/release/masu.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
 readonly WORK=target/judges/vdisk STEP_TIMEOUT_S=120 SIZE_MIB=200
 masu=$PWD/${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "vdisk: $masu is missing; run make build" >&2; exit 2; }
@@ -43,9 +45,9 @@ child_of() { "$masu" vdisk create "$2" --parent "$1"; }
 # A server for the time of one command, which finds its address in NBD.
 over_nbd() {
   local image=$1 port pid rc=0; shift
-  port=$((20000 + RANDOM % 10000))
+  port=$(free_port)
   "$masu" vdisk serve "$image" --nbd "127.0.0.1:$port" & pid=$!
-  for _ in $(seq 100); do (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break; sleep 0.1; done
+  for _ in $(seq 100); do listens "$port" && break; sleep 0.1; done
   NBD="nbd://127.0.0.1:$port" "$@" || rc=$?
   kill -TERM "$pid"; wait "$pid" || rc=$?
   return "$rc"
@@ -107,7 +109,7 @@ nbd_patterns() {
     -c "read -P 0x55 10M 1M" -c "read -P 0 11M 1M" -c "read -P 0x55 12M 1M" -c "read -P 0 50M 1M" -c "read -P 2 51M 1M" "$NBD"
 }
 nbd_compare() { qemu-img compare -f raw -F raw source.raw "$NBD"; }
-export -f fails pattern same is_dynamic opens child_of over_nbd over_socket nbd_patterns nbd_compare
+export -f fails pattern same is_dynamic opens child_of over_nbd listens free_port over_socket nbd_patterns nbd_compare
 export -f as_lus lu lus_are_written child_is_written served_image_is_locked read_only_stays damage_is_told lu_compare
 export SIZE_MIB
 

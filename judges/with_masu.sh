@@ -64,7 +64,6 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 port=$(free_port); port_2=$(free_port)
-while [ "$port_2" = "$port" ]; do port_2=$(free_port); done
 
 declare_empty() {
   echo 'controllers = 2'

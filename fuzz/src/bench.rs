@@ -57,6 +57,7 @@ impl Bench {
                 others: Rc::from([]),
                 port_traffic: Rc::default(),
                 host_traffic: Rc::default(),
+                tracer: None,
                 at_port: true,
             })
         };
@@ -95,8 +96,14 @@ impl Bench {
     ) -> Response {
         let changes = || self.media.iter().map(Memory::changes).collect::<Vec<u64>>();
         let before = changes();
-        let request =
-            Request { cdb, attribute, data_out: Pieces::copy_of(data_out), data_in_max: 1 << 16, tag: 1 };
+        let request = Request {
+            cdb,
+            attribute,
+            data_out: Pieces::copy_of(data_out),
+            data_in_max: 1 << 16,
+            tag: 1,
+            trace: None,
+        };
         let response = self.views[host].execute(lun.map(Lun), request).await;
         check(&cdb, &response);
         let command = opcode::find(&Cdb(cdb));

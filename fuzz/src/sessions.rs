@@ -99,6 +99,7 @@ impl Target for Units {
             others: Rc::from([]),
             port_traffic: Rc::default(),
             host_traffic: Rc::default(),
+            tracer: None,
             at_port: true,
         });
         let mine = if initiator.name == QUIET { 3..4 } else { 0..3 };

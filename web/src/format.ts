@@ -3,7 +3,7 @@
 import type { Report } from "./report";
 import { currentLanguage, say } from "./words/words";
 
-const NO_BREAK_SPACE = "\u00a0";
+export const NO_BREAK_SPACE = "\u00a0";
 const MINUS = "\u2212";
 const NO_VALUE = "\u2013";
 /** More digits than this say nothing in a report, however tight the interval. */

@@ -191,6 +191,17 @@ export interface Finding {
   source?: string | null;
   consequence: string;
   try?: string | null;
+  /** What is lost by it, where the run knows it: the costliest is shown first. */
+  cost?: Cost | null;
+}
+
+/** A share that is lost. With a fixed number of I/Os in flight the two are the same, so that they compare. */
+export interface Cost {
+  /** 0 to 100. */
+  percent: number;
+  of: "response time" | "throughput";
+  /** An upper bound, not a measurement. */
+  at_most?: boolean | null;
 }
 
 export type Cell = string | number | null;

@@ -109,6 +109,9 @@ describe("reading", () => {
       for (const id of section.figures ?? []) expect(figures).toContain(id);
       for (const id of section.tables ?? []) expect(tables).toContain(id);
     }
+    expect(report.findings.map((finding) => finding.cost ?? null)).toEqual([
+      { percent: 38, of: "throughput", at_most: true }, { percent: 51.5, of: "response time" }, null,
+    ]);
     for (const table of report.tables) for (const row of table.rows) expect(row).toHaveLength(table.columns.length);
     expect(report.figures.filter((one) => !hasData(one)).map((one) => one.id)).toEqual(["neighbours"]);
   });
@@ -119,11 +122,18 @@ describe("findings", () => {
     resource: `drive${n}`, evidence: `drive${n} works ${busy} %`, threshold: "70 %", source: "a rule", consequence: "It takes no more servers.",
   });
 
-  it("are said once for sixteen drives, in the order in which they came", () => {
+  it("are said once for sixteen drives, in the order in which they came where no cost is known", () => {
     const port: Finding = { resource: "port0", evidence: "port0 works 99 %", consequence: "Reads wait." };
     const groups = grouped([...Array.from({ length: 8 }, (_, n) => drive(n, 90.5 + n)), port, ...Array.from({ length: 8 }, (_, n) => drive(8 + n, 80))]);
     expect(groups.map((group) => group.length)).toEqual([16, 1]);
     expect(groups[0]![15]!.resource).toBe("drive15");
+  });
+  it("are ordered by what they cost: groups by the costliest of each, the unknown last", () => {
+    const lost = (finding: Finding, percent: number): Finding => ({ ...finding, cost: { percent, of: "throughput" } });
+    const cache: Finding = { resource: "cache", evidence: "cache is full", consequence: "Writes wait." };
+    const port: Finding = { resource: "port0", evidence: "port0 works 99 %", consequence: "Reads wait." };
+    const groups = grouped([cache, lost(drive(0, 75), 2), lost(port, 8), lost(drive(1, 95), 30)]);
+    expect(groups.map((group) => group.map(({ resource }) => resource))).toEqual([["drive1", "drive0"], ["port0"], ["cache"]]);
   });
   it("stay apart where more than names and numbers differs", () => {
     expect(grouped([drive(0, 90), { ...drive(1, 90), consequence: "Writes wait." }, { ...drive(2, 90), threshold: null }])).toHaveLength(3);

@@ -22,6 +22,8 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         uptime_s,
         controllers: config.controllers,
         loads: vec![],
+        failover: None,
+        nodes: vec![],
         ports: vec![],
         drives: vec![],
         groups: vec![],

@@ -42,6 +42,8 @@ pub(crate) async fn perform(
         Change::VolumeReclaim { name } => array.reclaim(name).await,
         Change::PoolRebalance { name } => array.rebalance(name).await,
         Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
+        Change::PoolDelete { name } => array.delete_pool(name).await,
+        Change::GroupDelete { name } => array.delete_group(name).await,
         Change::PoolExport { name } => array.export_pool(name).await,
         Change::PoolImport { drives, force } => {
             let drives: Result<Vec<DriveSpec>, String> =

@@ -42,6 +42,8 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
             None => Err(format!("pool {name:?}: not found")),
         },
         Change::PoolRemoveGroup { pool, group } => remove_group(config, pool, group),
+        Change::PoolDelete { name } => delete_pool(config, name),
+        Change::GroupDelete { name } => delete_group(config, name),
         Change::PoolExport { name } => export(config, name),
         Change::PoolImport { drives, .. } => {
             drives.iter().try_for_each(|path| change::drive_spec(path, None, dir).map(|_| ()))?;
@@ -79,6 +81,17 @@ async fn declared(array: &Array, next: &Config, overwrite: bool) -> Result<Vec<S
 fn delete_volume(config: &Config, name: &str) -> Result<Vec<String>, String> {
     refusals::deletable(config, name).map_err(|e| e.to_string())?;
     Ok(vec![format!("volume {name}: it and its data would be deleted")])
+}
+
+fn delete_pool(config: &Config, name: &str) -> Result<Vec<String>, String> {
+    let pool = refusals::deletable_pool(config, name).map_err(|e| e.to_string())?;
+    let groups: Vec<&str> = pool.groups.iter().chain(&pool.leaving).map(String::as_str).collect();
+    Ok(vec![format!("pool {name}: would be deleted; group {} would be in no pool", groups.join(", "))])
+}
+
+fn delete_group(config: &Config, name: &str) -> Result<Vec<String>, String> {
+    let group = refusals::deletable_group(config, name).map_err(|e| e.to_string())?;
+    Ok(vec![format!("group {name}: would be deleted; drive {} would be erased", group.drives.join(", "))])
 }
 
 fn snapshot(config: &Config, volume: &str, name: &str) -> Result<Vec<String>, String> {
@@ -127,6 +140,8 @@ mod tests {
         };
         refused(delete_volume(&config, "v0"), "mapped to host \"h0\"");
         refused(delete_volume(&config, "v9"), "not found");
+        refused(delete_pool(&config, "p0"), "volume \"v0\", \"v1\"; delete its volumes first");
+        refused(delete_group(&config, "g0"), "in use by pool \"p0\"");
         refused(snapshot(&config, "v9", "s"), "not found");
         refused(snapshot(&config, "v0", "v1"), "declared twice");
         refused(remove_group(&config, "p0", "g9"), "not in this pool");
@@ -138,6 +153,11 @@ mod tests {
     fn what_would_be_done_is_said() {
         let config = config();
         assert_eq!(delete_volume(&config, "v1").expect("a line").len(), 1);
+        let empty = Config { volumes: vec![], hosts: vec![], ..config.clone() };
+        let pool = delete_pool(&empty, "p0").expect("a line");
+        assert_eq!(pool, ["pool p0: would be deleted; group g0 would be in no pool"]);
+        let group = delete_group(&Config { pools: vec![], ..empty }, "g0").expect("a line");
+        assert_eq!(group, ["group g0: would be deleted; drive d0 would be erased"]);
         assert_eq!(snapshot(&config, "v0", "s").expect("a line").len(), 1);
         assert_eq!(of_group(&config, "g0", "scrubbed").expect("a line"), ["group g0: would be scrubbed"]);
     }

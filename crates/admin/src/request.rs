@@ -79,6 +79,11 @@ pub enum Change {
         /// Whether they do.
         on: bool,
     },
+    /// A pool without volumes is deleted. Its groups stay.
+    PoolDelete {
+        /// The pool.
+        name: String,
+    },
     /// A pool leaves this array: its drives can go to another one.
     PoolExport {
         /// The pool.
@@ -91,6 +96,11 @@ pub enum Change {
         drives: Vec<String>,
         /// Also when another array seems to own it.
         force: bool,
+    },
+    /// A group that no pool uses is deleted: its drives are erased, and no longer declared.
+    GroupDelete {
+        /// The group.
+        name: String,
     },
     /// A new group of new file drives or devices.
     GroupCreate {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use array::{Array, Control, ControlError, EventSender};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
-use status::{Status, Trouble};
+use status::{Failover, Status, Trouble};
 use tokio::net::UnixListener;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -17,8 +17,12 @@ use crate::answers::Answers;
 use crate::api::Keys;
 use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
+use crate::health::Records;
 use crate::metrics::Named;
+use crate::nodes::{self, Nodes};
 use crate::store::Store;
+use crate::tls::{Tls, trouble_of_end};
+use crate::traces::TraceMeter;
 use crate::trend::Trends;
 use crate::trouble::{Tracker, sort, trouble_of};
 
@@ -37,13 +41,21 @@ pub(crate) struct Served {
     pub(crate) answers: Answers,
     /// As the array stood when it was looked at last, without volumes.
     pub(crate) last: std::sync::Mutex<Option<Status>>,
+    /// TLS of the API on TCP.
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) metrics_top: usize,
+    /// What became of traces, where there is an exporter.
+    pub(crate) traces: Option<TraceMeter>,
     /// What was answered to requests with a key.
     pub(crate) keys: Mutex<Keys>,
     /// Places for streams.
     pub(crate) streams: Arc<Semaphore>,
     /// How pools fill.
     pub(crate) trends: std::sync::Mutex<Trends>,
+    /// What its block devices report about themselves.
+    pub(crate) health: std::sync::Mutex<Records>,
+    /// Of an array of several.
+    pub(crate) nodes: Option<Nodes>,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -66,6 +78,9 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
     };
     let mut status = asked.await.map_err(silent)?.map_err(Problem::unavailable)?;
     served.trends().tell(&mut status.pools);
+    served.health().tell(&mut status.drives);
+    status.failover = served.failover();
+    status.nodes = nodes::of_owner(served.nodes.as_ref(), &status);
     let mut all = served.trouble_of(&status);
     served.tracker().date(&mut all, now_ms());
     status.trouble = all;
@@ -93,14 +108,29 @@ impl Served {
         self.trends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    pub(crate) fn health(&self) -> std::sync::MutexGuard<'_, Records> {
+        self.health.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     pub(crate) fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {
         self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn failover(&self) -> Option<Failover> {
+        self.nodes.as_ref()?.failover()
+    }
+
+    /// When the certificate of the API ends, in seconds since 1970.
+    pub(crate) fn certificate_end_s(&self) -> Option<u64> {
+        self.tls.as_ref()?.end_s()
     }
 
     /// Everything that is wrong, the worst first.
     pub(crate) fn trouble_of(&self, status: &Status) -> Vec<Trouble> {
         let mut all = self.answers.trouble(tokio::time::Instant::now());
         all.extend(trouble_of(status));
+        all.extend(self.health().trouble(&status.drives));
+        all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
         sort(&mut all);
         all
     }

@@ -16,11 +16,14 @@ use crate::answers::Answers;
 use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
 use crate::events::{EventLog, now_ms};
+use crate::health::watch_task;
+use crate::nodes::Nodes;
 use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::tcp;
-use crate::tls::Tls;
+use crate::tls::{Tls, reminder};
+use crate::traces::TraceMeter;
 use crate::{identity, membership};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
@@ -80,6 +83,8 @@ pub struct Bound {
     pub(crate) tcp: Option<TcpListener>,
     pub(crate) tls: Option<Arc<Tls>>,
     metrics_top: usize,
+    nodes: Option<Nodes>,
+    traces: Option<TraceMeter>,
 }
 
 /// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
@@ -90,7 +95,8 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    Ok(Bound { socket: SocketFile(options.socket), unix, tcp, tls: None, metrics_top: options.metrics_top })
+    let (socket, metrics_top) = (SocketFile(options.socket), options.metrics_top);
+    Ok(Bound { socket, unix, tcp, tls: None, metrics_top, nodes: None, traces: None })
 }
 
 fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
@@ -112,6 +118,16 @@ impl Bound {
         Bound { tls: tls.map(Arc::new), ..self }
     }
 
+    /// The nodes of an array of several.
+    pub fn with_nodes(self, nodes: Option<Nodes>) -> Bound {
+        Bound { nodes, ..self }
+    }
+
+    /// The counters of the exporter of traces.
+    pub fn with_traces(self, meter: TraceMeter) -> Bound {
+        Bound { traces: Some(meter), ..self }
+    }
+
     /// Serves the API on the current tokio runtime until [`Server::stop`].
     pub fn serve(
         self,
@@ -130,8 +146,12 @@ impl Bound {
             tracker: std::sync::Mutex::default(),
             answers: Answers::default(),
             last: std::sync::Mutex::default(),
+            tls: self.tls.clone(),
             metrics_top: self.metrics_top,
+            traces: self.traces,
+            nodes: self.nodes,
             trends: std::sync::Mutex::default(),
+            health: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -142,10 +162,11 @@ impl Bound {
         let stopped = server.stop_signal();
         let follower = served.clone();
         tokio::spawn(async move {
-            // A look waits for all controllers; trouble is told meanwhile.
+            // A look waits for all controllers, or for a drive; trouble is told meanwhile.
             tokio::select! {
                 () = follow(&follower) => {}
                 () = tell_trouble(&follower) => {}
+                () = watch_task(&follower) => {}
                 () = stopped => {}
             }
         });
@@ -177,12 +198,17 @@ async fn follow(served: &Served) {
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
         identity::remember(&mut array).await;
+        // What a start could not complete: a group was worked on.
+        if let Ok(done) = array.finish_deletions().await {
+            done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
+        }
         if parts.iter().any(|part| !part.missing.is_empty()) {
             try_missing_again(&mut array, &served.events).await;
         }
         let mut status = crate::convert::status_of(array.config(), parts, 0);
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
+        status.failover = served.failover();
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
         let Some(next) = next else { continue };
@@ -195,8 +221,13 @@ async fn follow(served: &Served) {
 
 /// Tells what begins to be wrong, and what is well again.
 async fn tell_trouble(served: &Served) {
+    let mut looked_s = now_ms() / 1000;
     loop {
         tokio::time::sleep(FOLLOW_INTERVAL).await;
+        let now_s = now_ms() / 1000;
+        let late = served.certificate_end_s().and_then(|end_s| reminder(end_s, looked_s, now_s));
+        late.into_iter().for_each(|event| served.events.tell(event));
+        looked_s = now_s;
         let mut all = match &*served.last() {
             Some(status) => served.trouble_of(status),
             None => continue,

@@ -1,19 +1,24 @@
-//! The API of a node that does not own the array: each request is refused with what the node is. On TCP,
-//! where no token can be checked, it does not say who the owner is.
+//! The API of a node that does not own the array: it lists the nodes, and each other request is refused with
+//! what the node is. On TCP, where no token can be checked, it does not say who the owner is, and lists none.
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Router;
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
+use status::Node;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::api::extract::{Names, Params};
+use crate::api::page::{PageParams, page};
 use crate::api::problem::Problem;
 use crate::api::state::{healthz, version};
+use crate::nodes::named;
 use crate::server::Bound;
 use crate::tcp;
 
@@ -24,10 +29,20 @@ const ON_TCP: &str = "this node does not own the array: ask the one that does (m
 
 /// A standby that answers.
 pub struct Standby {
-    text: Arc<Mutex<String>>,
+    said: Arc<Mutex<Said>>,
     stop: watch::Sender<bool>,
     serving: Vec<JoinHandle<()>>,
 }
+
+/// What it says on its socket.
+#[derive(Clone, Default)]
+struct Said {
+    text: String,
+    /// None: not known yet.
+    nodes: Vec<Node>,
+}
+
+type Told = Arc<Mutex<Said>>;
 
 impl Bound {
     /// Answers until [`Standby::end`]; then the array may be served.
@@ -39,9 +54,11 @@ impl Bound {
         let unix = std::os::unix::net::UnixListener::from(self.unix.as_fd().try_clone_to_owned()?);
         let unix = UnixListener::from_std(unix)?;
         let (stop, ends) = watch::channel(false);
-        let text = Arc::new(Mutex::new(String::new()));
-        let said = text.clone();
-        let routes = Router::new().route("/version", get(version)).merge(refusing(move || said_of(&said)));
+        let said = Told::default();
+        let told = said.clone();
+        let lists = Router::new().route("/v1/nodes", get(list)).route("/v1/nodes/{name}", get(show));
+        let lists = lists.route("/version", get(version)).with_state(said.clone());
+        let routes = lists.merge(refusing(move || of(&told).text.clone()));
         let mut stopped = ends.clone();
         let mut serving = vec![tokio::spawn(async move {
             tokio::select! {
@@ -58,7 +75,7 @@ impl Bound {
                 tcp::serve(tcp, tls, refusing(|| ON_TCP.to_owned()), stopped).await;
             }));
         }
-        Ok(Standby { text, stop, serving })
+        Ok(Standby { said, stop, serving })
     }
 }
 
@@ -77,14 +94,35 @@ fn refused(text: String) -> Response {
     response
 }
 
-fn said_of(text: &Mutex<String>) -> String {
-    text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn of(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is said of the nodes; while they are not known, it is refused as everything else is.
+fn answered(said: &Mutex<Said>, answer: impl FnOnce(Vec<Node>) -> Result<Response, Problem>) -> Response {
+    let Said { text, nodes } = of(said).clone();
+    if nodes.is_empty() { refused(text) } else { answer(nodes).into_response() }
+}
+
+async fn list(State(said): State<Told>, Params(asked): Params<PageParams>) -> Response {
+    answered(&said, |nodes| {
+        let mut all: Vec<_> = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Json(page(all, &asked)?).into_response())
+    })
+}
+
+async fn show(State(said): State<Told>, Names(name): Names<String>) -> Response {
+    answered(&said, |nodes| match named(&nodes, &name) {
+        Some(node) => Ok(Json(node).into_response()),
+        None => Err(Problem::not_found("node", &name)),
+    })
 }
 
 impl Standby {
-    /// What it answers from now on.
-    pub fn say(&self, text: &str) {
-        text.clone_into(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
+    /// What it answers from now on: what this node is, and all nodes.
+    pub fn say(&self, text: &str, nodes: Vec<Node>) {
+        *of(&self.said) = Said { text: text.to_owned(), nodes };
     }
 
     /// Stops answering.
@@ -121,16 +159,34 @@ mod tests {
         let bound = bind(options).expect("bound");
         let addr = bound.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok()).expect("a port");
         let standby = bound.stand_by().expect("it answers");
-        standby.say("node n2: standby of n1 (epoch 3)");
+        let node = |name: &str, is_this| super::Node { name: name.into(), is_this, ..super::Node::default() };
+        let text = "node n2: standby of n1 (epoch 3)";
+        standby.say(text, vec![]);
+        let at_socket = async |path| ask(UnixStream::connect(&socket).await.expect("connected"), path).await;
+        assert!(at_socket("/v1/nodes").await.starts_with("HTTP/1.1 503"), "they are not known yet");
+        standby.say(text, vec![node("n2", true), node("n1", false)]);
         let on_tcp = async |path| ask(TcpStream::connect(addr).await.expect("connected"), path).await;
         assert!(on_tcp("/healthz").await.starts_with("HTTP/1.1 200"));
-        for path in ["/readyz", "/version", "/v1/status", "/metrics"] {
+        for path in ["/readyz", "/version", "/v1/status", "/v1/nodes", "/metrics"] {
             let answer = on_tcp(path).await;
             assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1"), "{answer}");
             assert!(answer.contains("does not own the array") && !answer.contains("n1"), "{answer}");
         }
-        let on_socket = ask(UnixStream::connect(&socket).await.expect("connected"), "/v1/status").await;
-        assert!(on_socket.contains("standby of n1"), "{on_socket}");
+        let on_socket = at_socket("/v1/status").await;
+        assert!(on_socket.starts_with("HTTP/1.1 503") && on_socket.contains("standby of n1"), "{on_socket}");
+        let listed = at_socket("/v1/nodes").await;
+        let at = |name: &str| listed.find(&format!("\"name\":\"{name}\""));
+        assert!(listed.starts_with("HTTP/1.1 200") && at("n1") < at("n2") && at("n1").is_some(), "{listed}");
+        assert!(at_socket("/v1/nodes?limit=1").await.contains("\"next\":\"n1\""));
+        let rows = [
+            ("/v1/nodes/this", "\"name\":\"n2\""),
+            ("/v1/nodes/n1", "\"name\":\"n1\""),
+            ("/v1/nodes/n3", "\"not_found\""),
+        ];
+        for (path, found) in rows {
+            let shown = at_socket(path).await;
+            assert!(shown.contains(found), "{shown}");
+        }
         standby.end().await;
         // The owner to be has the same port: who connects now waits for it.
         let _waits = TcpStream::connect(addr).await.expect("in the queue");

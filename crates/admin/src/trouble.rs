@@ -43,6 +43,10 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         let to_do = "lower other minimums, or add drives to the pool: masu policy list";
         all.push(trouble(Severity::Warning, below.object.clone(), "minimum", text, to_do));
     }
+    if let Some(failover) = status.failover.as_ref().filter(|failover| failover.successors.is_empty()) {
+        let to_do = "start another node, or see why it does not join: masu node list";
+        all.push(trouble(Severity::Warning, "array", "failover", failover.text.clone(), to_do));
+    }
     of_refused(&status.refused, &mut all);
     all
 }

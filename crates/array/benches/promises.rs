@@ -60,8 +60,14 @@ async fn command(session: &LocalSession, opcode: u8, at: u64, len: u64, data_out
     cdb[0] = opcode;
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
-    let request =
-        Request { cdb, data_out, data_in_max: len as u32, tag: 1, attribute: TaskAttribute::Simple };
+    let request = Request {
+        cdb,
+        data_out,
+        data_in_max: len as u32,
+        tag: 1,
+        attribute: TaskAttribute::Simple,
+        trace: None,
+    };
     session.execute(Lun(0), request).await.status == Status::Good
 }
 

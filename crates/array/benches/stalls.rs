@@ -52,8 +52,14 @@ fn config(volumes: usize) -> Config {
 async fn read(session: &LocalSession) {
     let mut cdb = [0; 16];
     (cdb[0], cdb[13]) = (0x88, 8);
-    let request =
-        Request { cdb, data_out: Pieces::new(), data_in_max: 4096, tag: 1, attribute: TaskAttribute::Simple };
+    let request = Request {
+        cdb,
+        data_out: Pieces::new(),
+        data_in_max: 4096,
+        tag: 1,
+        attribute: TaskAttribute::Simple,
+        trace: None,
+    };
     let mut response = session.execute(Lun(0), request.clone()).await;
     while response.status == Status::CheckCondition {
         // A unit attention is heard once.

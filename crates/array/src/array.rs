@@ -1,5 +1,6 @@
 //! The array as the control plane holds it: the declaration, and the controllers that carry it out.
 
+mod deletions;
 mod groups;
 mod host_changes;
 mod pools;

@@ -10,12 +10,14 @@ use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOu
 use world::DriveSpec;
 
 use crate::config::{
-    Config, ConfigError, DriveConfig, FileFormat, GroupConfig, GroupId, Made, PoolConfig, VolumeConfig,
+    Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, GroupId, Made, PoolConfig,
+    VolumeConfig,
 };
 use crate::event::EventSender;
 use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
 use crate::status::ControllerStatus;
+use crate::trace::TraceSender;
 
 /// Messages queued at a controller before the sender waits.
 const QUEUE_LEN: usize = 1024;
@@ -94,6 +96,14 @@ pub enum Control {
     StopJobs,
     /// Export a pool that is no longer declared: close it and its groups, and write labels without an owner.
     ExportPool(String),
+    /// Delete a pool: its volumes are deleted already, and it is still declared.
+    DeletePool(String),
+    /// Delete a group that is no longer declared: close it, and erase the labels of its drives.
+    DeleteGroup {
+        name: String,
+        /// What is recorded of it.
+        deleted: DeletedGroup,
+    },
     /// Import the pool on these drives, and return its declaration.
     ImportPool {
         /// The drives, in any order.
@@ -186,6 +196,7 @@ pub struct ControllerHandle {
 pub struct Mailbox {
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
+    pub(crate) traces: Option<TraceSender>,
 }
 
 impl Mailbox {
@@ -193,13 +204,18 @@ impl Mailbox {
     pub fn telling(self, events: EventSender) -> Mailbox {
         Mailbox { events: Some(events), ..self }
     }
+
+    /// The same mailbox, for a controller that also sends the traces of commands there.
+    pub fn tracing(self, traces: TraceSender) -> Mailbox {
+        Mailbox { traces: Some(traces), ..self }
+    }
 }
 
 impl ControllerHandle {
     /// The two ends of a controller's mailbox.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None })
+        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None, traces: None })
     }
 
     /// Sends a request and waits for the reply.

@@ -31,6 +31,7 @@ mod pools;
 mod service_loop;
 pub mod status;
 mod terms;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -45,9 +46,11 @@ pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
 pub use nodes::{Nodes, OtherPortal};
-pub use scsi::{Lun, OpClass};
+pub use raid::Ownership;
+pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
 pub use service_loop::{run_controller, run_with_local_port};
-pub use world::{DriveSpec, ImageAccess, LatencyCounts, Patience, RbdImage};
+pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
+pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};
 
 /// Size of a cache frame.
 pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

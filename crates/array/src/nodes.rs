@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use iscsi::RelayKey;
+use raid::Ownership;
 
 /// The nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub struct Nodes {
     pub relay_key: Option<RelayKey>,
     /// The portals of the other nodes: hosts reach the same target there.
     pub others: Vec<OtherPortal>,
+    /// This node's ownership of the array: groups that a later owner had open are refused. None: one node
+    /// alone, or the first owner of a new registry, which no epoch before is comparable with.
+    pub ownership: Option<Ownership>,
 }
 
 /// A portal of another node.
@@ -29,7 +33,7 @@ pub struct OtherPortal {
 impl Default for Nodes {
     /// One node, which knows of no others.
     fn default() -> Nodes {
-        Nodes { first_group: 1, relay_key: None, others: vec![] }
+        Nodes { first_group: 1, relay_key: None, others: vec![], ownership: None }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The trait of everything that stores blocks.
 
+use world::Trace;
+
 use crate::{BlockError, Pieces};
 
 /// The immutable properties of a device. (A volume that grows has a new geometry; ask again after growing.)
@@ -37,6 +39,27 @@ pub trait Device {
 
     /// Writes `data` at `at`.
     fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>>;
+
+    /// The same read, as part of a command whose stages are recorded. A device without stages records none.
+    fn read_traced(
+        &self,
+        _: Option<&Trace>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> impl Future<Output = Result<(), BlockError>> {
+        self.read(at, len, out)
+    }
+
+    /// The same write, as part of a command whose stages are recorded.
+    fn write_traced(
+        &self,
+        _: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> impl Future<Output = Result<(), BlockError>> {
+        self.write(at, data)
+    }
 
     /// Makes `len` bytes at `at` read as zeros, and releases space where possible.
     fn zero(&self, at: u64, len: u64) -> impl Future<Output = Result<(), BlockError>>;

@@ -197,13 +197,13 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             for sectors in runs_of(one.sectors) {
                 let bytes = sectors.start * SECTOR_BYTES..sectors.end * SECTOR_BYTES;
                 let data: Data = one.data.slice(bytes.clone());
-                state.write_below(at + bytes.start as u64, &Pieces::from(data)).await?;
+                state.write_below(None, at + bytes.start as u64, &Pieces::from(data)).await?;
             }
             return Ok(());
         }
         let mut pieces = Pieces::new();
         picked.iter().for_each(|(_, p)| pieces.push(p.data.clone()));
-        state.write_below(at, &pieces).await
+        state.write_below(None, at, &pieces).await
     }
 
     /// Reads the data between the picked blocks from the store, and writes everything as one. Unreadable data
@@ -217,7 +217,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
         let bytes = bytes_of(&(run.first..run.end().1));
         let mut below = Pieces::new();
         if state.store.read(bytes.start, (bytes.end - bytes.start) as usize, &mut below).await.is_ok() {
-            return state.write_below(bytes.start, &laid_over(&below, run.first, picked)).await;
+            return state.write_below(None, bytes.start, &laid_over(&below, run.first, picked)).await;
         }
         for one in picked {
             let run = Run { first: one.0, blocks: 1, ..run };

@@ -86,7 +86,7 @@ pub use frames::{
     ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
-pub use journal::{Journal, JournalCounts, JournalError, Replay, ReplayRecord};
+pub use journal::{Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal};
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};
 pub use recover::Replayed;
 pub use second::SecondCounts;

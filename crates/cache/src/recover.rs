@@ -82,7 +82,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             return Err(BlockError::Corrupt { place, cause });
         }
         if !self.state.store.takes_in_place(record.at, record.len) {
-            self.state.write_below(record.at, &record.data).await?;
+            self.state.write_below(None, record.at, &record.data).await?;
         }
         self.put_again(record.at, &record.data, record.sequence).await
     }

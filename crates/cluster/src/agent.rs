@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use registry::record::{decode, encode};
 use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
+use world::Instant;
 
 use crate::number::number_of;
 use crate::{
-    ASK, AskRecord, EVERY, Held, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member, MemberRecord, NODES,
-    NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, Standing, Step, Term, Waits, decide,
+    ASK, AskRecord, CHOSEN_TIME, EVERY, Held, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
+    MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, Standing, Step, Term, Waits,
+    decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -59,6 +61,10 @@ struct Agent {
     lease: Option<(LeaseId, Term)>,
     is_listed: bool,
     held: Option<Held>,
+    /// Which node is to take over from this owner.
+    to: Option<String>,
+    /// The record by which the array was moved to another node, and when this one saw it first.
+    left_to: Option<(Version, Instant)>,
 }
 
 /// Takes part until the node leaves, or has lost the array; then it must not serve any more, and its process
@@ -72,8 +78,18 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
     let member_key = Key::new(&format!("{MEMBERS}{}", member.name()))?;
     let (lease, held) = (None, None);
     let is_listed = false;
-    let mut agent =
-        Agent { member: member.clone(), registry, own_key, member_key, looks: 0, lease, is_listed, held };
+    let mut agent = Agent {
+        member: member.clone(),
+        registry,
+        own_key,
+        member_key,
+        looks: 0,
+        lease,
+        is_listed,
+        held,
+        to: None,
+        left_to: None,
+    };
     while !member.leaves() {
         if let Some(lost) = agent.interval_told().await {
             return Ok(Some(lost));
@@ -139,14 +155,25 @@ impl Agent {
         let found = look.owner.as_ref().map_or(0, |(_, owner)| owner.epoch);
         match decide(lease, self.held, &look, self.member.state().epoch_seen) {
             Step::Wait(waits) => {
+                let owner_leaves = match &waits {
+                    Waits::Owner { epoch, .. } => self.asked(*epoch).await?.is_some(),
+                    _ => false,
+                };
                 self.member.set(|state| {
+                    state.owner_leaves = owner_leaves;
                     state.epoch_seen = state.epoch_seen.max(found);
                     state.owner.clone_from(&look.owner_node);
                     state.standing = Standing::Standby(waits);
                 });
                 Ok(())
             }
-            Step::Take { expected, epoch } => self.take(lease, expected, epoch).await,
+            Step::Take { expected, epoch } => {
+                let last = look.owner.map(|(_, owner)| owner).unwrap_or_default();
+                let instead_of = last.left_to.filter(|name| name != self.member.name());
+                let taken_from = last.node.map(|node| (node, self.member.now()));
+                self.member.set(|state| (state.instead_of, state.taken_from) = (instead_of, taken_from));
+                self.take(lease, expected, epoch).await
+            }
             Step::Serve(held) => {
                 self.serve(held);
                 self.look_around(held.epoch).await
@@ -245,7 +272,7 @@ impl Agent {
         Ok(())
     }
 
-    async fn look(&self) -> Result<Look, Fault> {
+    async fn look(&mut self) -> Result<Look, Fault> {
         let owner_key = key(OWNER);
         let found = self.member.within(self.registry.get(&owner_key)).await?;
         let Some(entry) = found else { return Ok(Look::default()) };
@@ -259,14 +286,18 @@ impl Agent {
         let own = self.lease.map(|(lease, _)| lease.0);
         let since = Duration::from_millis(self.member.wall_ms().saturating_sub(owner.since_ms));
         let was_own = owner.left_by.as_deref() == Some(self.member.name()) && since < MOVE_TIME;
+        let awaited = self.awaited(entry.version, &owner).map(str::to_owned);
         let mut look = Look { owner_lives: own == Some(owner.lease), ..Look::default() };
-        if !look.owner_lives && (owner.node.is_some() || was_own) {
+        if !look.owner_lives && (owner.node.is_some() || was_own || awaited.is_some()) {
             let mut knows_itself = false;
             for (key, entry) in self.registry.list(NODES).await? {
                 let node = self.readable(NodeRecord::decode(key.as_str(), &entry.value));
                 let is_itself = node.as_ref().is_some_and(|node| Some(node.lease) == own);
                 knows_itself |= is_itself;
                 look.moved_away |= was_own && !is_itself;
+                if awaited.as_deref().is_some_and(|name| key.as_str().strip_prefix(NODES) == Some(name)) {
+                    look.left_to.clone_from(&awaited);
+                }
                 match node {
                     Some(node) if node.lease == owner.lease => {
                         (look.owner_lives, look.owner_node) = (true, Some(node));
@@ -283,16 +314,36 @@ impl Agent {
         Ok(Look { owner: Some((entry.version, owner)), ..look })
     }
 
+    /// The other node that is to take over next, for a time that counts from this node's first look at
+    /// that: the clocks of nodes show different times.
+    fn awaited<'a>(&mut self, version: Version, owner: &'a OwnerRecord) -> Option<&'a str> {
+        let name =
+            owner.left_to.as_deref().filter(|name| owner.node.is_none() && *name != self.member.name());
+        let now = self.member.now();
+        let since = match self.left_to {
+            Some((seen, since)) if seen == version => since,
+            _ => now,
+        };
+        self.left_to = name.map(|_| (version, since));
+        name.filter(|_| now - since < CHOSEN_TIME)
+    }
+
     /// What another node has written, if it can be read. If not, that is said once, and the node goes on.
     fn readable<T>(&self, decoded: Result<T, RecordError>) -> Option<T> {
         decoded.map_err(|error| self.member.set(|state| state.passes_over(error.to_string()))).ok()
     }
 
-    /// What an owner has to know of the others, and what it is asked to do.
-    async fn look_around(&mut self, epoch: u64) -> Result<(), Fault> {
+    /// What the owner of this epoch is asked to do.
+    async fn asked(&self, epoch: u64) -> Result<Option<AskRecord>, Fault> {
         let asked = self.member.within(self.registry.get(&key(ASK))).await?;
         let asked = asked.and_then(|entry| self.readable(decode::<AskRecord>(ASK, &entry.value)));
-        if let Some(asked) = asked.filter(|asked| asked.epoch == epoch) {
+        Ok(asked.filter(|asked| asked.epoch == epoch))
+    }
+
+    /// What an owner has to know of the others, and what it is asked to do.
+    async fn look_around(&mut self, epoch: u64) -> Result<(), Fault> {
+        if let Some(asked) = self.asked(epoch).await? {
+            self.to = asked.to;
             self.member.set(|state| state.asked = Some(asked.ask));
         }
         self.looks += 1;
@@ -317,8 +368,8 @@ impl Agent {
 
     async fn take(&mut self, lease: LeaseId, expected: Option<Version>, epoch: u64) -> Result<(), Fault> {
         let node = Some(self.member.name().to_owned());
-        let record =
-            OwnerRecord { node, left_by: None, lease: lease.0, epoch, since_ms: self.member.wall_ms() };
+        let since_ms = self.member.wall_ms();
+        let record = OwnerRecord { node, lease: lease.0, epoch, since_ms, ..OwnerRecord::default() };
         match self.registry.compare_and_put(&key(OWNER), expected, &record.encode(), None).await {
             Ok(version) => {
                 self.serve(Held { version, epoch });
@@ -337,8 +388,8 @@ impl Agent {
         self.member.set(|state| state.standing = Standing::Left);
         let left_by = self.member.moves().then(|| self.member.name().to_owned());
         if let Some(Held { version, epoch }) = self.held.take().filter(|_| is_owner) {
-            let record =
-                OwnerRecord { left_by, epoch, since_ms: self.member.wall_ms(), ..OwnerRecord::default() };
+            let (left_to, since_ms) = (self.to.take().filter(|_| left_by.is_some()), self.member.wall_ms());
+            let record = OwnerRecord { left_by, left_to, epoch, since_ms, ..OwnerRecord::default() };
             let _ = self.registry.compare_and_put(&key(OWNER), Some(version), &record.encode(), None).await;
         }
         if let Some((lease, _)) = self.lease.take() {
@@ -353,9 +404,10 @@ impl Waits {
         match self {
             Waits::Owner { node, epoch } => format!("standby of {node} (epoch {epoch})"),
             Waits::Moved => "standby; another node is to take over".into(),
+            Waits::Chosen { node } => format!("standby; {node} is to take over"),
             Waits::Older { found, seen } => format!(
                 "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \
-                 restore a newer registry"
+                 restore a newer registry, or take this one with `masu node raise-epoch {seen}`"
             ),
         }
     }

@@ -56,6 +56,8 @@ pub struct Look {
     pub owner_lives: bool,
     /// Whether this node has handed over a short time ago, and others live.
     pub moved_away: bool,
+    /// The living node to which the array was moved a short time ago, if it is another one.
+    pub left_to: Option<String>,
     /// The record of the owner's node, if it is another one: where a standby leads its connections to.
     pub owner_node: Option<NodeRecord>,
 }
@@ -68,6 +70,8 @@ pub enum Waits {
     Owner { node: String, epoch: u64 },
     /// This node has handed over, and another one that lives is to take over.
     Moved,
+    /// The array was moved to this node, which is to take over.
+    Chosen { node: String },
     /// The registry has an older epoch than one that this node has seen.
     Older { found: u64, seen: u64 },
 }
@@ -125,6 +129,7 @@ pub fn decide(lease: LeaseId, held: Option<Held>, look: &Look, seen: u64) -> Ste
             Step::Wait(Waits::Owner { node: node.clone(), epoch: *epoch })
         }
         Some(_) if look.moved_away => Step::Wait(Waits::Moved),
+        Some(_) if let Some(node) = &look.left_to => Step::Wait(Waits::Chosen { node: node.clone() }),
         Some((version, owner)) => Step::Take { expected: Some(*version), epoch: owner.epoch + 1 },
     }
 }
@@ -160,6 +165,7 @@ mod tests {
     #[test]
     fn a_standby_takes_over_from_nobody_who_lives() {
         let me = LeaseId(1);
+        let moved = |node| Look { left_to: Some("n3".into()), ..owner(node, 2, 4, true) };
         let take = |expected, epoch| Step::Take { expected, epoch };
         let rows = [
             (Look::default(), 0, take(None, 1)),
@@ -167,6 +173,12 @@ mod tests {
             (owner(Some("n2"), 2, 4, false), 4, take(Some(Version(9)), 5)),
             (owner(None, 2, 4, true), 4, take(Some(Version(9)), 5)),
             (Look { moved_away: true, ..owner(None, 2, 4, true) }, 4, Step::Wait(Waits::Moved)),
+            (moved(None), 4, Step::Wait(Waits::Chosen { node: "n3".into() })),
+            // The registry is older than the array, whoever is to take it.
+            (moved(None), 5, Step::Wait(Waits::Older { found: 4, seen: 5 })),
+            // It has taken it already.
+            (moved(Some("n3")), 4, Step::Wait(Waits::Owner { node: "n3".into(), epoch: 4 })),
+            (Look { moved_away: true, ..moved(None) }, 4, Step::Wait(Waits::Moved)),
             (owner(Some("n1"), 1, 4, true), 0, Step::Serve(Held { version: Version(9), epoch: 4 })),
             // The node before this one had its name: another lease.
             (owner(Some("n1"), 7, 4, true), 0, Step::Wait(Waits::Owner { node: "n1".into(), epoch: 4 })),

@@ -9,6 +9,8 @@
 //! * [`decide`] is the rule, and pure: from a look at the registry it says whether to wait, to take over, to
 //!   serve or to stop. [`Term`] is how long an owner may serve.
 //! * [`Member`] is a node as the rest of its process sees it; [`run`] is its task over a registry.
+//! * [`Overview`] is what the registry has of all nodes, for who takes no part: whether the array can be
+//!   moved, and to whom.
 //! * [`successor`] is who comes after an owner that stops, seen by one that takes no part any more.
 //! * [`Kept`] keeps a text in the registry, such that only the owner of the newest epoch can replace it.
 //!
@@ -26,9 +28,12 @@
 
 mod agent;
 mod decide;
+mod forecast;
 mod kept;
 mod member;
 mod number;
+mod overview;
+mod raise;
 mod record;
 mod successor;
 
@@ -36,12 +41,15 @@ use std::time::Duration;
 
 pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
+pub use forecast::Forecast;
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
 pub use member::{Clock, Member, Other, Standing, State};
 pub use number::{NUMBERS_MAX, portal_group};
+pub use overview::{Immovable, LookError, Overview};
+pub use raise::{RaiseError, raise_epoch};
 pub use record::{
     Ask, AskRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX, ServesRecord,
-    TestRecord,
+    TestRecord, put,
 };
 pub use successor::{Successor, another_lives, successor};
 
@@ -61,20 +69,31 @@ const _: () = assert!(
         < LEASE_TIME.as_millis() as u64 * (100 - DRIFT_PERCENT_MAX)
 );
 
+// A third node takes over before the one that has moved away may do it again.
+const _: () = assert!(
+    2 * EVERY.as_millis() < CHOSEN_TIME.as_millis() && 2 * CHOSEN_TIME.as_millis() < MOVE_TIME.as_millis()
+);
+
 /// The key of the owner of the whole array. Owners of pools will be beside it.
 pub const OWNER: &str = "owner/array";
-/// What its owner is asked to do. Whoever watches the owner sees it.
+/// What its owner is asked to do, also by itself. Whoever watches the owner sees it: standbys lead no more
+/// hosts to an owner that is to leave.
 pub const ASK: &str = "owner/array/ask";
 /// Which owner serves.
 pub const SERVES: &str = "owner/array/serves";
 /// The last test of a fail-over.
 pub const TEST: &str = "tests/failover";
+/// The last take-over from an owner that was gone.
+pub const TAKE_OVER: &str = "tests/take-over";
 /// Before the names of nodes whose lease lives.
 pub const NODES: &str = "nodes/";
 /// Before the names of all nodes that have joined and were not removed.
 pub const MEMBERS: &str = "members/";
 /// Before the numbers of nodes, in decimal.
 pub const NUMBERS: &str = "numbers/";
+/// Nodes leave an array that was moved to a named node to that one for so long, unless its lease has ended:
+/// it takes over at once when it lives, and after two of its intervals when its watch fails.
+pub const CHOSEN_TIME: Duration = Duration::from_secs(2);
 /// A node that has handed over so that another one takes the array leaves it to the others for so long.
 pub const MOVE_TIME: Duration = Duration::from_secs(10);
 

@@ -59,10 +59,16 @@ pub struct State {
     pub number: Option<u16>,
     /// The owner's record, if this is a standby.
     pub owner: Option<NodeRecord>,
+    /// Whether that owner was asked to leave: connections that are led to it now would end with it.
+    pub owner_leaves: bool,
     /// The other nodes, if this is the owner.
     pub others: Vec<Other>,
     /// What this owner is asked to do.
     pub asked: Option<Ask>,
+    /// The owner whose lease had ended when this node took over, and since when it was.
+    pub taken_from: Option<(String, Instant)>,
+    /// The node to which the array was moved, if this one has taken over in its place.
+    pub instead_of: Option<String>,
     /// Records of other nodes that could not be read since this one joined: a line for each, with its key.
     pub passed_over: Vec<String>,
 }
@@ -76,8 +82,11 @@ impl State {
             epoch_seen,
             number: None,
             owner: None,
+            owner_leaves: false,
             others: vec![],
             asked: None,
+            taken_from: None,
+            instead_of: None,
             passed_over: vec![],
         }
     }

@@ -1,13 +1,25 @@
 //! What nodes write to the registry about themselves and about ownership, as TOML.
 
-use registry::RecordError;
 use registry::record::{decode, encode};
+use registry::{Key, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
 /// Portals of a node.
 pub const PORTALS_MAX: usize = 64;
 /// Characters of a portal, and of a version.
 const TEXT_LEN_MAX: usize = 100;
+
+/// Puts a record in place of the one that is there now. For records with an epoch or a time: the latest one
+/// counts.
+///
+/// # Errors
+/// The registry does not answer, or somebody else put one meanwhile.
+pub async fn put(registry: &dyn Registry, key: &str, value: &[u8]) -> Result<(), RegistryError> {
+    let key = Key::new(key)?;
+    let expected = registry.get(&key).await?.map(|entry| entry.version);
+    registry.compare_and_put(&key, expected, value, None).await?;
+    Ok(())
+}
 
 /// A node, as long as its lease lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +50,9 @@ pub struct OwnerRecord {
     /// Who has handed it over so that another node takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_by: Option<String>,
+    /// Whom it was left to: the others wait for that node for a moment. None: any node may take over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_to: Option<String>,
     /// The owner's lease: when it has ended, any node may take over.
     #[serde(default)]
     pub lease: u64,
@@ -85,11 +100,15 @@ pub enum Ask {
 }
 
 /// A request to the owner. It holds for one epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct AskRecord {
     pub ask: Ask,
     pub epoch: u64,
+    /// Which node is to take over after a drain. An owner of a version that does not know it leaves that
+    /// open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// Says that the owner of this epoch serves hosts.
@@ -100,16 +119,20 @@ pub struct ServesRecord {
     pub epoch: u64,
 }
 
-/// The last test of a fail-over.
+/// The last test of a fail-over, or the last take-over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct TestRecord {
     pub from: String,
     pub to: String,
-    /// From the request until the new owner served.
+    /// Until the new owner served: from the request of a test; of a take-over the time of the lease, and
+    /// from its end.
     pub took_ms: u64,
     /// When: milliseconds since 1970.
     pub at_ms: u64,
+    /// The owner was gone, and nobody had asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_take_over: bool,
 }
 
 impl NodeRecord {
@@ -175,7 +198,7 @@ mod tests {
         let node = NodeRecord { portals: vec!["[::1]:3260".into()], lease: 7, ..NodeRecord::default() };
         assert_eq!(NodeRecord::decode("k", &node.encode()), Ok(node));
         for node in [None, Some("n1".to_owned())] {
-            let owner = OwnerRecord { node, left_by: None, lease: 3, epoch: 4, since_ms: 5 };
+            let owner = OwnerRecord { node, left_by: None, left_to: None, lease: 3, epoch: 4, since_ms: 5 };
             assert_eq!(OwnerRecord::decode("k", &owner.encode()), Ok(owner));
         }
         for bad in [&b"\xff"[..], b"epoch = -1", b"nonsense", b""] {

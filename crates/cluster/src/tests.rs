@@ -12,9 +12,9 @@ use world_model::Model;
 
 use crate::number::number_of;
 use crate::{
-    Ask, AskRecord, Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, MEMBERS, Member, NODES, NUMBERS,
-    NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, OwnerRecord, Standing, TEXT_LEN_MAX, Waits, another_lives,
-    portal_group, run, successor,
+    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, MEMBERS, Member,
+    NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, OwnerRecord, Standing, State, TEXT_LEN_MAX,
+    Waits, another_lives, portal_group, run, successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
@@ -198,6 +198,83 @@ fn an_owner_that_leaves_hands_over_at_once() {
         let gap = bed.until_owned(|node| node != owner).await;
         assert!(gap <= Duration::from_millis(100), "{gap:?}");
         assert_eq!(bed.nodes[owner].standing(), Standing::Left);
+    });
+}
+
+/// Asks the owner to drain to the node `to`, lets it go, and returns when it has been away for so long.
+async fn drain(bed: &Bed, owner: usize, epoch: u64, to: &str) {
+    let ask = AskRecord { ask: Ask::Drain, epoch, to: Some(to.into()) };
+    overwrite(bed, ASK, &registry::record::encode(&ask), None).await;
+    bed.sleep(2).await;
+    assert_eq!(bed.nodes[owner].member.borrow().state().asked, Some(Ask::Drain));
+    for node in bed.nodes.iter().filter(|node| node.is_up.get() && node.owns().is_none()) {
+        assert!(
+            node.member.borrow().state().owner_leaves,
+            "{} leads hosts to an owner that leaves",
+            node.name
+        );
+    }
+    bed.nodes[owner].member.borrow().move_away();
+}
+
+#[test]
+fn a_named_node_takes_over_at_once_and_the_others_leave_the_array_to_it() {
+    for named in 0..4 {
+        with_bed(&[0, 0, 0, 0], async |bed| {
+            bed.until_owned(|_| true).await;
+            let (owner, epoch) = bed.owner().expect("an owner");
+            if named == owner {
+                return;
+            }
+            // Its watch is not heard: it sees the move at its next look, and the others wait for that.
+            bed.nodes[named].link.loses_watches.set(true);
+            drain(bed, owner, epoch, &format!("n{}", named + 1)).await;
+            let gap = bed.until_owned(|at| at != owner).await;
+            assert!(gap < Duration::from_secs(1), "{gap:?}");
+            assert_eq!(bed.owner(), Some((named, epoch + 1)));
+            let state = bed.nodes[named].member.borrow().state();
+            assert_eq!((state.instead_of, state.asked), (None, None));
+            bed.sleep(1).await;
+            // What was asked of an earlier owner does not hold for this one.
+            let standbys: Vec<State> = bed.nodes.iter().map(|node| node.member.borrow().state()).collect();
+            let standbys = standbys.iter().filter(|state| matches!(state.standing, Standing::Standby(_)));
+            assert_eq!(standbys.map(|state| state.owner_leaves).collect::<Vec<_>>(), [false, false]);
+        });
+    }
+}
+
+#[test]
+fn when_a_named_node_has_died_another_one_takes_over_in_its_place_and_says_so() {
+    with_bed(&[0, 40, -40], async |bed| {
+        bed.until_owned(|_| true).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let (named, other) = ((owner + 1) % 3, (owner + 2) % 3);
+        drain(bed, owner, epoch, &format!("n{}", named + 1)).await;
+        // Its lease lives for seconds.
+        bed.nodes[named].kill();
+        bed.world.sleep(Duration::from_millis(900)).await;
+        let waits = Waits::Chosen { node: format!("n{}", named + 1) };
+        assert_eq!(bed.nodes[other].standing(), Standing::Standby(waits));
+        let gap = bed.until_owned(|at| at != owner).await + Duration::from_millis(900);
+        assert!(gap > CHOSEN_TIME.mul_f64(0.95) && gap < 2 * CHOSEN_TIME, "{gap:?}");
+        assert_eq!(bed.owner(), Some((other, epoch + 1)));
+        let instead_of = bed.nodes[other].member.borrow().state().instead_of;
+        assert_eq!(instead_of, Some(format!("n{}", named + 1)));
+    });
+}
+
+#[test]
+fn a_named_node_whose_lease_has_ended_is_not_waited_for() {
+    with_bed(&[0, 0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let (named, other) = ((owner + 1) % 3, (owner + 2) % 3);
+        bed.nodes[named].kill();
+        bed.sleep(8).await;
+        drain(bed, owner, epoch, &format!("n{}", named + 1)).await;
+        let gap = bed.until_owned(|at| at != owner).await;
+        assert!(gap < Duration::from_secs(1), "{gap:?}");
+        assert_eq!(bed.owner(), Some((other, epoch + 1)));
     });
 }
 
@@ -442,7 +519,7 @@ fn records_of_others_that_cannot_be_read_are_passed_over_and_said_once() {
         assert_eq!((said(owner)[0], said(owner)[2], said(1 - owner)[1]), (1, 1, 1));
         assert_eq!((state(owner).fault, state(1 - owner).fault), (None, None));
         // A request that can be read is heeded again.
-        let ask = AskRecord { ask: Ask::Drain, epoch: state(owner).epoch_seen };
+        let ask = AskRecord { ask: Ask::Drain, epoch: state(owner).epoch_seen, to: None };
         overwrite(bed, keys[2], &registry::record::encode(&ask), None).await;
         bed.sleep(1).await;
         assert_eq!(state(owner).asked, Some(Ask::Drain));

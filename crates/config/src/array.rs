@@ -8,7 +8,7 @@ use world::Patience;
 
 use crate::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, ImageConfig, PolicyConfig, PoolConfig,
-    PortalConfig, QosSettings, VolumeConfig, schema,
+    PortalConfig, QosSettings, TraceSettings, VolumeConfig, schema,
 };
 
 /// The array as a whole: its iSCSI name, its controllers, and how long it waits for drives.
@@ -54,6 +54,9 @@ pub struct Config {
     /// Settings of all policies.
     #[serde(default, skip_serializing_if = "QosSettings::is_default")]
     pub qos: QosSettings,
+    /// Traces of a share of the commands. Without this table no command is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<TraceSettings>,
     /// Policies: the service of volumes and images.
     #[serde(default, rename = "policy", skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyConfig>,
@@ -123,6 +126,7 @@ impl Config {
             drives: vec![],
             spares: vec![],
             qos: QosSettings::default(),
+            traces: None,
             policies: vec![],
             cache: None,
             groups: vec![],
@@ -158,6 +162,7 @@ impl Config {
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
             qos: other.qos,
+            traces: other.traces,
             policies: overlay(self.policies, other.policies, |p| &p.name),
             cache: overlay_cache(self.cache, other.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),

@@ -44,6 +44,7 @@ impl Config {
             return refuse("controllers", format!("between 1 and {CONTROLLERS_MAX}"));
         }
         self.check_cache()?;
+        self.traces.iter().try_for_each(|traces| traces.check().or_else(|cause| refuse("traces", cause)))?;
         self.check_portals()?;
         self.check_drives_and_groups()?;
         self.check_pools()?;

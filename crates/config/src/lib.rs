@@ -23,6 +23,7 @@ mod read;
 pub mod reference;
 mod schema;
 mod size;
+mod traces;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,7 @@ pub use drives::{
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
 pub use ids::{ArrayId, GroupId};
 pub use images::{FileFormat, ImageConfig};
-pub use made::{Made, MadeGroup};
+pub use made::{DeletedGroup, Made, MadeGroup};
 pub use names::normalised as normalised_name;
 pub use policies::{PolicyConfig, QosSettings, Sharing};
 pub use pools::{
@@ -49,4 +50,5 @@ pub use pools::{
 pub use qos::Policy;
 pub use read::{DeclarationError, Place, place_in};
 pub use schema::NAME_LEN_MAX;
+pub use traces::TraceSettings;
 pub use units::{exact_bytes, format_bytes, parse_bytes};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use world::DriveSpec;
 
-use crate::{Config, GroupConfig, GroupId};
+use crate::{Config, DriveConfig, GroupConfig, GroupId};
 
 /// What was made, by the names of the declaration: the table `[made]` of the state. No declaration that a
 /// person writes has it. Keys of other versions are passed over: the number of the state's format says which
@@ -31,6 +31,9 @@ pub struct Made {
     /// deletes what is left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub discarded: BTreeMap<String, String>,
+    /// Pools that are to be deleted: a start does not open them, and completes that.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub deleted_pools: BTreeSet<String>,
     /// What the block devices are that drives were opened on, whatever their names are now.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, String>,
@@ -41,6 +44,10 @@ pub struct Made {
     /// Groups, from the moment before the first label is written.
     #[serde(rename = "group", skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, MadeGroup>,
+    /// Groups that are declared no more, by name, until the labels of their drives are erased: a start
+    /// completes that.
+    #[serde(rename = "deleted_group", skip_serializing_if = "BTreeMap::is_empty")]
+    pub deleted_groups: BTreeMap<String, DeletedGroup>,
 }
 
 /// A group that was made, or is being made.
@@ -54,6 +61,17 @@ pub struct MadeGroup {
     /// interrupted.
     #[serde(default = "yes")]
     pub ready: bool,
+}
+
+/// A group that is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedGroup {
+    /// The identity on its labels. Without it, array and name on a label say whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<GroupId>,
+    /// Its drives, which are declared no more, by name. A list would be a table that older versions do not
+    /// pass over.
+    pub drives: BTreeMap<String, DriveConfig>,
 }
 
 fn yes() -> bool {
@@ -94,6 +112,7 @@ impl Made {
         let volumes = config.volumes.iter().filter(|v| self.pools.contains(&v.pool));
         self.volumes = volumes.map(|v| v.name.clone()).collect();
         self.discarded.retain(|name, _| config.volume(name).is_none());
+        self.deleted_pools.retain(|name| config.pool(name).is_some());
         self.overwrite.clear();
     }
 }

@@ -131,6 +131,7 @@ impl Config {
                 _ => {}
             }
         }
+        self.traces.iter_mut().for_each(|traces| traces.complete(data_dir));
         self.images.iter_mut().for_each(|image| image.complete(data_dir));
         self.groups.iter_mut().for_each(crate::GroupConfig::complete);
         self.pools.iter_mut().for_each(crate::PoolConfig::complete);

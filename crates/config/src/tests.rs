@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use world::DriveSpec;
+
 use super::*;
 
 const GOOD: &str = r#"
@@ -225,10 +227,15 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
     let config = Config::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
     let config = Config { id: ArrayId([0xa5; 16]), ..config };
     let group = MadeGroup { id: Some(GroupId([0x5a; 16])), ready: true };
+    let path = "/data/d1.img".into();
+    let drive = DriveConfig { name: "d1".into(), spec: DriveSpec::File { path, create_len_bytes: None } };
+    let deleted = DeletedGroup { id: Some(GroupId([0x1a; 16])), drives: [("d1".to_owned(), drive)].into() };
     let made = Made {
         groups: [("g0".to_owned(), group)].into(),
         volumes: ["v0".to_owned()].into(),
         discarded: [("v1".to_owned(), "p0".to_owned())].into(),
+        deleted_pools: ["p1".to_owned()].into(),
+        deleted_groups: [("g 1".to_owned(), deleted)].into(),
         ..Made::default()
     };
     let text = config.to_state_text(&made);
@@ -243,4 +250,49 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
     let error =
         read(&text.replace("provisioning = \"thin\"", "provisioning = \"thinn\"")).expect_err("refused");
     assert!(error.to_string().starts_with(&format!("state:{line}:16: unknown value `thinn`")), "{error}");
+}
+
+fn read_traces(text: &str) -> Result<Config, String> {
+    Config::parse(text, "array.toml", Path::new("/data")).map_err(|e| e.to_string())
+}
+
+#[test]
+fn an_endpoint_is_a_host_with_or_without_port_and_path() {
+    for (endpoint, address) in [
+        ("http://127.0.0.1:4318", (false, "127.0.0.1:4318", "/v1/traces")),
+        ("http://collector/", (false, "collector:80", "/v1/traces")),
+        ("http://[::1]:4318/otlp/", (false, "[::1]:4318", "/otlp/v1/traces")),
+        ("http://[::1]", (false, "[::1]:80", "/v1/traces")),
+    ] {
+        let config = read_traces(&format!("[traces]\nendpoint = \"{endpoint}\"\n")).expect(endpoint);
+        let found = config.traces.expect("declared").address().expect(endpoint);
+        assert_eq!((found.0, found.1.as_str(), found.2.as_str()), address);
+    }
+    for endpoint in ["127.0.0.1:4318", "ftp://a", "http://", "http://a:b", "http://a b", "http://a/?x"] {
+        let error = read_traces(&format!("[traces]\nendpoint = \"{endpoint}\"\n")).expect_err(endpoint);
+        assert!(error.starts_with("array.toml:2:1: traces: invalid endpoint"), "{error}");
+    }
+}
+
+#[test]
+fn a_share_is_read_and_written_as_a_fraction() {
+    let text = "[traces]\nendpoint = \"http://a\"\nshare = 0.25\nheaders_file = \"h\"\n";
+    let config = read_traces(text).expect("good");
+    let traces = config.traces.as_ref().expect("declared");
+    assert_eq!((traces.share_millionths, traces.per_second), (250_000, 100));
+    assert_eq!(traces.headers_file.as_deref(), Some(Path::new("/data/h")));
+    assert_eq!(read_traces(&config.to_text()), Ok(config));
+    for share in ["0", "0.0", "1.5", "-1", "nan", "1e-9"] {
+        let text = format!("[traces]\nendpoint = \"http://a\"\nshare = {share}\n");
+        assert!(read_traces(&text).is_err(), "{share}");
+    }
+    assert!(read_traces("[traces]\nendpoint = \"https://a\"\n").expect_err("no ca").contains("needs ca"));
+    assert!(read_traces("[traces]\nendpoint = \"http://a\"\nper_second = 0\n").is_err());
+}
+
+/// Unlike objects, it is off again when the file does not name it any more.
+#[test]
+fn a_table_that_is_gone_is_off() {
+    let with = read_traces("[traces]\nendpoint = \"http://a\"\n").expect("good");
+    assert_eq!(with.overlaid_with(read_traces("").expect("good")).traces, None);
 }

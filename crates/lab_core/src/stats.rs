@@ -25,6 +25,17 @@ impl Estimate {
         let (a, b) = (self.low * by, self.high * by);
         Estimate { mean: self.mean * by, low: a.min(b), high: a.max(b) }
     }
+
+    /// The interval in which the mean of another period lies, 1/`times` as long as the one that was measured
+    /// (a prediction interval): both periods are samples.
+    pub fn of_another_period(self, times: f64) -> Estimate {
+        let by = (1.0 + times).sqrt();
+        Estimate {
+            mean: self.mean,
+            low: self.mean - (self.mean - self.low) * by,
+            high: self.mean + (self.high - self.mean) * by,
+        }
+    }
 }
 
 /// Mean of independent repeats with its 95 % interval by Student's t. One sample has no interval: `low` and

@@ -1,4 +1,4 @@
-//! The answer on the terminal, from the record alone.
+//! The answer on the terminal: the record, and the findings that cost most.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,17 +6,25 @@ use std::path::Path;
 use crate::claim::{JudgedClaim, Kind};
 use crate::presentation::published_words;
 use crate::record::RunRecord;
+use crate::report::Finding;
 use crate::verdict::Verdict;
 use crate::words::value;
 
-/// What is printed of a run that lies in `out`.
-pub fn answer(record: &RunRecord, out: &Path) -> String {
+/// The report has the others.
+const FINDINGS_MAX: usize = 3;
+
+/// What is printed of a run that lies in `out`; `findings` are in their order by cost.
+pub fn answer(record: &RunRecord, findings: &[Finding], out: &Path) -> String {
     let mut text = format!("{}\n\n{}\n", record.verdict.answer, record.verdict.tally.words());
     for claim in &record.claims {
         let _ = writeln!(text, "  {}", line(claim));
     }
     for doubt in &record.environment.doubts {
         let _ = writeln!(text, "doubt: {}", doubt.text);
+    }
+    let costly = findings.iter().filter_map(|finding| Some((finding, finding.cost?)));
+    for (finding, cost) in costly.take(FINDINGS_MAX) {
+        let _ = writeln!(text, "finding: {}: {} ({})", finding.resource, finding.consequence, cost.words());
     }
     let _ = write!(
         text,

@@ -11,7 +11,7 @@ use crate::interrupt::Stop;
 use crate::machine::{Watch, now_rfc3339};
 use crate::presentation::{self, HowItWasDone, Presentation};
 use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
-use crate::report::Doubt;
+use crate::report::{Doubt, order_by_cost};
 use crate::scenario::frame::Frame;
 use crate::scope::Scope;
 use crate::sweep::{self, sweep};
@@ -212,7 +212,8 @@ pub fn run_and_sweep<V: Verification>(
     let disturbances = if course.world == World::Real { disturbances } else { vec![] };
     let measures = V::claims(&setup, &recording);
     let claims = V::stated(&scenario).judge(course.world, &measures, !disturbances.is_empty());
-    let presentation = V::present(&setup, &recording, &claims)?;
+    let mut presentation = V::present(&setup, &recording, &claims)?;
+    order_by_cost(&mut presentation.findings);
     let sweep = match swept {
         Some(Sweep { points, form }) if !stop.is_asked() => Some(sweep::<V>(request, form, points, &stop)?),
         _ => None,
@@ -242,7 +243,8 @@ pub fn run_and_sweep<V: Verification>(
         sweep,
     };
     presentation::write(&request.out, &record, &presentation)?;
-    println!("{}\ntook {:.0} s", terminal::answer(&record, &request.out), from.elapsed().as_secs_f64());
+    let answer = terminal::answer(&record, &presentation.findings, &request.out);
+    println!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64());
     if let Some(sweep) = &record.sweep {
         println!("\n{}", sweep::terminal(sweep, &request.out));
     }

@@ -2,6 +2,8 @@
 
 use std::task::{Context, Poll};
 
+use world::Trace;
+
 use crate::task_set::TaskSet;
 
 /// The command that an operation is part of, passed by value with each operation of a disk.
@@ -17,6 +19,7 @@ pub struct CommandContext<'a>(Option<Running<'a>>);
 struct Running<'a> {
     set: &'a TaskSet,
     slot: usize,
+    trace: Option<&'a Trace>,
 }
 
 impl<'a> CommandContext<'a> {
@@ -24,8 +27,13 @@ impl<'a> CommandContext<'a> {
     /// background.
     pub const DETACHED: CommandContext<'static> = CommandContext(None);
 
-    pub(crate) fn of(set: &'a TaskSet, slot: usize) -> CommandContext<'a> {
-        CommandContext(Some(Running { set, slot }))
+    pub(crate) fn of(set: &'a TaskSet, slot: usize, trace: Option<&'a Trace>) -> CommandContext<'a> {
+        CommandContext(Some(Running { set, slot, trace }))
+    }
+
+    /// Where the stages of the command are recorded, if it is traced.
+    pub fn trace(self) -> Option<&'a Trace> {
+        self.0.and_then(|r| r.trace)
     }
 
     /// Whether the command was aborted: it should end soon, and its response is discarded.

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
+use world::Trace;
 use world::sync::Signal;
 
 use crate::command::CommandContext;
@@ -50,6 +51,7 @@ pub struct TaskSet {
 pub struct Task<'a> {
     set: &'a TaskSet,
     slot: usize,
+    trace: Option<&'a Trace>,
 }
 
 impl TaskSet {
@@ -69,7 +71,7 @@ impl TaskSet {
             }
         };
         slots[slot].running = Some(running);
-        Some(Task { set: self, slot })
+        Some(Task { set: self, slot, trace: None })
     }
 
     /// Marks the commands of the nexuses that `of` selects as aborted, except that of the requester
@@ -140,9 +142,15 @@ impl Slot {
 }
 
 impl<'a> Task<'a> {
+    /// The same command, whose stages are recorded there.
+    pub fn traced(mut self, trace: Option<&'a Trace>) -> Task<'a> {
+        self.trace = trace;
+        self
+    }
+
     /// The context for its operations.
     pub fn context(&self) -> CommandContext<'a> {
-        CommandContext::of(self.set, self.slot)
+        CommandContext::of(self.set, self.slot, self.trace)
     }
 
     /// Whether the command was aborted: it should end soon, and its response is discarded.

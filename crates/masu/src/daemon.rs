@@ -7,6 +7,7 @@ mod nodes;
 mod signals;
 mod supervision;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use admin::{
     ArrayOwner, Bound, CertificateFiles, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tls,
-    Tokens, random,
+    Tokens, TraceExporter, random,
 };
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
@@ -246,7 +247,11 @@ async fn serve_array(
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
-    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
+    let (traces, traced) = array::trace_channel();
+    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, (&events, &traces))?;
+    // Each controller has its own end: the exporter ends with the last one.
+    drop(traces);
+    let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node {
         Some(node) => node.tell_of_nodes(&controllers.handles).await,
         None => supervision::watch_controllers(events.clone())?,
@@ -258,10 +263,12 @@ async fn serve_array(
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
+        let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter());
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let drained = matches!(outcome, Ok(Told::Drain));
+        exporter.stop().await;
         told(outcome.map(drop), &events, writer)?;
         return Ok(match keeping {
             Some(keeping) if drained => Ended::Drained(keeping.await?),
@@ -271,6 +278,7 @@ async fn serve_array(
     }
     supervision::stopping();
     let stopped = array.stop().await;
+    exporter.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
     Ok(Ended::Stopped)
 }
@@ -295,6 +303,10 @@ async fn serve_and_stop(
         Ok(Told::Stop) => node.has_successor(),
         Err(_) => false,
     });
+    if matches!(outcome, Ok(Told::Stop)) {
+        // Whoever asks for a drain has said it.
+        moves.iter().for_each(|node| node.leaves());
+    }
     let keeping = moves.map(|node| tokio::spawn(keep(node.portals())));
     if !matches!(outcome, Ok(Told::Drain)) {
         supervision::stopping();
@@ -504,13 +516,19 @@ async fn bring_up_to_date(
     (store, events): (&Store, &EventSender),
     start: &Start,
 ) {
+    let deleting = array.made().deleted_pools.clone();
     match array.delete_discarded().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::error!("{error}"),
     }
-    if *array.config() != start.config {
-        let files = NewFiles::of(&start.config.drives).await;
-        match array.apply_over(start.config.clone(), &serve.overwrite).await {
+    match array.finish_deletions().await {
+        Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
+        Err(error) => tracing::warn!("{error}; its deletion is completed later"),
+    }
+    let wanted = without_deleted(&start.config, array.config(), &deleting);
+    if *array.config() != wanted {
+        let files = NewFiles::of(&wanted.drives).await;
+        match array.apply_over(wanted, &serve.overwrite).await {
             Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
             Err(error) => {
                 files.remove(array.config()).await;
@@ -526,6 +544,16 @@ async fn bring_up_to_date(
         tracing::warn!("changed by command: {line}");
     }
     applied(serve, store, array.config(), start.declared.as_ref());
+}
+
+/// The declaration of this start without the pools whose deletion was completed just now: they were still in
+/// the state that it is based on. One that has volumes in it is declared anew.
+fn without_deleted(config: &Config, now: &Config, deleting: &BTreeSet<String>) -> Config {
+    let mut wanted = config.clone();
+    let is_used = |pool: &str| config.volumes.iter().any(|v| v.pool == pool);
+    let is_deleted = |pool: &str| deleting.contains(pool) && now.pool(pool).is_none();
+    wanted.pools.retain(|p| !is_deleted(&p.name) || is_used(&p.name));
+    wanted
 }
 
 /// Records that a declaration was applied.

@@ -8,6 +8,7 @@ mod daemon;
 mod declared;
 mod drive;
 mod held;
+mod known_nodes;
 mod load;
 mod manage;
 mod predict;

@@ -6,7 +6,7 @@ mod running;
 
 use std::os::unix::fs::PermissionsExt;
 
-use running::{Running, TARGET, free_port, masu, qemu_io};
+use running::{Running, TARGET, masu, qemu_io};
 
 const POOL: &str = include_str!("running/pool.toml");
 
@@ -152,7 +152,7 @@ fn a_wrong_secret_is_refused_and_a_right_one_is_not() {
 
 #[test]
 fn commands_cross_to_the_controller_that_owns_the_lu() {
-    let port_2 = free_port();
+    let port_2 = test_ports::claim();
     let array = Running::start(&format!(
         "controllers = 2\n{POOL}[[portal]]\nlisten = \"127.0.0.1:{port_2}\"\ncontroller = 1\n\
          [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
@@ -166,7 +166,7 @@ fn commands_cross_to_the_controller_that_owns_the_lu() {
 
 #[test]
 fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
-    let port = free_port();
+    let port = test_ports::claim();
     let api = format!("127.0.0.1:{port}");
     let array = Running::start_with(POOL, &["--api", &api, "--api-token", "sixteen-characters"]);
     let socket = std::fs::metadata(array.data().join("api.sock")).expect("the socket");
@@ -183,7 +183,7 @@ fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
 
 #[test]
 fn tokens_have_roles_and_hold_after_a_restart() {
-    let api = format!("127.0.0.1:{}", free_port());
+    let api = format!("127.0.0.1:{}", test_ports::claim());
     let mut array = Running::start_with(POOL, &["--api", &api]);
     let create = |role: &str| array.ok(&["token", "create", role, "--role", role, "--expires", "1d"]);
     let [viewer, operator, admin] =
@@ -220,7 +220,7 @@ fn tokens_have_roles_and_hold_after_a_restart() {
 
 #[test]
 fn beyond_loopback_the_api_speaks_tls_and_the_client_knows_its_server() {
-    let port = free_port();
+    let port = test_ports::claim();
     let mut array = Running::start_with(POOL, &["--api", &format!("0.0.0.0:{port}")]);
     let token = array.ok(&["token", "create", "t", "--role", "viewer"]);
     let status = |array: &Running, api: &str, more: &[&str]| {

@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use running::{Running, free_port};
+use running::{Running, masu};
 use rustix::fs::{FlockOperation, flock};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ impl Drop for Start {
 fn check_refused(args: &[&str], what: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("data");
-    let (status, said) = Start::new(&data, free_port(), args).ended();
+    let (status, said) = Start::new(&data, test_ports::claim(), args).ended();
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.contains(what), "{said:?} does not say {what:?}");
     assert!(!said.contains("serving"), "hosts were served: {said}");
@@ -154,7 +154,7 @@ fn sighup_reads_the_declaration_again() {
 #[test]
 fn sighup_without_a_declaration_changes_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (data, port) = (dir.path().join("data"), free_port());
+    let (data, port) = (dir.path().join("data"), test_ports::claim());
     let start = Start::new(&data, port, &[]);
     until("the array", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     tell(start.0.id(), "-HUP");
@@ -180,7 +180,7 @@ fn the_service_manager_is_told_of_every_state() {
             }
         }
     };
-    let port = free_port();
+    let port = test_ports::claim();
     let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
     command.arg("serve").arg("--data").arg(dir.path().join("data"));
     command.args(["--listen", &format!("127.0.0.1:{port}")]).env("NOTIFY_SOCKET", &path);
@@ -195,4 +195,28 @@ fn the_service_manager_is_told_of_every_state() {
     tell(start.0.id(), "-TERM");
     hear("STOPPING=1");
     assert!(start.ended().0.success());
+}
+
+#[test]
+fn doctor_reads_when_the_certificate_of_a_stopped_array_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let own = dir.path().join("api.cert.pem");
+    let check = |args: &[&str], status: i32, says: &str| {
+        let output = masu(dir.path(), args);
+        let said = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            output.status.code() == Some(status) && said.contains(says),
+            "{said:?} does not say {says:?}"
+        );
+        said
+    };
+    assert!(!check(&["doctor"], 0, "none runs here").contains("certificate"), "it has none");
+    std::fs::write(&own, "nonsense").expect("written");
+    check(&["doctor"], 0, "its certificate cannot be read");
+    // Of 2019: it cannot become valid again.
+    std::fs::write(&own, include_str!("running/expired.pem")).expect("written");
+    check(&["doctor"], 1, "api: its certificate has expired, on 2020-01-01");
+    let elsewhere = dir.path().join("api.pem");
+    std::fs::rename(&own, &elsewhere).expect("moved");
+    check(&["doctor", "--api-cert", elsewhere.to_str().expect("utf-8")], 1, "has expired");
 }

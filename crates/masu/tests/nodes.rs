@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use iscsi::initiator::{Options, Session};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/moves.rs"]
+mod moves;
 #[path = "nodes/paths.rs"]
 mod paths;
 #[path = "nodes/rbd_and_etcd.rs"]
@@ -103,7 +105,7 @@ impl Cluster {
     /// One more node.
     fn join(&mut self) {
         let name = format!("n{}", self.nodes.len() + 1);
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let port = test_ports::claim();
         let dir = self.dir.path().join(&name);
         let process = self.process(&name, port, &dir);
         self.nodes.push(Node { process, name, port, dir });
@@ -419,6 +421,9 @@ fn an_owner_that_is_asked_to_stop_hands_over_at_once() {
     assert_eq!(cluster.nodes[owner].ended(), Some(0));
     let done = host.verified();
     println!("SIGTERM: a gap of {:?} in {} writes", done.gap, done.count);
+    // It has told the standbys before: hosts wait there for the next owner.
+    let asked = Command::new("grep").args(["-rqs", "ask = \"drain\"", &cluster.registry]).status();
+    assert!(asked.expect("grep runs").success(), "standbys led hosts to an owner that left");
     // A second, and the opening.
     assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
 }
@@ -586,6 +591,37 @@ fn of_three_nodes_one_serves_and_changes_by_command_follow_the_owner() {
     cluster.again(second);
     cluster.nodes[second].says("the registry is older than the array");
     assert!(!cluster.nodes[second].serves());
+    cluster.nodes[second].process.kill().expect("kill -9");
+    cluster.nodes[second].ended();
+    refused_by_the_labels_until_the_epoch_is_raised(&mut cluster);
+}
+
+/// With the registry from before the epoch 2: a new node has not seen that epoch. The drives have.
+fn refused_by_the_labels_until_the_epoch_is_raised(cluster: &mut Cluster) {
+    cluster.join();
+    let image = cluster.dir.path().join("d0.img");
+    let drive = || fs::read(&image).expect("the drive");
+    let before = drive();
+    let refused = "another owner had it open with epoch 2, and this one has epoch 2";
+    cluster.nodes[3].says(refused);
+    cluster.nodes[3].says("take this one with `masu node raise-epoch 2`");
+    assert!(drive() == before, "it wrote to the drive");
+    let registry = cluster.registry.clone();
+    let raise = |node: &Node, epoch: &str| {
+        let output = node.command(&["node", "raise-epoch", epoch, "--yes", "--registry", &registry]);
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+    };
+    let said = raise(&cluster.nodes[3], "2");
+    assert!(said.contains("owns the array (epoch 2): stop it first"), "{said}");
+    cluster.nodes[3].signal("-TERM");
+    assert_eq!(cluster.nodes[3].ended(), Some(0));
+    let said = raise(&cluster.nodes[3], "1");
+    assert!(said.contains("has epoch 2, which is not below 1"), "{said}");
+    let said = raise(&cluster.nodes[3], "3");
+    assert!(said.contains("has epoch 3 now, before 2"), "{said}");
+    assert!(drive() == before, "it wrote to the drive");
+    cluster.again(3);
+    cluster.nodes[3].says("group g0: opened");
 }
 
 #[test]

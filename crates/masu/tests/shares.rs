@@ -8,7 +8,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -131,9 +131,7 @@ struct Etcd {
 impl Etcd {
     /// None: it is not installed.
     fn start(dir: &Path) -> Option<Etcd> {
-        let free =
-            || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let (port, peer) = (free(), format!("http://127.0.0.1:{}", free()));
+        let (port, peer) = (test_ports::claim(), format!("http://127.0.0.1:{}", test_ports::claim()));
         let client = format!("http://127.0.0.1:{port}");
         let process = Command::new("etcd")
             .arg("--data-dir")

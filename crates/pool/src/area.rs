@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use block::{BlockError, Buf, Device, Pieces};
 use raid::Group;
+use world::Trace;
 
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::table::GroupEntry;
@@ -66,8 +67,13 @@ impl Area {
         if self.entry.stride != page_bytes { 1 } else { count.min(self.end_page() - page) }
     }
 
-    pub(crate) async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        let outcome = self.group.write(at, data).await;
+    pub(crate) async fn write(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<(), BlockError> {
+        let outcome = self.group.write_traced(trace, at, data).await;
         self.dirty.set(true);
         outcome
     }
@@ -75,6 +81,7 @@ impl Area {
     /// Writes `n` bytes of `content` from `skip` on.
     pub(crate) async fn put(
         &self,
+        trace: Option<&Trace>,
         at: u64,
         content: &Content<'_>,
         skip: u64,
@@ -82,8 +89,8 @@ impl Area {
     ) -> Result<(), BlockError> {
         match content {
             Content::Zeros(_) => self.zero(at, n).await,
-            Content::Data(data) if n == data.len() as u64 => self.write(at, data).await,
-            Content::Data(data) => self.write(at, &data.slice(skip as usize, n as usize)).await,
+            Content::Data(data) if n == data.len() as u64 => self.write(trace, at, data).await,
+            Content::Data(data) => self.write(trace, at, &data.slice(skip as usize, n as usize)).await,
         }
     }
 
@@ -125,15 +132,15 @@ impl Area {
         self.group.write(SLOTS_AT[0], mark).await?;
         self.group.flush().await
     }
+}
 
-    /// Erases the superblocks, slot 1 first, as in creation.
-    pub(crate) async fn erase(&self) -> Result<(), BlockError> {
-        for at in [SLOTS_AT[1], SLOTS_AT[0]] {
-            self.group.write(at, &empty_slot()).await?;
-            self.group.flush().await?;
-        }
-        Ok(())
+/// Erases both slots, slot 1 first, as in creation: a torn write leaves no superblock or a valid one.
+pub(crate) async fn erase_slots(group: &Group) -> Result<(), BlockError> {
+    for at in [SLOTS_AT[1], SLOTS_AT[0]] {
+        group.write(at, &empty_slot()).await?;
+        group.flush().await?;
     }
+    Ok(())
 }
 
 fn empty_slot() -> Pieces {

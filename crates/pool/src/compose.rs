@@ -1,6 +1,7 @@
 //! Composes a new page: the written data, surrounded by the old page's content or zeros.
 
 use block::{BlockError, Pieces};
+use world::Trace;
 
 use crate::area::Content;
 use crate::inner::Inner;
@@ -14,8 +15,8 @@ impl Inner {
     /// flushes before it writes the map.
     pub(crate) async fn compose(
         &self,
-        new: Allocated,
-        old: Option<u32>,
+        trace: Option<&Trace>,
+        (new, old): (Allocated, Option<u32>),
         within: u64,
         content: &Content<'_>,
         (done, n): (u64, u64),
@@ -28,10 +29,10 @@ impl Inner {
         self.surround(new, old, end, self.page_bytes).await?;
         match content {
             Content::Zeros(_) if aligned && new.clean => Ok(()),
-            _ if aligned => area.put(base + within, content, done, n).await,
+            _ if aligned => area.put(trace, base + within, content, done, n).await,
             _ => {
                 let (from, data) = self.widen(old, within, content, (done, n), block).await?;
-                area.write(base + from, &data).await
+                area.write(trace, base + from, &data).await
             }
         }
     }
@@ -55,8 +56,8 @@ impl Inner {
         while at < end {
             let n = (end - at).min(COPY_STEP);
             let mut data = Pieces::new();
-            self.read_pages(old, at, n, &mut data).await?;
-            area.write(base + at, &data).await?;
+            self.read_pages(None, old, at, n, &mut data).await?;
+            area.write(None, base + at, &data).await?;
             at += n;
         }
         Ok(())

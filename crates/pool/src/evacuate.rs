@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use raid::{Group, GroupId};
 
+use crate::area::erase_slots;
 use crate::inner::Inner;
 use crate::relocate::{Destination, Moved};
 use crate::space::AreaSpace;
@@ -121,7 +122,7 @@ impl Pool {
             // A flush that began earlier.
             inner.world.sleep(PAUSE).await;
         }
-        if let Err(error) = area.erase().await {
+        if let Err(error) = erase_slots(&area.group).await {
             return refuse(format!(
                 "removed from the pool, but its superblocks could not be erased: {error}"
             ));

@@ -20,6 +20,7 @@
 //! * Groups: [`Pool::add_group`]; [`Pool::evacuate`], then [`Pool::remove_group`]. [`Pool::rebalance`] and
 //!   [`Pool::place`] move pages between groups, [`Pool::reclaim`] releases pages of zeros. All of them work
 //!   online.
+//! * [`erase_superblocks`] ends a closed pool: its groups are in no pool then.
 //! * [`Pool::close`] flushes and closes the groups. [`check()`] inspects a closed pool and writes nothing.
 //!
 //! # What is durable when
@@ -73,6 +74,7 @@ mod compose;
 mod contents;
 mod copy;
 mod create;
+mod erase;
 mod error;
 mod evacuate;
 mod events;
@@ -117,6 +119,7 @@ mod tests;
 
 pub use check::{Finding, check};
 pub use copy::Copied;
+pub use erase::erase_superblocks;
 pub use error::PoolError;
 pub use events::{PoolEvent, Threshold};
 pub use groups::GroupSpace;

@@ -1,6 +1,7 @@
 //! I/O on parts of pages that are not whole blocks of the group.
 
 use block::{BlockError, Device, Pieces};
+use world::Trace;
 
 use crate::area::Content;
 use crate::inner::Inner;
@@ -9,6 +10,7 @@ impl Inner {
     /// Reads `len` bytes from `within` a page on; they may extend into the following contiguous pages.
     pub(crate) async fn read_pages(
         &self,
+        trace: Option<&Trace>,
         page: u32,
         within: u64,
         len: u64,
@@ -18,10 +20,10 @@ impl Inner {
         let block = area.block_bytes;
         let (from, end) = (within / block * block, (within + len).next_multiple_of(block));
         if (from, end) == (within, within + len) {
-            return area.group.read(base + within, len as usize, out).await;
+            return area.group.read_traced(trace, base + within, len as usize, out).await;
         }
         let mut whole = Pieces::new();
-        area.group.read(base + from, (end - from) as usize, &mut whole).await?;
+        area.group.read_traced(trace, base + from, (end - from) as usize, &mut whole).await?;
         out.append(whole.slice((within - from) as usize, len as usize));
         Ok(())
     }
@@ -56,7 +58,7 @@ impl Inner {
     ) -> Result<(), BlockError> {
         match old {
             _ if len == 0 => Ok(()),
-            Some(page) => self.read_pages(page, within, len, out).await,
+            Some(page) => self.read_pages(None, page, within, len, out).await,
             None => {
                 self.push_zeros(len, out);
                 Ok(())

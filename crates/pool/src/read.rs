@@ -1,13 +1,20 @@
 //! Reads: run by run, from pages or from the shared zeros.
 
 use block::{BlockError, Pieces};
+use world::Trace;
 
 use crate::inner::Inner;
 use crate::space::heat::Way;
 use crate::volume::Volume;
 
 impl Volume {
-    pub(crate) async fn read_runs(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), BlockError> {
+    pub(crate) async fn read_runs(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        len: u64,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let page_bytes = self.pool.page_bytes;
         let mut done = 0;
         while done < len {
@@ -21,7 +28,7 @@ impl Volume {
                 Some(page) => {
                     let _reading = self.pool.begin_reading(page, count);
                     self.pool.space.borrow_mut().touch(page, count, n, Way::Read);
-                    self.pool.read_pages(page, within, n, out).await?;
+                    self.pool.read_pages(trace, page, within, n, out).await?;
                 }
             }
             done += n;

@@ -132,7 +132,7 @@ impl Volume {
         while at < self.pool.page_bytes {
             let n = READ_STEP.min(self.pool.page_bytes - at);
             let mut data = Pieces::new();
-            self.pool.read_pages(page, at, n, &mut data).await?;
+            self.pool.read_pages(None, page, at, n, &mut data).await?;
             at += n;
             if !data.iter().all(|piece| is_zero(piece)) {
                 return Ok((at, false));

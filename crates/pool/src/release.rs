@@ -22,11 +22,11 @@ impl Volume {
         // The last page of a volume may be partial; nothing follows it.
         let last = if end == self.state.len_bytes.get() { end.div_ceil(page) } else { end / page };
         if self.state.provisioning == Provisioning::Thick || first >= last {
-            self.overwrite(at, Content::Zeros(len)).await?;
+            self.overwrite(None, at, Content::Zeros(len)).await?;
             return Ok(0);
         }
-        self.overwrite(at, Content::Zeros(first * page - at)).await?;
-        self.overwrite(last * page, Content::Zeros(end.saturating_sub(last * page))).await?;
+        self.overwrite(None, at, Content::Zeros(first * page - at)).await?;
+        self.overwrite(None, last * page, Content::Zeros(end.saturating_sub(last * page))).await?;
         self.release(Span { from: first as u32, end: last as u32 }).await
     }
 

@@ -248,8 +248,8 @@ impl Inner {
         while at < self.page_bytes {
             let n = (self.page_bytes - at).min(COPY_STEP);
             let mut data = Pieces::new();
-            self.read_pages(from, at, n, &mut data).await?;
-            area.write(base + at, &data).await?;
+            self.read_pages(None, from, at, n, &mut data).await?;
+            area.write(None, base + at, &data).await?;
             at += n;
         }
         Ok(())

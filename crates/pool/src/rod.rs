@@ -67,7 +67,7 @@ impl Rod {
                     // The page may be moved and released meanwhile.
                     let _reading = self.pool.begin_reading(page, 1);
                     self.pool.space.borrow_mut().touch(page, 1, n, Way::Read);
-                    self.pool.read_pages(page, at % page_bytes, n, out).await?;
+                    self.pool.read_pages(None, page, at % page_bytes, n, out).await?;
                 }
                 None => self.pool.push_zeros(n, out),
             }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::{BackingStore, BlockError, Device, Geometry, Pieces};
-use world::Kind;
+use world::{Kind, OpenSpan, Trace};
 
 use crate::area::Content;
 use crate::inner::Inner;
@@ -162,18 +162,34 @@ impl Device for Volume {
         Geometry { len_bytes: self.state.len_bytes.get(), block_bytes: BLOCK_BYTES }
     }
 
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    fn read(&self, at: u64, len: usize, out: &mut Pieces) -> impl Future<Output = Result<(), BlockError>> {
+        self.read_traced(None, at, len, out)
+    }
+
+    fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>> {
+        self.write_traced(None, at, data)
+    }
+
+    async fn read_traced(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
+        let span = OpenSpan::begin(trace, "pool", &self.pool.name);
         let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
-        let result = self.read_runs(at, len as u64, out).await;
+        let result = self.read_runs(span.trace(), at, len as u64, out).await;
         pool.stage.end(began, || pool.world.now(), Kind::Read);
         result
     }
 
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    async fn write_traced(&self, trace: Option<&Trace>, at: u64, data: &Pieces) -> Result<(), BlockError> {
         self.check(at, data.len() as u64)?;
+        let span = OpenSpan::begin(trace, "pool", &self.pool.name);
         let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
-        let result = self.overwrite(at, Content::Data(data)).await;
+        let result = self.overwrite(span.trace(), at, Content::Data(data)).await;
         pool.stage.end(began, || pool.world.now(), Kind::Write);
         result
     }

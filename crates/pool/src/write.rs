@@ -5,6 +5,7 @@
 //! with one index locked, so that two writers of an unmapped or shared page do not both allocate a new one.
 
 use block::BlockError;
+use world::Trace;
 
 use crate::area::Content;
 use crate::record::Record;
@@ -21,17 +22,28 @@ struct InPlace {
 
 impl Volume {
     /// Writes all of `content` at `at`, which was checked.
-    pub(crate) async fn overwrite(&self, at: u64, content: Content<'_>) -> Result<(), BlockError> {
+    pub(crate) async fn overwrite(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        content: Content<'_>,
+    ) -> Result<(), BlockError> {
         let mut done = 0;
         while done < content.len() {
-            done += self.overwrite_some(at + done, &content, done).await?;
+            done += self.overwrite_some(trace, at + done, &content, done).await?;
         }
         Ok(())
     }
 
     /// Writes within one run or one page. Returns the length; 0 if the path has changed and must be chosen
     /// again.
-    async fn overwrite_some(&self, at: u64, content: &Content<'_>, done: u64) -> Result<u64, BlockError> {
+    async fn overwrite_some(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        content: &Content<'_>,
+        done: u64,
+    ) -> Result<u64, BlockError> {
         self.alive()?;
         let page_bytes = self.pool.page_bytes;
         let (index, within, left) = ((at / page_bytes) as u32, at % page_bytes, content.len() - done);
@@ -40,14 +52,14 @@ impl Volume {
             return Ok(0);
         }
         if let Some(run) = self.in_place(index, within, left) {
-            self.write_in_place(&run, within, content, done).await?;
+            self.write_in_place(trace, &run, within, content, done).await?;
             return Ok(run.len);
         }
         let n = left.min(page_bytes - within);
         if self.is_zero_already(index, content) {
             return Ok(n);
         }
-        self.overwrite_page(index, within, content, (done, n)).await
+        self.overwrite_page(trace, index, within, content, (done, n)).await
     }
 
     fn is_zero_already(&self, index: u32, content: &Content<'_>) -> bool {
@@ -74,6 +86,7 @@ impl Volume {
 
     async fn write_in_place(
         &self,
+        trace: Option<&Trace>,
         run: &InPlace,
         within: u64,
         content: &Content<'_>,
@@ -87,7 +100,7 @@ impl Volume {
             space.touch(run.page, run.count, run.len, Way::Write);
         }
         self.state.writers.set(self.state.writers.get() + 1);
-        let outcome = area.put(base + within, content, done, run.len).await;
+        let outcome = area.put(trace, base + within, content, done, run.len).await;
         self.pool.space.borrow_mut().end_write(run.page, run.count);
         self.state.writers.set(self.state.writers.get() - 1);
         self.state.drained.wake_all();
@@ -97,6 +110,7 @@ impl Volume {
     /// Writes `n` bytes of `content` from `done` on to a page that cannot simply be written in place.
     async fn overwrite_page(
         &self,
+        trace: Option<&Trace>,
         index: u32,
         within: u64,
         content: &Content<'_>,
@@ -112,11 +126,11 @@ impl Volume {
         if let Some(page) = old
             && self.pool.space.borrow().refs(page) == 1
         {
-            return self.overwrite_own(page, within, content, (done, n)).await;
+            return self.overwrite_own(trace, page, within, content, (done, n)).await;
         }
         let new = self.pool.allocate().await?;
         self.pool.space.borrow_mut().touch(new.page, 1, n, Way::Write);
-        let composed = self.pool.compose(new, old, within, content, (done, n)).await;
+        let composed = self.pool.compose(trace, (new, old), within, content, (done, n)).await;
         let ready = match composed {
             Ok(()) => self.pool.room().await,
             Err(error) => Err(error),
@@ -132,6 +146,7 @@ impl Volume {
     /// The page is exclusive, but not durably yet, or the blocks below are larger than the write.
     async fn overwrite_own(
         &self,
+        trace: Option<&Trace>,
         page: u32,
         within: u64,
         content: &Content<'_>,
@@ -149,7 +164,7 @@ impl Volume {
         }
         self.pool.space.borrow_mut().touch(page, 1, n, Way::Write);
         let (from, data) = self.pool.widen(Some(page), within, content, (done, n), area.block_bytes).await?;
-        area.write(base + from, &data).await?;
+        area.write(trace, base + from, &data).await?;
         Ok(n)
     }
 

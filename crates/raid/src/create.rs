@@ -185,6 +185,7 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         differing: 0,
         lost: Some(Vec::new()),
         floor: 0,
+        ownership: spec.ownership.unwrap_or_default(),
         lost_slot: 0,
     };
     Ok((0..width).map(label).collect())

@@ -67,6 +67,18 @@ pub enum GroupError {
          wrote nothing to it; start the newer masu"
     )]
     NewerFormat { group: String, drive: String, format: u32 },
+    /// An owner that the one who opens it now knows nothing of had the group open.
+    #[error(
+        "group {group}: another owner had it open with epoch {found}, and this one has epoch {own}; masu wrote \
+         nothing to its drives"
+    )]
+    LaterOwner {
+        group: String,
+        /// The epoch on the labels.
+        found: u64,
+        /// The epoch of the ownership that opens it.
+        own: u64,
+    },
     /// Both copies of the label are damaged.
     #[error(
         "group {group}: both copies of the label of drive {drive} are damaged; masu wrote nothing to it; \

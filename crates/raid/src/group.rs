@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::{BlockError, Device, Geometry, Pieces};
-use world::{Drive, DriveError, Kind, LatencyCounts};
+use world::{Drive, DriveError, Kind, LatencyCounts, OpenSpan, Trace};
 
 use crate::contents::KnownContents;
 use crate::events::GroupEvent;
@@ -181,7 +181,21 @@ impl Device for Group {
         self.0.geometry
     }
 
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    fn read(&self, at: u64, len: usize, out: &mut Pieces) -> impl Future<Output = Result<(), BlockError>> {
+        self.read_traced(None, at, len, out)
+    }
+
+    fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>> {
+        self.write_traced(None, at, data)
+    }
+
+    async fn read_traced(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let inner = &self.0;
         inner.check(at, len as u64)?;
         if len == 0 {
@@ -191,30 +205,36 @@ impl Device for Group {
         if let Some(lost) = inner.lost.first_in(at, len as u64) {
             return Err(inner.lost_error(lost));
         }
+        let span = OpenSpan::begin(trace, "raid", &inner.name);
         let began = inner.stage.begin(|| inner.world.now());
         let result = match &inner.layout {
-            Layout::Sets(sets) => inner.sets_read(sets, at, len, out).await,
-            Layout::Rows(rows) => inner.rows_read(rows, at, len, out).await,
+            Layout::Sets(sets) => inner.sets_read(sets, span.trace(), at, len, out).await,
+            Layout::Rows(rows) => inner.rows_read(rows, span.trace(), at, len, out).await,
         };
         inner.stage.end(began, || inner.world.now(), Kind::Read);
         result
     }
 
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    async fn write_traced(&self, trace: Option<&Trace>, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let inner = &self.0;
         inner.check(at, data.len() as u64)?;
         if data.is_empty() {
             return Ok(());
         }
         inner.count_foreground();
+        let span = OpenSpan::begin(trace, "raid", &inner.name);
         let began = inner.stage.begin(|| inner.world.now());
         match &inner.layout {
-            Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
+            Layout::Sets(sets) => inner.sets_write(sets, span.trace(), at, data).await?,
             Layout::Rows(rows) => {
-                let (own, rows, data) = (inner.clone(), rows.clone(), data.clone());
+                let (own, rows, data, trace) =
+                    (inner.clone(), rows.clone(), data.clone(), span.trace().cloned());
                 inner
                     .overdue
-                    .in_time(&inner.world, async move { own.rows_write(&rows, at, &data).await })
+                    .in_time(
+                        &inner.world,
+                        async move { own.rows_write(&rows, trace.as_ref(), at, &data).await },
+                    )
                     .await?;
             }
         }

@@ -18,7 +18,7 @@ use crate::regions::{Regions, Unflushed};
 use crate::sets::Sets;
 use crate::status::{GroupState, Progress};
 use crate::stripe::Rows;
-use crate::{ArrayId, GroupId, Level};
+use crate::{ArrayId, GroupId, Level, Ownership};
 
 /// Where the data are on the drives.
 pub(crate) enum Layout {
@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     pub(crate) version: Cell<u64>,
     /// The version that all labels have reached.
     pub(crate) floor: Cell<u64>,
+    /// As the labels have it.
+    pub(crate) ownership: Cell<Ownership>,
     /// Whether `may_differ` is durable: the only check of a write.
     pub(crate) marked: Cell<bool>,
     /// Reads go only to the first active mirror of each set.
@@ -124,6 +126,7 @@ impl Inner {
             may_differ: Cell::new(label.mirrors_may_differ),
             version: Cell::new(version),
             floor: Cell::new(label.floor),
+            ownership: Cell::new(label.ownership),
             marked: Cell::new(label.mirrors_may_differ && labelled),
             pinned: Cell::new(label.mirrors_may_differ),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
@@ -173,6 +176,7 @@ impl Inner {
             journal_epoch: journal.1,
             differing: self.differing.get(),
             floor: self.floor.get(),
+            ownership: self.ownership.get(),
             lost: Some(self.lost.ranges()),
             lost_slot: self.lost_slot.get(),
         }

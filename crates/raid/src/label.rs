@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::lost::{self, LostRange};
 use crate::lost_table::{INLINE_MAX, SLOTS, TableRef};
 use crate::spec::NAME_LEN_MAX;
-use crate::{ArrayId, DRIVES_MAX, GroupId, Level};
+use crate::{ArrayId, DRIVES_MAX, GroupId, Level, Ownership};
 
 /// The label region is the first MiB. The journal of levels 5 and 6 follows, then the data.
 pub(crate) const LABEL_REGION_LEN: u64 = 1 << 20;
@@ -71,6 +71,7 @@ struct Format {
     lost_crc32c: U32,
     differing: U64,
     floor: U64,
+    ownership: [U64; 2],
     rest: [u8; LABEL_LEN - FIXED_LEN],
 }
 
@@ -93,7 +94,7 @@ impl From<&LostRange> for LostFormat {
     }
 }
 
-const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 24;
+const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 40;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
@@ -192,6 +193,8 @@ pub struct Label {
     /// The version that the labels of all drives in sync had before this label was written. A drive with an
     /// older one is a copy of an earlier state and lacks later writes. 0 in labels from before this field.
     pub floor: u64,
+    /// The ownership under which the group was opened last; all zeros: none, or from before this field.
+    pub ownership: Ownership,
     /// The lost ranges of the group, in order; `None` if their table is damaged.
     pub(crate) lost: Option<Vec<LostRange>>,
     /// The slot of the label region with their table, if they do not fit in the label.
@@ -236,6 +239,7 @@ impl Label {
             lost_crc32c: table.map_or(0, |t| t.crc32c).into(),
             differing: self.differing.into(),
             floor: self.floor.into(),
+            ownership: [self.ownership.epoch.into(), self.ownership.owner.into()],
             rest: [0; LABEL_LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
@@ -286,6 +290,7 @@ impl Label {
             journal_epoch: format.journal_epoch.get(),
             differing: format.differing.get(),
             floor: format.floor.get(),
+            ownership: Ownership { epoch: format.ownership[0].get(), owner: format.ownership[1].get() },
             lost: inline.map(|lost| lost.iter().map(LostFormat::range).collect()),
             lost_slot: format.lost_slot.get(),
         };
@@ -302,7 +307,7 @@ impl Label {
             && (4096..=4 << 20).contains(&unit)
             && (block == 512 || block == 4096)
             && self.journal_len <= JOURNAL_LEN_MAX
-            && self.epoch.max(self.version).max(self.journal_epoch) < COUNTER_END
+            && self.epoch.max(self.version).max(self.journal_epoch).max(self.ownership.epoch) < COUNTER_END
             && u64::from(self.in_sync | self.waiting) < 1 << self.width
             && self.journal_len.is_multiple_of(LABEL_LEN as u64)
             && (self.journal_len > 0) == (self.level.parities() > 0)

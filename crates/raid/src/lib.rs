@@ -101,7 +101,9 @@ pub use label::{Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
 pub use spare::{erase_spare_label, label_spare};
-pub use spec::{ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT};
+pub use spec::{
+    ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, Ownership, STRIPE_UNIT_BYTES_DEFAULT,
+};
 pub use status::{GroupState, GroupStatus, Progress};
 pub use stripe::JournalCounts;
 pub use upkeep::{Go, Scrubbed, Throttle, Turns};

@@ -9,7 +9,7 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::label::Label;
 use crate::member::{Member, MemberState};
-use crate::{DRIVES_MAX, GroupError, GroupSpec, Level};
+use crate::{DRIVES_MAX, GroupError, GroupSpec, Level, Ownership};
 
 struct Found {
     drive: Drive,
@@ -78,6 +78,7 @@ async fn open(
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
     let reference = with_lost_ranges(&spec, &found, reference)?;
+    not_from_before(&spec, &reference)?;
     assemble(world, spec, found, reference, degraded).await
 }
 
@@ -105,6 +106,20 @@ fn newest(found: &[Found]) -> Option<Label> {
     newest.or_else(|| found.iter().max_by_key(|f| f.label.age())).map(|f| f.label.clone())
 }
 
+/// Checks that no later owner had the group open, by the deciding label: a drive that was left out keeps that
+/// of an owner whose epochs may be of another registry.
+fn not_from_before(spec: &GroupSpec, reference: &Label) -> Result<(), GroupError> {
+    let had = reference.ownership;
+    let is_later =
+        |own: &Ownership| had.epoch > own.epoch || had.epoch == own.epoch && had.owner != own.owner;
+    match spec.ownership.filter(is_later) {
+        Some(own) => {
+            Err(GroupError::LaterOwner { group: spec.name.clone(), found: had.epoch, own: own.epoch })
+        }
+        None => Ok(()),
+    }
+}
+
 /// The deciding label with its lost ranges, from any drive with a valid table. Without them, nobody knows
 /// which reads must fail.
 fn with_lost_ranges(spec: &GroupSpec, found: &[Found], mut reference: Label) -> Result<Label, GroupError> {
@@ -123,6 +138,7 @@ async fn assemble(
     degraded: bool,
 ) -> Result<Group, GroupError> {
     let mut label = reference.clone();
+    label.ownership = spec.ownership.unwrap_or_default();
     label.mirrors_may_differ =
         found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
     let behind = found.iter().any(|f| f.label.age() != reference.age() && is_fresh(&f.label, &reference));

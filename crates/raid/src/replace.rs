@@ -14,7 +14,7 @@ use crate::label::Label;
 use crate::member::{Member, MemberState};
 use crate::relabel::write_all;
 use crate::spec::check_name;
-use crate::{ArrayId, GroupError};
+use crate::{ArrayId, GroupError, Ownership};
 
 /// What a rebuild writes to a drive that takes a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,8 @@ impl Group {
     }
 
     /// Changes the owner on the labels: an array that imports the group, or nobody ([`ArrayId::default`]) for
-    /// an export. A name, if given, is in force from the next opening on.
+    /// an export. Epochs of ownership are the former array's: none is left. A name, if given, is in force
+    /// from the next opening on.
     ///
     /// # Errors
     ///
@@ -181,6 +182,7 @@ impl Group {
             *inner.renamed.borrow_mut() = Some(name.to_owned());
         }
         inner.array_id.set(owner);
+        inner.ownership.set(Ownership::default());
         inner.label_changed();
         inner.relabel().await.map_err(|e| inner.io_error(e))
     }

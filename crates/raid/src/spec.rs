@@ -25,6 +25,15 @@ pub struct ArrayId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub [u8; 16]);
 
+/// Who has a group open, of nodes that take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ownership {
+    /// Raised with each owner.
+    pub epoch: u64,
+    /// Random: two owners of one epoch are of two histories.
+    pub owner: u64,
+}
+
 impl fmt::Display for ArrayId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         hex(&self.0, f)
@@ -173,6 +182,10 @@ pub struct GroupSpec {
     /// The identity, if known: creation uses it, and opening refuses drives of another group with the same
     /// name.
     pub id: Option<GroupId>,
+    /// The ownership under which the group is opened, where nodes take turns: labels of a later one, or of
+    /// another one with this epoch, are refused. `None`: one node alone; nothing is compared, and the labels
+    /// name no owner.
+    pub ownership: Option<Ownership>,
 }
 
 impl GroupSpec {
@@ -184,6 +197,7 @@ impl GroupSpec {
             stripe_unit_bytes: STRIPE_UNIT_BYTES_DEFAULT,
             array_id,
             id: None,
+            ownership: None,
         }
     }
 

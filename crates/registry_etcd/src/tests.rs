@@ -183,7 +183,7 @@ fn calls_of_a_stopped_etcd_end_in_time_and_it_goes_on() {
 fn a_member_that_is_away_is_left_for_the_next() {
     let Some(server) = Server::start("a_member_that_is_away_is_left_for_the_next") else { return };
     in_world(async move |world| {
-        let dead = server::free_port();
+        let dead = test_ports::claim();
         let silent = server::silent_port();
         for away in [format!("127.0.0.1:{dead}"), silent.address()] {
             let etcd = client(&world, &[away.clone(), server.address()]);

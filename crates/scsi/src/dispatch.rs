@@ -2,6 +2,7 @@
 
 use block::Pieces;
 use lu::LogicalDisk;
+use world::Trace;
 
 use crate::cdb::Cdb;
 use crate::context::Context;
@@ -17,7 +18,12 @@ use crate::{
 };
 
 /// Executes a command on a logical unit.
-pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, request: &Request) -> Response {
+pub(crate) async fn execute<D: LogicalDisk>(
+    view: &View<D>,
+    seat: &Seat<D>,
+    request: &Request,
+    trace: Option<&Trace>,
+) -> Response {
     let lu = &*seat.lu;
     let cdb = Cdb(request.cdb);
     let began = lu.world.now();
@@ -29,6 +35,7 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
     let (result, aborted, told) = match admit(view, seat, found, &cdb) {
         Err(error) => (Err(error), false, false),
         Ok(command) => {
+            let task = task.traced(trace);
             let ctx = Context { view, seat, command, cdb, request, task };
             let result = run(&ctx).await;
             let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
@@ -49,6 +56,7 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
             data_in,
             data_out_wanted: wanted,
             aborted: false,
+            trace: None,
         },
         Err(error) => respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted),
     };
@@ -221,5 +229,6 @@ pub(crate) fn respond_failed(
         data_in: Pieces::new(),
         data_out_wanted: wanted,
         aborted: false,
+        trace: None,
     }
 }

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
-use world::{LatencyHistogram, Stage};
+use world::{Instant, LatencyHistogram, Stage};
 
 use crate::counters::OpClass;
 use crate::error::TokenFault;
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
 use crate::sense::Asc;
+use crate::trace::CommandTrace;
 
 /// The view of one host through one nexus, for its session at a port. [`crate::View`] implements it;
 /// transport tests have simpler ones.
@@ -23,6 +24,13 @@ pub trait HostView: 'static {
     fn waits(&self) -> Option<&Stage> {
         None
     }
+    /// The beginning of a trace, if the command is one of those that are traced: a transport asks for each
+    /// command, and passes the trace with the request.
+    fn sample(&self, _cdb: &[u8; 16], _arrived: Instant) -> Option<Box<CommandTrace>> {
+        None
+    }
+    /// Ends the trace of a command, when the transport has its response.
+    fn traced(&self, _trace: CommandTrace, _lun: Option<Lun>, _response: &Response) {}
     /// Executes a command; `lun` is `None` if the wire's LUN field has an unsupported format.
     fn execute(&self, lun: Option<Lun>, request: Request) -> impl Future<Output = Response>;
     /// Performs a task management function. The transport suppresses the responses of its own affected tasks.

@@ -44,6 +44,7 @@ mod sanitizing;
 pub mod sense;
 mod serve;
 mod third_party;
+mod trace;
 mod unit;
 mod unmap;
 mod verify;
@@ -60,6 +61,7 @@ pub use lu::NexusId;
 pub use nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
+pub use trace::{CommandTrace, TraceSink, Tracer, WHOLE_MILLIONTHS};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};
 

@@ -2,6 +2,8 @@
 
 use block::Pieces;
 
+use crate::trace::CommandTrace;
+
 /// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat
 /// addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +36,8 @@ pub struct Request {
     pub data_in_max: u32,
     /// The nexus's tag of the command, for ABORT TASK (iSCSI: the initiator task tag).
     pub tag: u64,
+    /// What is recorded of the command, if it is traced.
+    pub trace: Option<Box<CommandTrace>>,
 }
 
 /// SAM-5 5.3: status codes.
@@ -68,6 +72,8 @@ pub struct Response {
     pub data_out_wanted: u64,
     /// The task was aborted by another nexus: the transport sends no response (TAS = 0).
     pub aborted: bool,
+    /// What was recorded of the command, if it is traced.
+    pub trace: Option<Box<CommandTrace>>,
 }
 
 /// SAM-5 clause 7: task management functions that reach a logical unit or the target.

@@ -1,9 +1,10 @@
 //! Serves a view: commands and task management, on this controller or on the owner of the logical unit.
 
+use std::pin::Pin;
 use std::rc::Rc;
 
 use lu::LogicalDisk;
-use world::Stage;
+use world::{Instant, Stage, Trace};
 
 use crate::attention::Attention;
 use crate::cdb::Cdb;
@@ -13,7 +14,8 @@ use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Handler};
 use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use crate::sense::Format;
-use crate::view::View;
+use crate::trace::CommandTrace;
+use crate::view::{Seat, View};
 
 /// The data-out length that a CDB requires on a logical unit with this block length.
 fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
@@ -34,9 +36,31 @@ impl<D: LogicalDisk> View<D> {
                 data_in,
                 data_out_wanted: 0,
                 aborted: false,
+                trace: None,
             },
             Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
         }
+    }
+
+    /// The same as any other command, in whose trace the stages are recorded. Boxed: few commands are traced,
+    /// and the future of the others need not hold this one.
+    fn execute_traced<'a>(
+        &'a self,
+        seat: &'a Seat<D>,
+        request: &'a Request,
+        mut traced: Box<CommandTrace>,
+    ) -> Pin<Box<impl Future<Output = Response>>> {
+        Box::pin(async move {
+            let world = seat.lu.world.clone();
+            let trace = Trace::resume(move || world.now(), std::mem::take(&mut traced.stages));
+            traced.block_bytes = seat.lu.block_bytes();
+            let span = trace.begin("lu", "");
+            let mut response = dispatch::execute(self, seat, request, span.trace()).await;
+            drop(span);
+            traced.stages = trace.take();
+            response.trace = Some(traced);
+            response
+        })
     }
 
     /// A command on a logical unit of another controller.
@@ -118,15 +142,30 @@ impl<D: LogicalDisk> HostView for View<D> {
         Some(&self.port_traffic.waits)
     }
 
+    fn sample(&self, cdb: &[u8; 16], arrived: Instant) -> Option<Box<CommandTrace>> {
+        self.tracer.as_ref()?.sample(cdb, arrived)
+    }
+
+    fn traced(&self, mut trace: CommandTrace, lun: Option<Lun>, response: &Response) {
+        let Some(tracer) = &self.tracer else { return };
+        trace.lun = lun;
+        trace.initiator.clone_from(&self.initiator.name);
+        trace.port = self.port.name();
+        tracer.end(trace, response);
+    }
+
     /// A command must not be dropped, but aborted ([`HostView::manage`], [`HostView::end`]): its drive
     /// operations continue, and only its future knows when to unlock the blocks.
-    async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
+    async fn execute(&self, lun: Option<Lun>, mut request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
         if self.at_port {
             self.reported_luns.asked();
         }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
-            dispatch::execute(self, &seat, &request).await
+            match request.trace.take() {
+                None => dispatch::execute(self, &seat, &request, None).await,
+                Some(trace) => self.execute_traced(&seat, &request, trace).await,
+            }
         } else if let Some((unit, owner)) = self.owner(lun) {
             self.cross(&unit, &*owner, request).await
         } else {

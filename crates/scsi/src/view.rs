@@ -14,6 +14,7 @@ use crate::nexus::{InitiatorPort, Nexus, Ports, TargetPort};
 use crate::odx::{InUse, Token, Tokens};
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
+use crate::trace::Tracer;
 use crate::unit::LogicalUnit;
 
 /// The parameters of a view.
@@ -34,6 +35,8 @@ pub struct ViewSpec<D: LogicalDisk> {
     pub port_traffic: Rc<PortTraffic>,
     /// Counts those of the host, over all its sessions.
     pub host_traffic: Rc<HostTraffic>,
+    /// Chooses the commands that are traced; none: no command of this view is.
+    pub tracer: Option<Rc<Tracer>>,
     /// Whether the session is at a port of this controller. Only there the host hears that its LUNs have
     /// changed: what crosses to the owner has passed it.
     pub at_port: bool,
@@ -66,6 +69,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) reported_luns: ReportedLuns,
     pub(crate) at_port: bool,
     traffic: Traffic,
+    pub(crate) tracer: Option<Rc<Tracer>>,
     pub(crate) port_traffic: Rc<PortTraffic>,
     pub(crate) host_traffic: Rc<HostTraffic>,
 }
@@ -87,6 +91,7 @@ impl<D: LogicalDisk> View<D> {
             reported_luns: ReportedLuns::default(),
             at_port: spec.at_port,
             traffic: Traffic::default(),
+            tracer: spec.tracer,
             port_traffic: spec.port_traffic,
             host_traffic: spec.host_traffic,
         }

@@ -10,10 +10,13 @@ use std::collections::BTreeMap;
 use crate::Seen;
 
 /// So long it takes to make up for a difference; and at least as long as these requests at the disk's share.
-const CORRECT_S: f64 = 0.7;
+const CORRECT_S: f64 = 0.5;
 const REQUESTS: f64 = 2.0;
 /// A difference of more than this time at the disk's share is not made up: the disk cannot use its share.
 const LATE_S: f64 = 1.0;
+/// What disks with a minimum got beyond it is given back but for this part of what the others are to get: in
+/// the array's next bad moment it keeps the minimum.
+const KEPT: f64 = 0.015;
 /// A rate is corrected down to this part of the share.
 const LEAST: f64 = 0.25;
 /// Whoever cannot use its share is given so much more than it gets.
@@ -52,6 +55,8 @@ struct Disk {
     largest: f64,
     /// Bytes per second.
     share: f64,
+    /// How often it waits for the array and not for its rate, from 0 to 1, averaged.
+    held_up: f64,
     /// Bytes that it is behind its share.
     behind: f64,
     /// Intervals in a row in which it could not use its share.
@@ -68,6 +73,7 @@ impl Disk {
         self.total = Some(service.total);
         self.largest = service.largest as f64;
         self.served += WEIGHT * (service.served as f64 - self.served);
+        self.held_up += WEIGHT * (f64::from(u8::from(service.is_held_up)) - self.held_up);
         match got {
             Some(got) if service.is_limited => self.behind += self.share * seconds - got,
             _ => self.behind = 0.0,
@@ -106,14 +112,20 @@ impl Deficits {
         let limited = || self.disks.iter().filter(|(name, disk)| is_limited(name, disk));
         let behind: f64 = limited().map(|(_, disk)| disk.behind).sum();
         let is_promised = |name: &String| services[name].is_some_and(|service| service.is_promised);
+        let shares_of = |which: &dyn Fn(&String) -> bool| -> f64 {
+            limited().filter(|(name, _)| which(name)).map(|(_, disk)| disk.share).sum()
+        };
         let all_promised = limited().all(|(name, _)| is_promised(name));
         let bears = |name: &String| all_promised || !is_promised(name);
-        let shares: f64 = limited().filter(|(name, _)| bears(name)).map(|(_, disk)| disk.share).sum();
+        let (shares, promised) = (shares_of(&bears), shares_of(&is_promised));
+        let kept = if all_promised { 0.0 } else { KEPT * seconds * shares / promised.max(1.0) };
         for (name, disk) in &mut self.disks {
             let is_held_up = services[name].is_some_and(|service| service.is_limited && service.is_held_up);
             if is_limited(name, disk) {
                 if bears(name) {
                     disk.behind -= behind / shares.max(1.0) * disk.share;
+                } else if disk.behind < 0.0 {
+                    disk.behind = (disk.behind + kept * disk.share).min(0.0);
                 }
                 let is_short = is_held_up && disk.behind > disk.late();
                 disk.short = u32::from(is_short);
@@ -131,7 +143,9 @@ impl Deficits {
         for (name, service) in services.iter().filter_map(|(name, service)| Some((name, (*service)?))) {
             // Reports are input: a damaged one must not end the process.
             seen.served = seen.served.saturating_add(service.served);
-            if service.is_limited && self.disks.get(name).is_some_and(|disk| disk.short == 0) {
+            let disk = self.disks.get(name).filter(|disk| service.is_limited && disk.short == 0);
+            if let Some(disk) = disk {
+                seen.due = seen.due.saturating_add(service.granted.min(disk.share as u64));
                 seen.granted = seen.granted.saturating_add(service.granted);
                 seen.served_of_granted = seen.served_of_granted.saturating_add(service.served);
             }
@@ -144,6 +158,11 @@ impl Deficits {
         let disk = self.disks.get(name).filter(|disk| disk.short > 0)?;
         let usable = (disk.served * GROWTH) as u64;
         Some(if disk.short < HOPELESS { usable.max(minimum) } else { usable })
+    }
+
+    /// How often a disk waits for the array and not for its rate, from 0 to 1.
+    pub(crate) fn held_up(&self, name: &str) -> f64 {
+        self.disks.get(name).map_or(0.0, |disk| disk.held_up)
     }
 
     /// The rate in force for a disk with this share from now on, bytes per second, before headroom.
@@ -196,6 +215,16 @@ mod tests {
     fn a_minimum_is_made_up_for_by_those_who_have_none() {
         let (promised, other) = after_a_second(900, 900, true);
         assert!(promised > 1000.0 && other < 1000.0, "{promised} {other}");
+    }
+
+    #[test]
+    fn what_a_minimum_got_beyond_it_is_given_back_but_for_a_part_of_what_others_are_to_get() {
+        // Of 1000, for a second: 15 of the 100.
+        let (promised, other) = after_a_second(1100, 900, true);
+        let ahead = (1000.0 - promised) * CORRECT_S;
+        assert!((ahead - 85.0).abs() < 1.0 && other > 1000.0, "{ahead} {other}");
+        let (promised, _) = after_a_second(1010, 990, true);
+        assert_eq!(promised, 1000.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use registry::{Key, Version};
 use world::Instant;
 
 use crate::deficit::{Deficits, Service};
-use crate::grant::Grants;
+use crate::grant::{Grants, Part};
 use crate::limiter::claim;
 use crate::{DiskReport, Estimate, Report, Shares};
 
@@ -78,17 +78,18 @@ impl Divider {
         let rates = expected(capacity, &disks.claims).rates;
         self.is_bound = rates.iter().sum::<u64>() >= capacity / 1000 * BOUND_PERMILLE;
         let scale_permille = scale_permille(&disks.claims, &rates);
-        let shares: Vec<(u64, bool)> = rates
-            .iter()
-            .zip(&disks.claims)
-            .map(|(share, claim)| (*share, is_promised(*share, claim)))
-            .collect();
-        let terms = Grants::new(self.estimate.headroom(), &shares);
+        let part = |((name, share), claim): ((&String, &u64), &Claim)| Part {
+            share: *share,
+            is_promised: is_promised(*share, claim),
+            held_up: self.deficits.held_up(name),
+        };
+        let parts: Vec<Part> = disks.names.iter().zip(&rates).zip(&disks.claims).map(part).collect();
+        let terms = Grants::new(self.estimate.headroom(), &parts);
         let steady = expected((capacity as f64 * self.estimate.steady()) as u64, &disks.claims).rates;
         let mut grants = BTreeMap::new();
-        for ((name, (share, is_promised)), steady) in disks.names.iter().zip(shares).zip(steady) {
-            let rate = self.deficits.rate(name, terms.target(share, is_promised));
-            grants.insert(name.clone(), terms.grant((share, steady), is_promised, rate));
+        for ((name, part), steady) in disks.names.iter().zip(&parts).zip(steady) {
+            let rate = self.deficits.rate(name, terms.target(part));
+            grants.insert(name.clone(), terms.grant(part, steady, rate));
         }
         self.shares = disks.names.into_iter().zip(rates).collect();
         Some(Shares { leader: leader.into(), sum: capacity, scale_permille, disks: grants })

@@ -6,7 +6,7 @@
 
 /// What is granted beyond the capacity: as long as the array cannot serve it, and at most.
 const HEADROOM: f64 = 0.01;
-const HEADROOM_MAX: f64 = 0.16;
+const HEADROOM_MAX: f64 = 0.2;
 const HEADROOM_GROWTH: f64 = 2.0;
 /// The array has reached its capacity when this part of the headroom was not served.
 const LACKS: f64 = 0.25;
@@ -16,6 +16,9 @@ const WEIGHT: f64 = 0.1;
 const STEADY_WEIGHT: f64 = 0.03;
 /// Off by more than this, the capacity has changed.
 const JUMP: f64 = 0.1;
+/// Weight of what is served beyond the capacity at the first try, which may be chance: what is taken for
+/// capacity and is none is granted to disks without a minimum, and these take it from the others.
+const TRIED_WEIGHT: f64 = 0.25;
 /// Intervals that are not judged after a change of claims: they show the old ones, too.
 const BLIND: u32 = 2;
 /// Intervals that are judged together: the service of one varies, and one of few large requests says little.
@@ -31,7 +34,9 @@ const FIRST: usize = 3;
 pub struct Seen {
     /// Served to all disks.
     pub served: u64,
-    /// Granted to disks that the sum limits, headroom included, and served to these.
+    /// Due to disks that the sum limits: their shares, or less where they give back what they got too much.
+    pub due: u64,
+    /// Granted to these, with headroom and with what makes up for the past, and served to them.
     pub granted: u64,
     #[expect(missing_docs, reason = "see above")]
     pub served_of_granted: u64,
@@ -128,8 +133,7 @@ impl Estimate {
             }
             (None, Some(true)) => {
                 // Once may be chance.
-                let by =
-                    if self.headroom > HEADROOM { self.off(JUDGED).max(0.0) } else { WEIGHT * self.off(1) };
+                let by = if self.headroom > HEADROOM { self.tried() } else { WEIGHT * self.off(1) };
                 self.headroom = (self.headroom * HEADROOM_GROWTH).min(HEADROOM_MAX);
                 self.recent.clear();
                 by
@@ -147,12 +151,20 @@ impl Estimate {
         served / last.len().max(1) as f64 / self.capacity - 1.0
     }
 
+    /// By what part the capacity is more than was known, when all of a larger headroom was served.
+    fn tried(&self) -> f64 {
+        // More than was granted was late from before.
+        let more = self.off(JUDGED).clamp(0.0, self.headroom);
+        let is_first = self.headroom <= HEADROOM * HEADROOM_GROWTH;
+        if is_first { TRIED_WEIGHT * more } else { more }
+    }
+
     /// Whether the array can do much less than it could, and by what part. The disks that the sum does not
     /// limit have what they want: it is the others that lack.
     fn fallen(&self) -> Option<f64> {
         let last = self.recent.len().checked_sub(JUMPED).map(|from| &self.recent[from..])?;
-        let lack = |seen: &Seen| (seen.granted as f64 - seen.served_of_granted as f64) / self.capacity;
-        let least = last.iter().map(lack).fold(f64::INFINITY, f64::min) - self.headroom;
+        let lack = |seen: &Seen| (seen.due as f64 - seen.served_of_granted as f64) / self.capacity;
+        let least = last.iter().map(lack).fold(f64::INFINITY, f64::min);
         (least > JUMP).then_some(-least)
     }
 
@@ -183,7 +195,8 @@ mod tests {
             if interval >= 20 {
                 sum += known.unwrap_or_default();
             }
-            estimate.observe(Seen { served, granted, served_of_granted: served, is_bound: true });
+            let due = known.unwrap_or(granted);
+            estimate.observe(Seen { served, due, granted, served_of_granted: served, is_bound: true });
         }
         sum / intervals.saturating_sub(20).max(1)
     }
@@ -220,6 +233,27 @@ mod tests {
         play(&mut estimate, 90_000_000, 0, 8);
         let now = estimate.capacity().expect("known") as f64;
         assert!(now * estimate.steady() < 92e6, "{estimate:?}");
+    }
+
+    #[test]
+    fn what_was_late_and_a_good_second_are_hardly_taken_for_capacity() {
+        let mut estimate = Estimate::resumed(1000);
+        let seen =
+            |served| Seen { served, due: 1000, granted: 1010, served_of_granted: served, is_bound: true };
+        (0..JUDGED).for_each(|_| estimate.observe(seen(1010)));
+        let known = estimate.capacity();
+        assert!(estimate.headroom() > HEADROOM, "it tries whether more is served: {estimate:?}");
+        (0..SERVED_AGAIN).for_each(|_| estimate.observe(seen(1200)));
+        assert!(estimate.capacity() > known && estimate.capacity() <= Some(1008), "{estimate:?}");
+    }
+
+    /// It was taken for an array of which a tenth is gone.
+    #[test]
+    fn what_is_granted_to_make_up_for_the_past_is_not_what_the_array_lacks() {
+        let mut estimate = Estimate::resumed(1000);
+        let seen = Seen { served: 990, due: 1000, granted: 1250, served_of_granted: 990, is_bound: true };
+        (0..20).for_each(|_| estimate.observe(seen));
+        assert!(estimate.capacity() >= Some(985), "{estimate:?}");
     }
 
     #[test]

@@ -8,20 +8,40 @@ use crate::Grant;
 /// Promised disks are to get so much more than their minimum, as long as the others lose no more than so
 /// much.
 const MARGIN: f64 = 0.03;
-const OTHERS_MARGIN: f64 = 0.025;
+const OTHERS_MARGIN: f64 = 0.02;
 /// What is granted beyond the capacity is for promised disks first, up to this part of their shares: the
 /// array serves whoever asks, so what others are granted beyond theirs would be taken from these.
 const EXTRA_MAX: f64 = 0.06;
 /// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for
 /// the array may do less than now.
-const STEADY_PROMISED: f64 = 1.1;
+const STEADY_PROMISED: f64 = 1.05;
 const STEADY_OTHERS: f64 = 0.96;
+
+/// A disk that waits for its rate needs so much of the margin that one needs which waits for the array.
+const NEED_LEAST: f64 = 0.25;
+
+/// A disk with its share of the capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Bytes per second.
+    pub(crate) share: u64,
+    pub(crate) is_promised: bool,
+    /// How often it waits for the array and not for its rate, from 0 to 1: then it has nothing to catch up
+    /// with in the array's bad moments.
+    pub(crate) held_up: f64,
+}
+
+impl Part {
+    fn need(&self) -> f64 {
+        self.held_up.max(NEED_LEAST)
+    }
+}
 
 /// What disks of a kind are granted, as parts of their shares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Terms {
-    /// What each is to get on average.
-    target: f64,
+    /// What each is to get on average beyond its share, for each unit of its need.
+    margin: f64,
     /// Granted beyond that.
     extra: f64,
     /// Granted while the registry is away.
@@ -36,42 +56,45 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// Of shares with whether they are promised, where `headroom` is the part of their sum that is granted
-    /// beyond it.
-    pub(crate) fn new(headroom: f64, shares: &[(u64, bool)]) -> Grants {
-        let sum =
-            |which: bool| shares.iter().filter(|(_, is)| *is == which).map(|(share, _)| *share as f64).sum();
-        let (promised, others): (f64, f64) = (sum(true), sum(false));
+    /// Of all disks, where `headroom` is the part of the sum of their shares that is granted beyond it.
+    pub(crate) fn new(headroom: f64, parts: &[Part]) -> Grants {
+        let sum = |is_promised: bool, of: fn(&Part) -> f64| -> f64 {
+            parts.iter().filter(|part| part.is_promised == is_promised).map(of).sum()
+        };
+        let (promised, others) = (sum(true, |part| part.share as f64), sum(false, |part| part.share as f64));
         if promised < 1.0 || others < 1.0 {
-            let terms = Terms { target: 1.0, extra: headroom, steady: 1.0 + headroom };
+            let terms = Terms { margin: 0.0, extra: headroom, steady: 1.0 + headroom };
             return Grants { promised: terms, others: terms };
         }
         let margin = (MARGIN * promised).min(OTHERS_MARGIN * others);
+        let needed = sum(true, |part| part.share as f64 * part.need());
         let beyond = headroom * (promised + others);
         let extra = (beyond / promised).min(EXTRA_MAX);
         Grants {
-            promised: Terms { target: 1.0 + margin / promised, extra, steady: STEADY_PROMISED },
+            promised: Terms { margin: margin / needed, extra, steady: STEADY_PROMISED },
             others: Terms {
-                target: 1.0 - margin / others,
+                margin: -margin / others,
                 extra: (beyond - extra * promised).max(0.0) / others,
                 steady: STEADY_OTHERS,
             },
         }
     }
 
-    fn terms(&self, is_promised: bool) -> &Terms {
-        if is_promised { &self.promised } else { &self.others }
+    fn terms(&self, part: &Part) -> &Terms {
+        if part.is_promised { &self.promised } else { &self.others }
     }
 
     /// What a disk is to get on average, bytes per second.
-    pub(crate) fn target(&self, share: u64, is_promised: bool) -> f64 {
-        share as f64 * self.terms(is_promised).target
+    pub(crate) fn target(&self, part: &Part) -> f64 {
+        let need = if part.is_promised { part.need() } else { 1.0 };
+        part.share as f64 * (1.0 + self.terms(part).margin * need)
     }
 
-    /// What it is granted, where `rate` makes up for what it is behind or ahead of its target.
-    pub(crate) fn grant(&self, (share, steady): (u64, u64), is_promised: bool, rate: f64) -> Grant {
-        let terms = self.terms(is_promised);
-        let rate = rate + terms.extra * share as f64;
+    /// What it is granted, where `rate` makes up for what it is behind or ahead of its target, and `steady`
+    /// is its share of what the array does over a longer time.
+    pub(crate) fn grant(&self, part: &Part, steady: u64, rate: f64) -> Grant {
+        let terms = self.terms(part);
+        let rate = rate + terms.extra * part.share as f64;
         Grant { rate: rate as u64, steady: (terms.steady * steady as f64) as u64 }
     }
 }
@@ -81,34 +104,52 @@ mod tests {
     use super::*;
 
     /// What a disk with this share is granted without anything to make up for.
-    fn granted(grants: &Grants, share: u64, is_promised: bool) -> u64 {
-        grants.grant((share, share), is_promised, grants.target(share, is_promised)).rate
+    fn granted(grants: &Grants, part: Part) -> u64 {
+        grants.grant(&part, part.share, grants.target(&part)).rate
+    }
+
+    fn promised(share: u64) -> Part {
+        Part { share, is_promised: true, held_up: 0.0 }
+    }
+
+    fn other(share: u64) -> Part {
+        Part { is_promised: false, ..promised(share) }
     }
 
     #[test]
     fn without_minimums_all_are_granted_alike_beyond_their_shares() {
-        let grants = Grants::new(0.01, &[(1000, false), (3000, false)]);
-        assert_eq!((granted(&grants, 1000, false), granted(&grants, 3000, false)), (1010, 3030));
-        assert_eq!(grants.grant((1000, 1000), false, 0.0).steady, 1010);
+        let grants = Grants::new(0.01, &[other(1000), other(3000)]);
+        assert_eq!((granted(&grants, other(1000)), granted(&grants, other(3000))), (1010, 3030));
+        assert_eq!(grants.grant(&other(1000), 1000, 0.0).steady, 1010);
     }
 
     #[test]
     fn minimums_come_first_and_the_others_lose_little() {
         // Half of the array, and nearly all of it.
-        for (promised, others) in [(50_000, 50_000), (96_000, 4_000)] {
-            let grants = Grants::new(0.01, &[(promised, true), (others, false)]);
-            let (more, less) = (granted(&grants, promised, true), granted(&grants, others, false));
-            assert!(more > promised && less < others && less >= others / 1000 * 975, "{more} {less}");
-            assert!((more + less).abs_diff((promised + others) / 100 * 101) <= 2, "{more} {less}");
-            let steady = |share, is| grants.grant((share, share), is, 0.0).steady;
-            assert!(steady(promised, true) > promised && steady(others, false) < others);
+        for (most, rest) in [(50_000, 50_000), (96_000, 4_000)] {
+            let grants = Grants::new(0.01, &[promised(most), other(rest)]);
+            let (more, less) = (granted(&grants, promised(most)), granted(&grants, other(rest)));
+            assert!(more > most && less < rest && less >= rest / 1000 * 975, "{more} {less}");
+            assert!((more + less).abs_diff((most + rest) / 100 * 101) <= 2, "{more} {less}");
+            let steady = |part: Part| grants.grant(&part, part.share, 0.0).steady;
+            assert!(steady(promised(most)) > most && steady(other(rest)) < rest);
         }
     }
 
     #[test]
     fn one_small_minimum_is_not_granted_all_that_is_beyond_the_capacity() {
-        let grants = Grants::new(0.16, &[(1000, true), (99_000, false)]);
-        assert!(granted(&grants, 1000, true) <= 1100, "{grants:?}");
-        assert!(granted(&grants, 99_000, false) > 110_000, "{grants:?}");
+        let grants = Grants::new(0.16, &[promised(1000), other(99_000)]);
+        assert!(granted(&grants, promised(1000)) <= 1100, "{grants:?}");
+        assert!(granted(&grants, other(99_000)) > 110_000, "{grants:?}");
+    }
+
+    /// Whoever waits for its rate catches up; whoever waits for the array cannot.
+    #[test]
+    fn the_margin_goes_to_minimums_that_wait_for_the_array() {
+        let waits = Part { held_up: 1.0, ..promised(40_000) };
+        let parts = [promised(40_000), waits, other(20_000)];
+        let grants = Grants::new(0.0, &parts);
+        let [easy, hard, rest] = parts.map(|part| granted(&grants, part) as i64 - part.share as i64);
+        assert!(hard > 3 * easy && easy > 0 && (easy + hard + rest).abs() <= 2, "{easy} {hard} {rest}");
     }
 }

@@ -3,6 +3,7 @@
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 use pool::Rod;
+use world::OpenSpan;
 
 use crate::CachedVolume;
 use crate::volume::{PlainVolume, counted};
@@ -62,24 +63,26 @@ impl LogicalDisk for Cached {
 
     async fn read(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        self.unit.read(at, len, out).await
+        let span = OpenSpan::begin(command.trace(), "cache", self.below.volume().name());
+        self.unit.read_traced(span.trace(), at, len, out).await
     }
 
     async fn write(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         data: &Pieces,
         durability: Durability,
     ) -> Result<(), BlockError> {
+        let span = OpenSpan::begin(command.trace(), "cache", self.below.volume().name());
         match durability {
-            Durability::Volatile => self.unit.write(at, data).await,
-            Durability::Durable => self.unit.write_durable(at, data).await,
+            Durability::Volatile => self.unit.write_traced(span.trace(), at, data).await,
+            Durability::Durable => self.unit.write_durable(span.trace(), at, data).await,
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
-use world::{Instant, Kind};
+use world::{Instant, Kind, OpenSpan};
 
 use crate::gate::{Gate, Permit};
 use crate::move_bytes::move_bytes;
@@ -54,6 +54,7 @@ impl<D: LogicalDisk> Gated<D> {
         kind: Kind,
     ) -> Result<Permit<'_>, BlockError> {
         let service = &self.gate.service;
+        let _span = OpenSpan::begin(command.trace(), "qos", "");
         let began = service.waits.begin(|| service.world.now());
         let permit = self.gate.enter(command, bytes as u64).await?;
         service.waits.end(began, || service.world.now(), kind);
@@ -153,6 +154,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         self.below.write(command, at, data, Durability::Volatile).await?;
         drop(permit);
         if durability == Durability::Durable {
+            let _span = OpenSpan::begin(command.trace(), "sync", "");
             self.below.sync(at, data.len() as u64).await?;
         }
         service.served.end(began, || service.world.now(), Kind::Write);

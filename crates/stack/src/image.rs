@@ -4,6 +4,7 @@ use block::{BlockError, Device, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 use pool::Rod;
 use vdisk::Image;
+use world::OpenSpan;
 
 use crate::move_bytes::move_bytes;
 
@@ -58,21 +59,23 @@ impl LogicalDisk for ImageDisk {
 
     async fn read(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
+        let _span = OpenSpan::begin(command.trace(), "image", "");
         Box::pin(Device::read(&self.0, at, len, out)).await
     }
 
     async fn write(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         data: &Pieces,
         durability: Durability,
     ) -> Result<(), BlockError> {
+        let _span = OpenSpan::begin(command.trace(), "image", "");
         Box::pin(Device::write(&self.0, at, data)).await?;
         match durability {
             Durability::Volatile => Ok(()),

@@ -3,6 +3,7 @@
 use block::{BlockError, Device, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 use pool::{Rod, Volume};
+use world::OpenSpan;
 
 /// A volume without a cache.
 #[derive(Clone)]
@@ -61,25 +62,28 @@ impl LogicalDisk for PlainVolume {
 
     async fn read(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         len: usize,
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
-        self.volume.read(at, len, out).await
+        self.volume.read_traced(command.trace(), at, len, out).await
     }
 
     async fn write(
         &self,
-        _: CommandContext<'_>,
+        command: CommandContext<'_>,
         at: u64,
         data: &Pieces,
         durability: Durability,
     ) -> Result<(), BlockError> {
-        self.volume.write(at, data).await?;
+        self.volume.write_traced(command.trace(), at, data).await?;
         match durability {
             Durability::Volatile => Ok(()),
-            Durability::Durable => self.volume.flush().await,
+            Durability::Durable => {
+                let _span = OpenSpan::begin(command.trace(), "sync", "");
+                self.volume.flush().await
+            }
         }
     }
 

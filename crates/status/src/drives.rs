@@ -33,6 +33,58 @@ pub struct Drive {
     pub zeros: u64,
     /// Cache flushes that ended, since the drive was opened.
     pub flushes: u64,
+    /// What the drive reports about itself; none where smartctl is not installed, or reads nothing from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<DriveHealth>,
+    /// Why smartctl read nothing from it at the last look, of a block device. `health` is then older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_unknown: Option<String>,
+}
+
+/// What a drive reports about itself (SMART, the health log of NVMe, log pages of SCSI), read by smartctl
+/// every few minutes. A field that the drive does not report is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct DriveHealth {
+    /// When it was read, in milliseconds since 1970.
+    pub read_unix_ms: u64,
+    /// `passed`, or `failing`: the drive predicts its own failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assessment: Option<String>,
+    /// As its own sensor has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<i16>,
+    /// The share of its rated endurance that is used; may exceed 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wear_percent: Option<u8>,
+    /// What is left of its spare blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_spare_percent: Option<u8>,
+    /// Hours that it was powered on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_on_hours: Option<u64>,
+    /// Errors that it could not correct, over its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<u64>,
+    /// Sectors that it has replaced by others; of SAS, its grown defects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reallocated_sectors: Option<u64>,
+    /// Vendor and type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+}
+
+impl DriveHealth {
+    /// In short, for people.
+    pub fn text(&self) -> String {
+        let temperature = self.temperature_celsius.map(|celsius| format!("{celsius} °C"));
+        let wear = self.wear_percent.map(|percent| format!("{percent} % worn"));
+        let parts = [self.assessment.clone(), temperature, wear];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// A RAID group.

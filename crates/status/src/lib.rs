@@ -4,10 +4,12 @@
 mod caching;
 mod drives;
 mod events;
+mod failover;
 mod hosts;
 mod jobs;
 mod latency;
 mod lus;
+mod nodes;
 mod pools;
 mod qos;
 
@@ -15,12 +17,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use caching::{Cache, CachePartition, CacheTraffic, CachedVolume, Journal, SecondLevel};
-pub use drives::{Drive, Group, Member};
+pub use drives::{Drive, DriveHealth, Group, Member};
 pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
+pub use failover::{Failover, LastFailover};
 pub use hosts::{Host, HostLun, Port, Session};
 pub use jobs::{Job, Progress};
 pub use latency::{Histograms, HostServed, LATENCY_BUCKETS, Latencies, Latency, LuLatency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
+pub use nodes::Node;
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
 
@@ -38,6 +42,12 @@ pub struct Status {
     /// How busy each of them is.
     #[serde(default)]
     pub loads: Vec<Load>,
+    /// What would happen if this node failed now, of an array of several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Failover>,
+    /// The nodes of the array.
+    #[serde(default)]
+    pub nodes: Vec<Node>,
     /// iSCSI portals of all controllers.
     pub ports: Vec<Port>,
     /// Members, spares and free drives, also those that are missing.

@@ -9,7 +9,7 @@ use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
 use lab_core::report::{
-    Column, DataFile, Doubt, Figure, Finding, Section, Span, Table, Value, Version, write_csv,
+    Column, Cost, CostOf, DataFile, Doubt, Figure, Finding, Section, Span, Table, Value, Version, write_csv,
 };
 use lab_core::scenario::ScenarioFile;
 use lab_core::stats::Estimate;
@@ -239,6 +239,7 @@ fn findings(f: &Finished<'_>) -> Vec<Finding> {
         source: None,
         consequence: "What rises natively with fewer files rises in a guest as well, as long as what reads ahead is below both. A guest that stays flat needs a layer of its own that reads ahead, always so much.".into(),
         r#try: Some("Vary machine.read_ahead with --sweep: it decides how far reads rise.".into()),
+        cost: Cost::share(1.0 - 1.0 / physical.mean, CostOf::Throughput),
     }]
 }
 

@@ -4,7 +4,7 @@ use super::claims::{Runs, controller, level, of_groups};
 use super::model::Ran;
 use super::model::course::Course;
 use super::scenario::Fileserver;
-use lab_core::report::Finding;
+use lab_core::report::{Cost, CostOf, Finding};
 
 pub(super) fn value(series: Vec<f64>) -> f64 {
     level(&series).map_or(0.0, |e| e.mean)
@@ -30,16 +30,19 @@ pub(super) fn findings(scenario: &Fileserver, ran: &Ran) -> Vec<Finding> {
     if let Some(course) = Runs::of(ran).dynamic {
         out.extend(bottlenecks(scenario, course));
         out.push(headroom(scenario, course));
-        out.push(idle(course));
+        out.push(idle(scenario, course));
     }
     out
 }
+
+/// Resource, whether it is over its threshold, evidence, threshold, its source, and the cost if it is over.
+type Check<'a> = (&'a str, bool, String, String, &'a str, Option<Cost>);
 
 fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
     let read_ms = value(course.of_servers(|w| w.read_ms));
     let write_ms = value(course.of_servers(|w| w.write_ms));
     let queue = value(course.of_servers(|w| w.queue)) / f64::from(scenario.array.drives_per_group);
-    let (name, most) = busiest(scenario, course);
+    let (name, most, next) = first_and_next(&resources(scenario, course));
     let max = &scenario.bottleneck;
     let response_ms = max.response.0.as_secs_f64() * 1e3;
     let checks = [
@@ -49,6 +52,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
             format!("a read takes {read_ms:.1} ms, a write {write_ms:.1} ms"),
             format!("response ≤ {response_ms} ms"),
             "capacity planning for servers: above 50 ms users notice the storage",
+            Cost::share(1.0 - response_ms / read_ms.max(write_ms), CostOf::ResponseTime),
         ),
         (
             "disk queue of a server",
@@ -56,6 +60,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
             format!("{queue:.2} I/Os for each spindle of its group"),
             format!("queue ≤ 1.5 to {} × spindles", max.queue_per_spindle),
             "one request is in service and one is being prepared; the others only wait",
+            Cost::share(1.0 - 1.0 / queue, CostOf::ResponseTime),
         ),
         (
             name,
@@ -63,9 +68,10 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
             format!("works {most:.0} % of the time, more than anything else"),
             format!("utilisation ≤ {} %", max.utilisation_percent),
             "queueing: at 70 % the response is more than three times that of an idle resource (M/M/1)",
+            relieved(most, next),
         ),
     ];
-    let finding = |(resource, is_over, evidence, threshold, source): (&str, bool, String, String, &str)| {
+    let finding = |(resource, is_over, evidence, threshold, source, cost): Check<'_>| {
         let consequence = if is_over {
             "It limits what the servers get.".into()
         } else {
@@ -79,14 +85,30 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
             source: Some(source.into()),
             consequence,
             r#try: attempt,
+            // What does not limit costs nothing that the run could tell.
+            cost: cost.filter(|_| is_over).map(Cost::at_most),
         }
     };
     checks.into_iter().map(finding).collect()
 }
 
 pub(super) fn busiest(scenario: &Fileserver, course: &Course) -> (&'static str, f64) {
-    let all = resources(scenario, course);
-    all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("nothing", 0.0))
+    let (name, most, _) = first_and_next(&resources(scenario, course));
+    (name, most)
+}
+
+/// The busiest resource, how much of it is used, and how much of the next one.
+fn first_and_next(all: &[(&'static str, f64)]) -> (&'static str, f64, f64) {
+    let mut all = all.to_vec();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (name, most) = all.first().copied().unwrap_or(("nothing", 0.0));
+    (name, most, all.get(1).map_or(0.0, |(_, next)| *next))
+}
+
+/// The throughput that is lost to a resource: by the law of utilisation the next one, `then` used now, ends
+/// what relieving it wins.
+fn relieved(used: f64, then: f64) -> Option<Cost> {
+    Cost::share(1.0 - then / used, CostOf::Throughput)
 }
 
 fn headroom(scenario: &Fileserver, course: &Course) -> Finding {
@@ -110,20 +132,25 @@ fn headroom(scenario: &Fileserver, course: &Course) -> Finding {
             "The published 1.5 to 1.8 times fits a controller (1 / 0.61 = 1.64), not drives at 41 to 44 %. Here the limit is that of {first}."
         ),
         r#try: Some("Give half of the data LUs to controller 1.".into()),
+        cost: None,
     }
 }
 
-fn idle(course: &Course) -> Finding {
+fn idle(scenario: &Fileserver, course: &Course) -> Finding {
+    let own = [value(course.of_array(controller(0))), value(course.of_array(controller(1)))];
+    let all = resources(scenario, course);
+    let is_limit =
+        own[0] > scenario.bottleneck.utilisation_percent && all.iter().all(|(_, used)| *used <= own[0]);
+    // With the LUs spread, controllers work alike, and something else may work more than they do.
+    let others = all.iter().filter(|(name, _)| !name.starts_with("controller")).map(|(_, used)| *used);
+    let then = others.fold(own.iter().sum::<f64>() / 2.0, f64::max);
     Finding {
         resource: "controller 1".into(),
-        evidence: format!(
-            "works {:.0} % of the time while controller 0 works {:.0} %",
-            value(course.of_array(controller(1))),
-            value(course.of_array(controller(0)))
-        ),
+        evidence: format!("works {:.0} % of the time while controller 0 works {:.0} %", own[1], own[0]),
         threshold: Some("no controller idle while another is the busiest resource".into()),
         source: Some("two active controllers share the work only as their LUs do".into()),
         consequence: "The headroom is that of one controller.".into(),
         r#try: Some("Two of the four data LUs on each controller.".into()),
+        cost: relieved(own[0], then).filter(|_| is_limit).map(Cost::at_most),
     }
 }

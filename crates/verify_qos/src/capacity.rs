@@ -7,9 +7,10 @@ use super::hosts::Hosts;
 use super::phases::Form;
 use super::play::{self, Load, Script};
 use super::scenario::Qos;
-use super::windows::{windows, worst};
+use super::windows::{STEP_NS, windows, worst};
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
+use lab_core::stats::{Estimate, mean_of_windows};
 
 /// Up to so many I/Os in flight each number is measured; beyond, each a quarter more than the one before.
 const EACH_UP_TO: usize = 10;
@@ -20,6 +21,8 @@ pub(super) struct Point {
     pub(super) in_flight: usize,
     /// All together.
     pub(super) rate: f64,
+    /// Half of the 95 % interval of that.
+    pub(super) error: f64,
     /// What an I/O in flight brings in the worst of a hundred windows, of the VM that has least.
     pub(super) worst_each: f64,
 }
@@ -44,6 +47,13 @@ impl Capacity {
     /// With so many in flight.
     pub(super) fn at(&self, in_flight: f64) -> f64 {
         self.of(in_flight, |point| point.rate, 0.0)
+    }
+
+    /// The interval in which that lies in another period, 1/`times` as long as the measurement: drives seek
+    /// now farther, now less far.
+    pub(super) fn between(&self, in_flight: f64, times: f64) -> Estimate {
+        let (mean, error) = (self.at(in_flight), self.of(in_flight, |point| point.error, 0.0));
+        Estimate { mean, low: mean - error, high: mean + error }.of_another_period(times)
     }
 
     /// What each of so many brings in a bad window.
@@ -99,15 +109,20 @@ pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64) -> Result<Capacity> {
             world.sleep(qos.run.capacity.0).await;
             vms.iter().try_for_each(|vm| vm.check())?;
             let (to_ns, window) = (world.now().0, qos.run.window.0);
+            let window_ns = window.as_nanos() as u64;
             let (mut bytes, mut worst_each) = (0, f64::INFINITY);
+            let mut all = vec![0.0; ((to_ns - from_ns) / window_ns) as usize];
             for (number, vm) in vms.iter().enumerate().filter(|(vm, _)| each(*vm) > 0) {
                 let done = vm.log.take();
                 bytes += done.iter().map(|done| done.bytes).sum::<u64>();
-                let least = worst(windows(&done, from_ns, to_ns, window.as_nanos() as u64));
-                worst_each = worst_each.min(least / window.as_secs_f64() / each(number) as f64);
+                let sliding = windows(&done, from_ns, to_ns, window_ns);
+                let own = sliding.iter().step_by((window_ns / STEP_NS) as usize);
+                all.iter_mut().zip(own).for_each(|(all, own)| *all += *own as f64 / window.as_secs_f64());
+                worst_each = worst_each.min(worst(sliding) / window.as_secs_f64() / each(number) as f64);
             }
             let rate = bytes as f64 / qos.run.capacity.0.as_secs_f64();
-            anyhow::Ok(Point { in_flight, rate, worst_each })
+            let mean = mean_of_windows(&all);
+            anyhow::Ok(Point { in_flight, rate, error: mean.high - mean.mean, worst_each })
         })
     };
     let points = parallel::run((numbers.len(), parallel::cores()), &Stop::default(), of, |()| ())?;
@@ -128,10 +143,18 @@ mod tests {
 
     #[test]
     fn between_two_points_it_is_in_proportion() {
-        let point = |in_flight, rate| Point { in_flight, rate, worst_each: rate / in_flight as f64 };
+        let point = |in_flight, rate| Point {
+            in_flight,
+            rate,
+            error: rate / 100.0,
+            worst_each: rate / in_flight as f64,
+        };
         let capacity = Capacity(vec![point(1, 50.0), point(2, 80.0), point(4, 100.0)]);
         let at = [0.0, 0.5, 1.0, 3.0, 4.0, 9.0].map(|n| capacity.at(n));
         assert_eq!(at, [0.0, 25.0, 50.0, 90.0, 100.0, 100.0]);
         assert_eq!((capacity.worst_each(0.5), capacity.worst_each(3.0)), (50.0, 32.5));
+        // Measured three times as long as it is used: 1 % either way, twice.
+        let between = capacity.between(4.0, 3.0);
+        assert_eq!((between.low, between.mean, between.high), (98.0, 100.0, 102.0));
     }
 }

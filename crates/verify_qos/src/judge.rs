@@ -7,6 +7,7 @@ use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
 use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
+use lab_core::stats::Estimate;
 
 const SECOND_NS: f64 = 1e9;
 
@@ -22,8 +23,8 @@ pub(super) struct VmView {
     pub(super) over_ios: f64,
     /// By water-filling, with what all got together.
     pub(super) expected: f64,
-    /// The same, with what the array can do.
-    pub(super) due: f64,
+    /// The same, with what the array can do, in a bad and in a good time of it.
+    pub(super) due: Estimate,
     /// From the change to when its minimum is kept; none: it has none, or is not kept at all.
     pub(super) settled_s: Option<f64>,
 }
@@ -37,6 +38,8 @@ pub(super) struct PhaseView {
     /// What all got together.
     pub(super) sum: f64,
     pub(super) can_do: f64,
+    /// The interval in which that lies over a period as long as the phase.
+    pub(super) can_do_between: Estimate,
     /// The same, if there were no maximums.
     pub(super) can_do_unlimited: f64,
     /// Whether hosts or their store were not as they should be.
@@ -87,13 +90,19 @@ impl PhaseView {
     }
 
     /// The VM that gets least of what is due to it by water-filling of what the array can do, as a share;
-    /// what one I/O per window makes is left out.
-    pub(super) fn least_of_due(&self, io_bytes_per_s: f64) -> Option<f64> {
-        let share = |vm: &VmView| match vm.mean {
-            0.0 => 0.0,
-            mean => (mean + io_bytes_per_s).min(vm.due.max(mean)) / vm.due,
+    /// what one I/O per window makes is left out. What high minimums leave is a small part of what the array
+    /// can do, and all of its uncertainty falls on that.
+    pub(super) fn least_of_due(&self, io_bytes_per_s: f64) -> Option<Estimate> {
+        let least = |due: fn(&VmView) -> f64| {
+            let share = |vm: &VmView| match vm.mean {
+                0.0 => 0.0,
+                mean => (mean + io_bytes_per_s).min(due(vm).max(mean)) / due(vm),
+            };
+            self.vms.iter().filter(|vm| due(vm) > 0.0).map(share).min_by(f64::total_cmp)
         };
-        self.vms.iter().filter(|vm| vm.due > 0.0).map(share).min_by(f64::total_cmp)
+        let (low, mean) = (least(|vm| vm.due.high)?, least(|vm| vm.due.mean)?);
+        // Nothing is due in a bad time: nobody lacks anything then.
+        Some(Estimate { low, mean, high: least(|vm| vm.due.low).unwrap_or(1.0).max(mean) })
     }
 
     /// How far the farthest VM is from an even part, as a share of it.
@@ -135,7 +144,11 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
     let reach = Reach::new(capacity, &rates, qos.array.depth);
     let can_do = reach.can_do();
     let unlimited: Vec<Rates> = rates.iter().map(|r| Rates { maximum: f64::INFINITY, ..*r }).collect();
-    let (filled, due) = (reach.expected(sum), reach.expected(can_do));
+    // What the array can do was measured in another period, so many times as long.
+    let times = qos.run.capacity.0.as_nanos() as f64 / phase.to_ns.saturating_sub(settled).max(1) as f64;
+    let can_do_between = reach.can_do_between(times);
+    let filled = reach.expected(sum);
+    let [low, due, high] = [can_do_between.low, can_do, can_do_between.high].map(|sum| reach.expected(sum));
     // What was sent before the change is below already.
     let below: f64 = course.loads.iter().map(|load| f64::from(load.outstanding)).sum();
     // Hosts see only their own: all of it may be at the array.
@@ -155,7 +168,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
             worst: worst(of_phase) * SECOND_NS / window as f64,
             over_ios: (most - allowed) / course.loads[number].access.size as f64,
             expected: filled[number],
-            due: due[number],
+            due: Estimate { low: low[number], mean: due[number], high: high[number] },
             settled_s: settles(&windows(done, phase.from_ns, phase.to_ns, window), needed),
         }
     };
@@ -168,6 +181,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         vms: (0..course.done.len()).map(vm).collect(),
         sum,
         can_do,
+        can_do_between,
         can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do(),
         has_fault: phase.has_fault(),
         fit: reach.fit(),
@@ -226,6 +240,45 @@ mod tests {
         // What ends as the change comes is not counted before it.
         assert_eq!((bytes(&done, 0, S), bytes(&done, S, 2 * S)), (9, 10));
         assert!(windows(&done, 0, 4 * S, 5 * S).is_empty());
+    }
+
+    /// 5 % of an array that is known to 1 %: 4 to 6.
+    #[test]
+    fn a_small_remainder_decides_nothing_that_the_array_itself_leaves_open() {
+        let vm = |mean: f64, due: Estimate| VmView {
+            rates: Rates { minimum: 0.0, maximum: f64::INFINITY, weight: 100, outstanding: 1.0, charge: 1.0 },
+            mean,
+            worst: 0.0,
+            over_ios: 0.0,
+            expected: due.mean,
+            due,
+            settled_s: None,
+        };
+        let phase = |vms| PhaseView {
+            name: "phase".into(),
+            from_s: 0.0,
+            to_s: 30.0,
+            vms,
+            sum: 100.0,
+            can_do: 100.0,
+            can_do_between: Estimate { low: 99.0, mean: 100.0, high: 101.0 },
+            can_do_unlimited: 100.0,
+            has_fault: false,
+            fit: Fit::Fits,
+            depth: 1.0,
+            scale_permille: 1000,
+            told: None,
+        };
+        let promised = vm(95.0, Estimate::exact(95.0));
+        let due = Estimate { low: 4.0, mean: 5.0, high: 6.0 };
+        let least = |got: f64| phase(vec![promised, vm(got, due)]).least_of_due(0.0).expect("due");
+        assert_eq!(least(4.5), Estimate { low: 0.75, mean: 0.9, high: 1.0 });
+        assert!(least(3.0).high < 0.95, "surely short: {:?}", least(3.0));
+        assert_eq!(
+            least(0.0),
+            Estimate::exact(0.0),
+            "one that gets nothing is short whatever the array does"
+        );
     }
 
     #[test]

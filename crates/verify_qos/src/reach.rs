@@ -6,6 +6,7 @@ use ::qos::{Claim, Policy, expected};
 use super::capacity::Capacity;
 use super::play::Load;
 use super::scenario::Qos;
+use lab_core::stats::Estimate;
 
 /// Of a minimum, so much is to come in the worst window.
 pub(super) const KEPT: f64 = 0.98;
@@ -113,14 +114,34 @@ impl<'a> Reach<'a> {
 
     /// How many a scheduler can have in flight that keeps what it can.
     fn at_once(&self) -> f64 {
+        self.at_most_at_once(self.offered())
+    }
+
+    /// So many, or less if minimums need it.
+    fn at_most_at_once(&self, offered: f64) -> f64 {
+        let all: f64 = self.rates.iter().map(|rates| rates.outstanding).sum();
         let for_minimums = self.depth_for_minimums().unwrap_or(1) as f64;
-        self.offered().min(for_minimums).min(f64::from(self.depth_max))
+        offered.min(all).min(for_minimums).min(f64::from(self.depth_max))
     }
 
     /// What the array can do for them.
     pub(super) fn can_do(&self) -> f64 {
+        self.capacity.at(self.at_once()).min(self.maximums())
+    }
+
+    /// The interval of that in another period, 1/`times` as long as the measurement.
+    pub(super) fn can_do_between(&self, times: f64) -> Estimate {
+        let most = self.maximums();
+        // Where all have a maximum, they keep more in flight in a bad time.
+        let in_flight = if most.is_finite() { self.at_most_at_once(f64::INFINITY) } else { self.at_once() };
+        let between = self.capacity.between(in_flight, times);
+        Estimate { low: between.low.min(most), mean: self.can_do(), high: between.high.min(most) }
+    }
+
+    /// Of those at work; infinite: one has none.
+    fn maximums(&self) -> f64 {
         let at_work = self.rates.iter().filter(|rates| rates.outstanding > 0.0);
-        self.capacity.at(self.at_once()).min(at_work.map(|rates| rates.maximum).sum())
+        at_work.map(|rates| rates.maximum).sum()
     }
 
     /// The least number in flight that costs next to no throughput: requests beyond it wait where weights are
@@ -191,6 +212,7 @@ mod tests {
         let point = |(n, rate): (usize, &f64)| Point {
             in_flight: n + 1,
             rate: *rate,
+            error: rate / 100.0,
             worst_each: rate / (n + 1) as f64,
         };
         Capacity(rates.iter().enumerate().map(point).collect())
@@ -224,6 +246,18 @@ mod tests {
         assert!((80.0..82.0).contains(&two), "{two}");
         // One that does nothing has nothing in flight.
         assert_eq!(reach(&[FREE, Rates { outstanding: 0.0, ..FREE }]).0, 50.0);
+    }
+
+    /// A twentieth of the array that is known to 1 % is known to a fifth.
+    #[test]
+    fn what_high_minimums_leave_is_less_certain_than_what_the_array_can_do() {
+        let capacity = capacity(&[60e6, 100e6]);
+        let rates = [rates(47.5e6, f64::INFINITY); 2];
+        let between = Reach::new(&capacity, &rates, 64).can_do_between(0.0);
+        assert_eq!((between.low, between.mean, between.high), (99e6, 100e6, 101e6));
+        let most = Rates { maximum: 40e6, ..rates[0] };
+        let between = Reach::new(&capacity, &[most; 2], 64).can_do_between(0.0);
+        assert_eq!((between.low, between.high), (80e6, 80e6), "maximums are certain");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
-use lab_core::report::{Column, DataFile, Doubt, Figure, Finding, Section, Table, Value};
+use lab_core::report::{Column, Cost, CostOf, DataFile, Doubt, Figure, Finding, Section, Table, Value};
 use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{self, Request, Setup, Verification};
 use lab_core::words::plain;
@@ -331,15 +331,16 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
     let array: Vec<(&View<'_>, &PhaseView)> = run.promised(Form::Array).collect();
     if let Some((_, phase)) = array.iter().min_by(|a, b| a.1.sum.total_cmp(&b.1.sum)) {
-        let lost = 100.0 * (1.0 - phase.sum / run.capacity.all());
+        let lost = 1.0 - phase.sum / run.capacity.all();
         out.push(Finding {
             resource: "dispatch depth".into(),
             evidence: format!(
                 "in the phase \"{}\" the scheduler has {:.1} writes in flight and all VMs together get {:.1} \
-                 MB/s, {lost:.0} % less than without minimums",
+                 MB/s, {:.0} % less than without minimums",
                 phase.name,
                 phase.depth,
-                phase.sum / 1e6
+                phase.sum / 1e6,
+                100.0 * lost
             ),
             threshold: Some("C(k)/k ≥ minimum".into()),
             source: Some(
@@ -349,6 +350,7 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
             ),
             consequence: "High minimums of VMs with one outstanding I/O cost the array throughput.".into(),
             r#try: Some("More outstanding I/Os per VM, or lower minimums: then more is in flight.".into()),
+            cost: Cost::share(lost, CostOf::Throughput),
         });
     }
     let missed = run.promised(Form::Uncoordinated).map(|(_, phase)| phase).next();
@@ -362,6 +364,7 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
             source: Some("the bar of this verification".into()),
             consequence: "A minimum that is kept on one host is none on a cluster.".into(),
             r#try: Some("Schedule where all hosts meet: at the array; or give nodes shares.".into()),
+            cost: Cost::share(1.0 - got / promised, CostOf::Throughput),
         });
     }
     out

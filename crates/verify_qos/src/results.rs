@@ -43,7 +43,7 @@ pub(super) fn metrics(capacity: &Capacity, views: &[View<'_>]) -> Vec<Metric> {
                 ("throughput", vm.mean),
                 ("throughput_worst_window", vm.worst),
                 ("throughput_expected", vm.expected),
-                ("throughput_due", vm.due),
+                ("throughput_due", vm.due.mean),
             ] {
                 out.push(Metric::new(id, "MB/s", &place, vec![mb(value)]));
             }

@@ -28,7 +28,8 @@ fn short() -> (Qos, Bed, Script) {
 const MINIMUM: u64 = 3500;
 
 fn capacity() -> Capacity {
-    let point = |in_flight| Point { in_flight, rate: 220e6, worst_each: 220e6 / in_flight as f64 };
+    let point =
+        |in_flight| Point { in_flight, rate: 220e6, error: 0.0, worst_each: 220e6 / in_flight as f64 };
     Capacity((1..=10).map(point).collect())
 }
 

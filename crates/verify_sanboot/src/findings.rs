@@ -1,8 +1,8 @@
 //! What a run's numbers say about its resources: rules with their sources, each a pure function of a point.
 
-use super::results::{Point, Resource, ResourceKind};
+use super::results::{Pattern, Point, Resource, ResourceKind, ServerRate};
 use super::scenario::Bottleneck;
-use lab_core::report::Finding;
+use lab_core::report::{Cost, CostOf, Finding};
 
 /// What the point does not say itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +46,35 @@ fn finding(
         source: Some(source.into()),
         consequence: consequence.into(),
         r#try: (!r#try.is_empty()).then(|| r#try.into()),
+        cost: None,
     }
+}
+
+/// The same, with what it costs.
+fn costing(finding: Finding, cost: Option<Cost>) -> Finding {
+    Finding { cost, ..finding }
+}
+
+/// The share of all I/Os under way that wait at drives and are not served there: by Little's law, that share
+/// of the response time. Only of random reads: what is destaged or read ahead waits at drives as well, and
+/// no server waits for it.
+fn waiting_at_drives(point: &Point) -> Option<Cost> {
+    if point.pattern != Pattern::RandomRead {
+        return None;
+    }
+    let drives = || point.resources.iter().filter(|r| r.kind == ResourceKind::Drive);
+    let queued = mean(point.windows.iter().map(|w| w.drive_queue_mean)) * drives().count() as f64;
+    let served: f64 = drives().map(|r| r.utilisation).sum();
+    let under_way: f64 = point.per_server.iter().map(|s| s.iops * s.response_ms_mean / 1e3).sum();
+    Cost::share((queued - served) / under_way, CostOf::ResponseTime)
+}
+
+/// What relieving a kind of resource would win at most, by the law of utilisation: with `then` as its
+/// utilisation afterwards, the busiest resource ends it.
+fn relieved(point: &Point, kind: ResourceKind, used: f64, then: f64) -> Option<Cost> {
+    let others = point.resources.iter().filter(|r| r.kind != kind && r.kind != ResourceKind::Group);
+    let end = others.map(|r| r.utilisation).fold(then, f64::max);
+    Cost::share(1.0 - end / used, CostOf::Throughput).map(Cost::at_most)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -83,14 +111,20 @@ pub(super) fn busy(point: &Point, max: &Bottleneck) -> Vec<Finding> {
             } else {
                 String::new()
             };
-            finding(
+            let cost = match kind {
+                ResourceKind::Drive => waiting_at_drives(point),
+                _ => None,
+            };
+            let cost = cost.or_else(|| relieved(point, kind, busiest.utilisation, 0.0));
+            let finding = finding(
                 &busiest.name,
                 format!("works {:.0} % of the time{others}", busiest.utilisation * 100.0),
                 &format!("utilisation ≤ {} %", max.utilisation_percent),
                 "queueing: at 70 % the response is more than three times that of an idle resource (M/M/1)",
                 consequence,
                 attempt,
-            )
+            );
+            costing(finding, cost)
         })
     };
     kinds.into_iter().filter_map(of).collect()
@@ -102,14 +136,19 @@ pub(super) fn slow_response(point: &Point, max: &Bottleneck) -> Option<Finding> 
     let slowest =
         point.per_server.iter().map(|s| s.response_ms_mean).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
     let (server, ms) = slowest.filter(|(_, ms)| *ms > max_ms)?;
-    Some(finding(
+    let spent = |s: &ServerRate| s.iops * s.response_ms_mean;
+    let over = |s: &ServerRate| s.iops * (s.response_ms_mean - max_ms).max(0.0);
+    let sum = |of: &dyn Fn(&ServerRate) -> f64| point.per_server.iter().map(of).sum::<f64>();
+    let cost = Cost::share(sum(&over) / sum(&spent), CostOf::ResponseTime);
+    let finding = finding(
         &format!("server {server}"),
         format!("waits {ms:.0} ms for an I/O on average"),
         &format!("response ≤ {max_ms} ms"),
         "capacity planning for system disks: above 50 ms users notice the storage",
         "applications on this server are slower than on an internal disk",
         "see what works hardest; fewer servers on its group",
-    ))
+    );
+    Some(costing(finding, cost))
 }
 
 /// Queues of more than twice the spindles.
@@ -119,14 +158,15 @@ pub(super) fn long_queue(point: &Point, max: &Bottleneck) -> Option<Finding> {
     let (all, used) = (drives().count() as f64, drives().filter(|r| !r.used_by.is_empty()).count() as f64);
     let queue = mean(point.windows.iter().map(|w| w.drive_queue_mean)) * all / used.max(1.0);
     (used > 0.0 && queue > max.queue_per_spindle).then(|| {
-        finding(
+        let finding = finding(
             "drives",
             format!("{queue:.1} requests at each drive in use on average"),
             &format!("queue ≤ {} × spindles", max.queue_per_spindle),
             "one request is in service and one is being prepared; the others only wait",
             "more outstanding I/Os make every response longer, and the throughput little more",
             "more spindles, or fewer outstanding I/Os per server",
-        )
+        );
+        costing(finding, waiting_at_drives(point))
     })
 }
 
@@ -159,7 +199,9 @@ pub(super) fn idle_controller(point: &Point, max: &Bottleneck) -> Option<Finding
         && most.utilisation > max.utilisation_percent / 100.0
         && least.utilisation < max.idle_percent / 100.0)
         .then(|| {
-            finding(
+            let even = all().map(|r| r.utilisation).sum::<f64>() / all().count() as f64;
+            let cost = relieved(point, ResourceKind::Controller, most.utilisation, even);
+            let finding = finding(
                 &least.name,
                 format!(
                     "works {:.0} % of the time while {} works {:.0} %",
@@ -174,7 +216,8 @@ pub(super) fn idle_controller(point: &Point, max: &Bottleneck) -> Option<Finding
                 "two active controllers share the work only as their volumes do",
                 "half of the hardware is idle",
                 &format!("move half of the system disks to {}", least.name),
-            )
+            );
+            costing(finding, cost)
         })
 }
 
@@ -187,14 +230,18 @@ pub(super) fn unequal_spread(point: &Point, max: &Bottleneck) -> Option<Finding>
         let fullest = groups().max_by_key(|r| r.used_by.len());
         let crowd =
             fullest.map_or(String::new(), |g| format!("; {} has {} of the servers", g.name, g.used_by.len()));
-        finding(
+        let (sum, count) = rates().fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
+        // What the best-served get above an even part, and the others lack.
+        let lacking = rates().map(|rate| (sum / count - rate).max(0.0)).sum::<f64>() / sum;
+        let finding = finding(
             "servers",
             format!("get from {least:.0} to {most:.0} I/Os per second{crowd}"),
             &format!("the best-served at most {} % above the worst", max.spread_percent),
             "all ask for the same: a difference comes from where their disks are",
             "a mean over all servers hides that some get less",
             "one system disk per RAID group, or the same number on each",
-        )
+        );
+        costing(finding, Cost::share(lacking, CostOf::Throughput))
     })
 }
 
@@ -216,13 +263,14 @@ fn no_bottleneck(point: &Point) -> Finding {
         source: None,
         consequence: "the servers themselves decide what they get".into(),
         r#try: None,
+        cost: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Layout, Pattern, ServerRate, Window};
+    use crate::results::{Layout, Window};
 
     const MAX: Bottleneck = Bottleneck {
         response: lab_core::quantity::Time(std::time::Duration::from_millis(50)),
@@ -289,6 +337,59 @@ mod tests {
         let one = found.iter().find(|f| f.resource == resource).unwrap_or_else(|| panic!("{found:?}"));
         assert!(one.evidence.contains(evidence), "{one:?}");
         assert!(one.threshold.is_some() && one.source.is_some());
+    }
+
+    /// What that finding costs, in words.
+    fn cost(change: impl Fn(&mut Point), resource: &str) -> Option<String> {
+        let mut point = calm();
+        change(&mut point);
+        let found = findings(&point, &LIMITS);
+        let one = found.iter().find(|f| f.resource == resource).unwrap_or_else(|| panic!("{found:?}"));
+        one.cost.map(Cost::words)
+    }
+
+    #[test]
+    fn waiting_at_drives_costs_its_share_of_the_response_time() {
+        // 8 I/Os are under way (2 × 1000/s × 4 ms); 4.5 are at drives, of which 1 is served.
+        let queue = |p: &mut Point| p.windows.iter_mut().for_each(|w| w.drive_queue_mean = 1.5);
+        assert_eq!(cost(queue, "drives").as_deref(), Some("43.8 % of response time"));
+        let destaged = |p: &mut Point| {
+            queue(p);
+            p.pattern = Pattern::RandomWrite;
+        };
+        assert_eq!(cost(destaged, "drives"), None);
+    }
+
+    #[test]
+    fn a_busy_resource_costs_no_more_than_until_the_next_one_is_busy() {
+        // Drives at 50 % end what relieving a controller at 80 % wins.
+        let busy = |p: &mut Point| p.resources[0].utilisation = 0.8;
+        assert_eq!(cost(busy, "CTRL0").as_deref(), Some("up to 37.5 % of throughput"));
+        // Of two controllers each is at 40 % then: the drives end it again.
+        assert_eq!(cost(busy, "CTRL1").as_deref(), Some("up to 37.5 % of throughput"));
+        // A port that is not the busiest wins nothing alone.
+        let port = |p: &mut Point| {
+            p.resources[0].utilisation = 0.9;
+            p.resources[2].utilisation = 0.8;
+        };
+        assert_eq!(cost(port, "port0").as_deref(), Some("up to 0 % of throughput"));
+    }
+
+    #[test]
+    fn slow_and_unequal_servers_cost_what_is_over_and_what_they_lack() {
+        // Server 1 has 100 of 104 ms, of which 50 are over.
+        let slow = |p: &mut Point| p.per_server[1].response_ms_mean = 100.0;
+        assert_eq!(cost(slow, "server 1").as_deref(), Some("48.1 % of response time"));
+        // 500 and 1000 of 750 each.
+        let unequal = |p: &mut Point| p.per_server[0].iops = 500.0;
+        assert_eq!(cost(unequal, "servers").as_deref(), Some("16.7 % of throughput"));
+    }
+
+    #[test]
+    fn what_throttled_writes_lose_is_not_known() {
+        let pending = |p: &mut Point| p.windows.iter_mut().for_each(|w| w.write_pending = 0.64);
+        assert_eq!(cost(pending, "cache"), None);
+        assert_eq!(cost(|_| {}, "array"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
-use lab_core::report::{Doubt, Finding, Section};
+use lab_core::report::{Cost, Doubt, Finding, Section};
 use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
@@ -199,7 +199,12 @@ fn findings_of(survey: &Survey<'_>, bottleneck: Bottleneck) -> Vec<Finding> {
                     |f: &&mut Finding| f.resource == finding.resource && f.consequence == finding.consequence;
                 match out.iter_mut().find(same) {
                     Some(first) => {
-                        first.evidence = format!("{}; {place}: {}", first.evidence, finding.evidence)
+                        first.evidence = format!("{}; {place}: {}", first.evidence, finding.evidence);
+                        // Where it costs most.
+                        let percent = |f: &Finding| f.cost.map_or(-1.0, Cost::percent);
+                        if percent(&finding) > percent(first) {
+                            first.cost = finding.cost;
+                        }
                     }
                     None => {
                         finding.evidence = format!("{place}: {}", finding.evidence);

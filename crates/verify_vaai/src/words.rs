@@ -1,7 +1,7 @@
 //! The report's words: the answer, the findings, the sections. Every number in them comes from the run.
 
 use super::recording::Judgement;
-use lab_core::report::{Finding, Section};
+use lab_core::report::{Cost, CostOf, Finding, Section};
 use lab_core::stats::{Estimate, mean};
 use lab_core::verdict::Verdict;
 use lab_core::words::{plain, value};
@@ -215,6 +215,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
             source: None,
             consequence: "Every GiB that a host zeroes itself takes this from its VMs; with offload it is one command per step.".into(),
             r#try: Some("Use eager-zeroed disks only on arrays that support WRITE SAME.".into()),
+            cost: get("zeroing", "paper", "time_s").and_then(|on| Cost::share(1.0 - on / time, CostOf::ResponseTime)),
         });
     }
     if let (Some(cpu), Some(time), Some(moved)) = (
@@ -234,6 +235,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
                 "The controller's core does not limit copies between pools; its drives or the hosts' steps do.".into()
             },
             r#try: Some("Keep clones in the pool of their template: there the pages are shared and nothing moves.".into()),
+            cost: get("copy", "paper", "time_s").and_then(|inside| Cost::share(1.0 - inside / time, CostOf::ResponseTime)),
         });
     }
     if let (Some(conflicts), Some(acquired)) =
@@ -253,6 +255,9 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
             source: None,
             consequence: "A reserved LU also stops the reads and writes of VMs that are running.".into(),
             r#try: None,
+            cost: get("locking", "compare", "vm_time_mean_s")
+                .zip(get("locking", "reserve", "vm_time_mean_s"))
+                .and_then(|(compared, reserved)| Cost::share(1.0 - compared / reserved, CostOf::ResponseTime)),
         });
     }
     out

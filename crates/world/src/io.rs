@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::latency::Stopwatch;
+use crate::{OpenSpan, Trace};
 
 /// A submitted operation that will complete with a `T`.
 ///
@@ -37,6 +38,7 @@ struct Inner<T> {
     outcome: Option<T>,
     waker: Option<Waker>,
     stopwatch: Option<Stopwatch>,
+    span: Option<OpenSpan>,
 }
 
 /// Observes an operation in flight, beside the caller and the world.
@@ -66,7 +68,7 @@ impl<T> Completions<T> {
     pub fn start(&self) -> (Io<T>, Completer<T>) {
         let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
             Rc::new(Slot {
-                inner: RefCell::new(Inner { outcome: None, waker: None, stopwatch: None }),
+                inner: RefCell::new(Inner { outcome: None, waker: None, stopwatch: None, span: None }),
                 serial: Cell::new(0),
                 in_flight: Cell::new(false),
                 slow: Cell::new(false),
@@ -86,8 +88,12 @@ impl<T> Completer<T> {
     /// Completes the operation and wakes its waiter. The waiter of an abandoned operation already has its
     /// error.
     pub fn complete(self, outcome: T) {
-        if let Some(stopwatch) = self.0.inner.borrow_mut().stopwatch.take() {
-            stopwatch.stop();
+        {
+            let mut inner = self.0.inner.borrow_mut();
+            inner.span = None;
+            if let Some(stopwatch) = inner.stopwatch.take() {
+                stopwatch.stop();
+            }
         }
         if !self.0.given_up.get() {
             self.0.put(outcome);
@@ -152,6 +158,17 @@ impl<T> Io<T> {
             }
             _ => None,
         }
+    }
+
+    /// Records it in the trace of its command, if the command is traced: until the world completes it.
+    pub fn traced(self, trace: Option<&Trace>, stage: &'static str, object: &str) -> Io<T> {
+        if let Some(trace) = trace {
+            let span = trace.begin(stage, object);
+            if let State::Waiting(Some(slot)) = &self.0 {
+                slot.inner.borrow_mut().span = Some(span);
+            }
+        }
+        self
     }
 
     /// Measures how long it takes.
@@ -259,6 +276,7 @@ fn recycle<T>(slot: &Rc<Slot<T>>) {
         let mut inner = slot.inner.borrow_mut();
         inner.waker = None;
         inner.stopwatch = None;
+        inner.span = None;
         inner.outcome.take()
     };
     drop(abandoned);

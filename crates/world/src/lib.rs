@@ -34,6 +34,7 @@ mod stage;
 pub mod sync;
 mod task;
 mod time;
+mod trace;
 mod world;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
@@ -52,6 +53,7 @@ pub use rbd_image::RbdImage;
 pub use stage::{Kind, LATENCY_BUCKETS, LatencyCounts, LatencyHistogram, MEASURED_ONE_IN, Stage};
 pub use task::{TaskBackend, yield_now};
 pub use time::Instant;
+pub use trace::{OpenSpan, Recorded, SPANS_MAX, SpanRecord, Trace};
 pub use world::{World, WorldBackend};
 
 /// The generator of a random stream: seeded from the world's seed and the stream's name, see

@@ -1,7 +1,7 @@
 //! The clock: monotonic, one origin for the whole process.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant as System};
+use std::time::{Duration, Instant as System, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use world::Instant;
@@ -16,6 +16,12 @@ static ORIGIN: OnceLock<System> = OnceLock::new();
 pub(crate) fn now() -> Instant {
     let passed = ORIGIN.get_or_init(System::now).elapsed();
     Instant(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The time of day at a time of the world's clock, as the system's clock has it now.
+pub fn time_of_day(at: Instant) -> SystemTime {
+    let (now, today) = (now(), SystemTime::now());
+    today - now.since(at) + at.since(now)
 }
 
 /// CPU time of this thread.

@@ -46,6 +46,7 @@ mod wake;
 mod watch;
 mod watchdog;
 
+pub use clock::time_of_day;
 pub use error::RunError;
 pub use listener::{bind_listener, is_lent, lend_listener};
 pub use rbd::rbd_holder;

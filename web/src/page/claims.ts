@@ -2,7 +2,7 @@
 import { type IconName, h, icon } from "../dom";
 import { interval, plain, tie, withUnit } from "../format";
 import type { Claim, ClaimVerdict, Table } from "../report";
-import { say, sayWord, tell } from "../words/words";
+import { say, sayWord, tell, told } from "../words/words";
 import { tableView } from "./table";
 
 const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
@@ -54,7 +54,7 @@ function nameCell(claim: Claim, hasFigure: (id: string) => boolean): Node {
 function publishedCell(claim: Claim): Node | string {
   const { published } = claim;
   if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
-  if (typeof published === "number") return withUnit(plain(published), claim.unit);
+  if (typeof published === "number") return withUnit(plain(published), told(claim.unit).text);
   return published.length <= SHORT ? tell(tie(published)) : h("span", { class: "long" }, tell(published));
 }
 
@@ -66,7 +66,7 @@ function expectedCell(claim: Claim): Node | string {
 function measuredCell(claim: Claim): Node {
   const text = interval(claim.measured, claim.low, claim.high);
   return h("div", { class: "measured" },
-    h("span", { class: "value" }, withUnit(text.value, claim.unit)),
+    h("span", { class: "value" }, withUnit(text.value, told(claim.unit).text)),
     h("span", { class: "range" }, text.range ? ` (${text.range})` : ""));
 }
 

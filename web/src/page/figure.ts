@@ -6,6 +6,7 @@ import { figureCsv } from "../csv";
 import { h } from "../dom";
 import { tie } from "../format";
 import { figureData } from "./figure_data";
+import { inWords } from "./figure_words";
 import { hasData } from "../read";
 import type { Figure, Report } from "../report";
 import { say, tell } from "../words/words";
@@ -45,16 +46,17 @@ export class Figures {
     const figure = id ? this.byId.get(id) : undefined;
     if (!figure || this.placed.has(figure.id)) return null;
     this.placed.add(figure.id);
-    const plot = h("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.subtitle ?? ""}` });
-    const notes = [...spanNotes(figure), ...(figure.note ? [figure.note] : [])];
+    const drawn = inWords(figure);
+    const plot = h("div", { class: "plot", role: "img", "aria-label": `${drawn.title}. ${drawn.subtitle ?? ""}` });
+    const notes = [...spanNotes(drawn).map(tie), ...(figure.note ? [tell(tie(figure.note))] : [])];
     const element = h("figure", { class: `figure kind-${figure.kind}`, id: `figure-${figure.id}`, "data-figure": figure.id },
       h("figcaption", {}, h(heading, {}, tell(tie(figure.title))), figure.subtitle ? h("p", { class: "subtitle" }, tell(tie(figure.subtitle))) : null),
       hasData(figure) ? plot : h("p", { class: "no-data" }, say("figure.no data")),
       h("div", { class: "figure-foot" },
-        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, tell(tie(note))))),
-        hasData(figure) ? this.tools(figure) : null),
+        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, note))),
+        hasData(figure) ? this.tools(figure, drawn) : null),
       hasData(figure) ? figureData(figure) : null);
-    const chart = new Chart(figure, element, plot, this.slots, LOOKS[this.mode]);
+    const chart = new Chart(drawn, element, plot, this.slots, LOOKS[this.mode]);
     this.charts.push(chart);
     this.waiting.set(plot, chart);
     this.resized.observe(plot);
@@ -69,13 +71,14 @@ export class Figures {
     return this.byId.get(id)?.title;
   }
 
-  private tools(figure: Figure): HTMLElement {
+  /** Pictures are in the language of the page; the CSV has the text of the run. */
+  private tools(figure: Figure, drawn: Figure): HTMLElement {
     const data = () => saveFile(`${this.report.scenario}-${figure.id}.csv`, new Blob([figureCsv(figure)], { type: "text/csv" }));
     const button = (text: string, about: string, run: () => void) =>
       h("button", { type: "button", class: "tool", title: about, click: run }, text);
     return h("div", { class: "tools", role: "group", "aria-label": say("figure.save") },
-      button("SVG", say("figure.save as", { kind: "SVG" }), () => saveSvg(figure, this.report, this.slots)),
-      button("PNG", say("figure.save as", { kind: "PNG" }), () => savePng(figure, this.report, this.slots)),
+      button("SVG", say("figure.save as", { kind: "SVG" }), () => saveSvg(drawn, this.report, this.slots)),
+      button("PNG", say("figure.save as", { kind: "PNG" }), () => savePng(drawn, this.report, this.slots)),
       button("CSV", say("figure.save csv"), data));
   }
 

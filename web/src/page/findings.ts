@@ -1,11 +1,11 @@
-/** Findings as cards: resource, evidence, threshold and its source, consequence, what to try. One finding is said once. */
+/** Findings as cards, the costliest first: resource, evidence, threshold and its source, consequence, what to try. */
 import { h } from "../dom";
-import { tie } from "../format";
-import type { Finding } from "../report";
+import { plain, tie } from "../format";
+import type { Cost, Finding } from "../report";
 import { say, tell } from "../words/words";
 import { tableView } from "./table";
 
-/** The same finding of several resources: it differs in names and numbers only. */
+/** The same finding of several resources is one group: it differs in names and numbers only. Costliest first. */
 export function grouped(findings: Finding[]): Finding[][] {
   const groups = new Map<string, Finding[]>();
   for (const finding of findings) {
@@ -16,7 +16,17 @@ export function grouped(findings: Finding[]): Finding[][] {
     if (group) group.push(finding);
     else groups.set(key, [finding]);
   }
-  return [...groups.values()];
+  const all = [...groups.values()].map((group) => group.toSorted(byCost));
+  return all.sort(([a], [b]) => byCost(a!, b!));
+}
+
+/** Stable; where the cost is not known, last. */
+function byCost(a: Finding, b: Finding): number {
+  return (b.cost?.percent ?? -1) - (a.cost?.percent ?? -1);
+}
+
+function costWords({ percent, of, at_most }: Cost): string {
+  return say(at_most ? `finding.${of} at most` : `finding.${of}`, { percent: plain(percent) });
 }
 
 export function findingsView(findings: Finding[]): HTMLElement | null {
@@ -33,11 +43,14 @@ function card(group: Finding[]): HTMLElement {
     h("p", { class: "evidence" }, tell(tie(group.length === 1 ? finding.evidence : finding.consequence))),
     group.length === 1 ? null : where(group),
     h("dl", {},
+      ...(finding.cost ? [h("dt", {}, say("finding.cost")), h("dd", { class: "cost" }, tie(costWords(finding.cost)))] : []),
       ...line(say("finding.threshold"), finding.threshold), ...line(say("finding.source"), finding.source),
       ...(group.length === 1 ? line(say("finding.consequence"), finding.consequence) : []), ...line(say("finding.try"), finding.try)));
 }
 
 function where(group: Finding[]): HTMLElement {
-  const columns = [{ name: say("finding.resource"), numeric: false }, { name: say("finding.evidence"), numeric: false }];
-  return tableView({ id: "where", title: "", columns, rows: group.map(({ resource, evidence }) => [resource, evidence]) });
+  const isKnown = group.some(({ cost }) => cost);
+  const names = [say("finding.resource"), say("finding.evidence"), ...(isKnown ? [say("finding.cost")] : [])];
+  const rows = group.map(({ resource, evidence, cost }) => [resource, evidence, ...(isKnown ? [cost ? costWords(cost) : null] : [])]);
+  return tableView({ id: "where", title: "", columns: names.map((name) => ({ name, numeric: false })), rows });
 }

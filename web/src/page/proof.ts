@@ -2,7 +2,7 @@
 import { type Child, h } from "../dom";
 import { tie } from "../format";
 import type { ClaimVerdict, Proof, ProofCounts, ProofLine, PublishedFigure, Report } from "../report";
-import { say, sayWord, tell } from "../words/words";
+import { say, sayWord, tell, told } from "../words/words";
 import { verdictMark } from "./claims";
 import type { Figures } from "./figure";
 
@@ -135,7 +135,7 @@ function publishedFigures(proof: Proof, figures: Figures): HTMLElement | null {
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", {}, say("claims.published")), h("th", {}, say("proof.shows")), h("th", {}, say("proof.here")))),
       h("tbody", {}, ...proof.figures.map((one) => {
-        const why = one.figure ? say("proof.not drawn") : (one.omitted ?? say("proof.no reason"));
+        const why = one.figure ? say("proof.not drawn") : one.omitted ? told(one.omitted).text : say("proof.no reason");
         const here = one.figure && isDrawn(one)
           ? h("a", { href: `#figure-${one.figure}` }, tell(figures.titleOf(one.figure) ?? one.figure))
           : h("span", { class: "absent" }, say("proof.absent", { why }));

@@ -47,7 +47,7 @@ export function tableView(table: Table, view: CellView = plainCells(table), kind
   function fill(): void {
     const rows = isWhole ? order : order.slice(0, ROWS_AT_FIRST);
     body.replaceChildren(...rows.map((row) => h("tr", {}, ...table.columns.map((column, index) =>
-      h("td", { class: column.numeric ? "number" : "", "data-label": named(column.name, column.unit) }, view(row, index))))));
+      h("td", { class: column.numeric ? "number" : "", "data-label": told(named(column.name, column.unit)).text }, view(row, index))))));
   }
 
   fill();

@@ -1,8 +1,9 @@
 /** The language of the page: chosen by the browser's, switched by the reader. */
 import { h } from "../dom";
+import { NO_BREAK_SPACE, tie } from "../format";
 import { type Key, en } from "./en";
 import { ja } from "./ja";
-import { runsJa } from "./runs_ja";
+import { inJapanese } from "./runs";
 
 export type { Key } from "./en";
 export type Language = "en" | "ja";
@@ -43,11 +44,13 @@ export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Text of the run: in Japanese where the catalogue has it, otherwise as it is. */
+/** Text of the run: in Japanese where the catalogue has it, otherwise as it is. What came tied stays so. */
 export function told(text: string): { text: string; isForeign: boolean } {
   if (language === "en") return { text, isForeign: false };
-  const translated = Object.hasOwn(runsJa, text) ? runsJa[text] : undefined;
-  return { text: translated ?? text, isForeign: translated === undefined && /[a-z]{2}/i.test(text) };
+  const isTied = text.includes(NO_BREAK_SPACE);
+  const translated = inJapanese(isTied ? text.replaceAll(NO_BREAK_SPACE, " ") : text);
+  if (translated === null) return { text, isForeign: true };
+  return { text: isTied ? tie(translated) : translated, isForeign: false };
 }
 
 /** The same as a node: English on a Japanese page is marked, for screen readers, hyphenation and fonts. */

@@ -4,7 +4,7 @@ use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 31] = [
+const LAYERS: [(&str, &[&str]); 32] = [
     ("world", &[]),
     ("registry", &["world"]),
     ("registry_etcd", &["world", "registry"]),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, &[&str]); 31] = [
     ("scsi", &["world", "block", "lu"]),
     ("iscsi", &["world", "block", "scsi"]),
     ("units", &[]),
+    ("test_ports", &[]),
     ("config", &["world", "qos", "units"]),
     ("status", &[]),
     (
@@ -116,8 +117,8 @@ const ALL: &[&str] = &[
     "units",
 ];
 
-/// Additional dependencies of tests: both worlds, and the conformance suite.
-const FOR_TESTS: [&str; 3] = ["world_real", "world_model", "block"];
+/// Additional dependencies of tests: both worlds, the conformance suite, ports for servers.
+const FOR_TESTS: [&str; 4] = ["world_real", "world_model", "block", "test_ports"];
 
 /// Crates of the registry that only the edge knows: text formats, HTTP, command lines, runtimes with threads.
 const EDGE: [&str; 13] = [

@@ -9,8 +9,8 @@ use super::Finding;
 
 /// A file over this size is a product, not a source.
 const FILE_BYTES_MAX: u64 = 300_000;
-/// Lists of pinned versions: long, and written by the package managers.
-const MAY_BE_BIG: [&str; 2] = ["Cargo.lock", "package-lock.json"];
+/// Lists of pinned versions, and the description of the API: long, and written by programs.
+const MAY_BE_BIG: [&str; 3] = ["Cargo.lock", "package-lock.json", "openapi.json"];
 
 /// All files that git tracks or would track, relative to the root.
 pub(super) fn list(root: &Path) -> anyhow::Result<Vec<String>> {

@@ -72,9 +72,11 @@ impl Change {
             | Change::PoolRemoveGroup { .. }
             | Change::PoolRebalance { .. }
             | Change::PoolPlacement { .. }
+            | Change::PoolDelete { .. }
             | Change::PoolExport { .. }
             | Change::PoolImport { .. }
             | Change::GroupCreate { .. }
+            | Change::GroupDelete { .. }
             | Change::GroupForegroundShare { .. }
             | Change::GroupClass { .. }
             | Change::GroupScrub { .. }
@@ -120,6 +122,8 @@ mod tests {
             (&post, "/v1/change", Role::Operator),
             (&post, "/v1/volumes", Role::Operator),
             (&Method::DELETE, "/v1/volumes/{name}", Role::Operator),
+            (&Method::DELETE, "/v1/groups/{name}", Role::Operator),
+            (&Method::DELETE, "/v1/pools/{name}", Role::Operator),
             (&Method::PATCH, "/v1/hosts/{name}", Role::Admin),
             (&Method::DELETE, "/v1/hosts/{name}/luns/{volume}", Role::Admin),
         ];

@@ -78,7 +78,7 @@ impl Collection {
             Collection::Jobs => {
                 status.jobs.iter().map(|j| (format!("{}:{}", j.kind, j.object), value(j))).collect()
             }
-            Collection::Nodes => vec![("this".into(), value(&super::state::Node::of(status)))],
+            Collection::Nodes => named(&status.nodes, |n| &n.name),
         };
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all

@@ -9,6 +9,7 @@ use super::bodies;
 use super::collections::Collection;
 use super::{problem, state, streams};
 use crate::access;
+use crate::nodes;
 use crate::request;
 
 /// The version of the API, not of masu.
@@ -41,7 +42,8 @@ pub(super) const VERSION: &str = "1.0.0";
     problem::Problem,
     state::Health,
     state::Version,
-    state::Node,
+    status::Node,
+    nodes::NodeDrain,
     streams::Counters,
     access::TokenCreate,
     access::ShownToken,
@@ -59,6 +61,7 @@ pub(super) fn document() -> Value {
     let mut paths = Map::new();
     whole(&mut paths);
     Collection::ALL.into_iter().for_each(|collection| of_collection(&mut paths, collection));
+    moves(&mut paths);
     tokens(&mut paths);
     paths.iter_mut().for_each(|(path, methods)| say_roles(path, methods));
     json!({
@@ -216,6 +219,18 @@ fn say_roles(path: &str, methods: &mut Value) {
         let role = method.parse().map(|method| access::of_path(&method, path).name());
         operation["x-role"] = role.unwrap_or("none").into();
     }
+}
+
+/// What is asked of nodes.
+fn moves(paths: &mut Map<String, Value>) {
+    let answers = [
+        ("202", json_of("The owner is asked: another node answers soon", &schema("Done"))),
+        ("404", problem("No such node")),
+    ];
+    let drain = operation("drainNode", "The array moves from its owner to another node", &answers);
+    let name = text("name", "path", "The owner; `this` is the node that answers");
+    let drain = with_parameters(with_body(drain, &schema("NodeDrain")), &[name]);
+    paths.insert("/v1/nodes/{name}/drain".into(), json!({ "post": drain }));
 }
 
 /// Who may ask.
@@ -450,8 +465,7 @@ fn set_body(collection: Collection) -> Option<&'static str> {
 }
 
 fn deletes(collection: Collection) -> bool {
-    use Collection::{Drives, Hosts, Images, Policies, Snapshots, Volumes};
-    matches!(collection, Volumes | Snapshots | Drives | Hosts | Policies | Images)
+    !matches!(collection, Collection::Jobs | Collection::Nodes)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::idempotency::Answer;
 use super::page::{PageParams, page};
 use super::problem::Problem;
 use super::work::{make, must_be};
+use crate::nodes;
 use crate::request::{Change, Done};
 use crate::served::{Served, Who, current};
 
@@ -32,6 +33,8 @@ pub(super) async fn show(
     name: &str,
 ) -> Result<Response, Problem> {
     let status = current(&served).await?;
+    let node = (collection == Collection::Nodes).then(|| nodes::named(&status.nodes, name)).flatten();
+    let name = node.map_or(name, |node| &node.name);
     let found = collection.objects(&status).into_iter().find(|(of, _)| of == name);
     let Some((_, object)) = found else {
         let missing = status.missing.iter().find(|m| m.kind == collection.one() && m.name == name);
@@ -114,7 +117,9 @@ pub(super) async fn delete(
             Collection::Hosts => Change::HostDelete { name },
             Collection::Policies => Change::PolicyDelete { name },
             Collection::Images => Change::ImageRemove { name },
-            Collection::Pools | Collection::Groups | Collection::Jobs | Collection::Nodes => {
+            Collection::Pools => Change::PoolDelete { name },
+            Collection::Groups => Change::GroupDelete { name },
+            Collection::Jobs | Collection::Nodes => {
                 return Err(Problem::internal("this collection deletes nothing"));
             }
         }])

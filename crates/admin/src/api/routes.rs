@@ -18,6 +18,7 @@ use super::page::PageParams;
 use super::resources::{self, Asker};
 use super::{openapi, state, streams, whole};
 use crate::access;
+use crate::nodes;
 use crate::request::Terms;
 use crate::served::{Served, Who};
 
@@ -43,6 +44,7 @@ pub(crate) fn routes() -> Paths {
         .route("/v1/counters/stream", get(streams::counters))
         .route("/v1/hosts/{name}/luns", post(map))
         .route("/v1/hosts/{name}/luns/{volume}", delete(unmap))
+        .route("/v1/nodes/{name}/drain", post(nodes::drain))
         .route("/v1/tokens", get(access::list).post(access::create))
         .route("/v1/tokens/{name}", get(access::show).delete(access::delete))
         .route("/metrics", get(whole::metrics))
@@ -95,8 +97,8 @@ fn of_one(collection: Collection) -> Methods {
         Collection::Volumes => show.merge(set::<VolumeSet>(collection)).merge(delete),
         Collection::Hosts => show.merge(set::<HostSet>(collection)).merge(delete),
         Collection::Policies => show.merge(set::<Terms>(collection)).merge(delete),
-        Collection::Pools => show.merge(patch(set_pool)),
-        Collection::Groups => show.merge(set::<GroupSet>(collection)),
+        Collection::Pools => show.merge(patch(set_pool)).merge(delete),
+        Collection::Groups => show.merge(set::<GroupSet>(collection)).merge(delete),
         Collection::Snapshots | Collection::Drives | Collection::Images => show.merge(delete),
         Collection::Jobs | Collection::Nodes => show,
     }

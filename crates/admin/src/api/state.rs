@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use status::Status;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
@@ -26,33 +25,6 @@ pub(crate) struct Version {
     pub(crate) version: String,
     /// The version of this API.
     pub(crate) api: String,
-}
-
-/// A node: the one that answers owns the array.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub(crate) struct Node {
-    /// `this`: the node that answers.
-    pub(crate) name: String,
-    /// `owner`: a standby answers nothing but its health.
-    pub(crate) role: String,
-    /// The version of masu.
-    pub(crate) version: String,
-    /// Its threads that serve hosts.
-    pub(crate) controllers: usize,
-    /// Seconds since the start.
-    pub(crate) uptime_s: u64,
-}
-
-impl Node {
-    pub(super) fn of(status: &Status) -> Node {
-        Node {
-            name: "this".into(),
-            role: "owner".into(),
-            version: status.version.clone(),
-            controllers: status.controllers,
-            uptime_s: status.uptime_s,
-        }
-    }
 }
 
 pub(crate) async fn healthz() -> Json<Health> {

@@ -82,7 +82,12 @@ pub(super) async fn config(State(served): State<Arc<Served>>) -> Result<Json<Dec
 pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Result<Response, Problem> {
     let status = current(&served).await?;
     let mut named = served.named.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let text = crate::metrics::text(&status, &served.log.counts(), &mut named, served.metrics_top);
+    let process = crate::metrics::Process {
+        events: served.log.counts(),
+        certificate_end_s: served.certificate_end_s(),
+        traces: served.traces.as_ref().map(crate::traces::TraceMeter::counts).unwrap_or_default(),
+    };
+    let text = crate::metrics::text(&status, &process, &mut named, served.metrics_top);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 

@@ -18,18 +18,23 @@ pub(crate) use top::Named;
 
 use self::top::busiest;
 use self::write::{Text, labels};
+use crate::traces::TraceCounts;
+
+/// What the process counts itself.
+pub(crate) struct Process {
+    /// Events, by severity.
+    pub(crate) events: [(&'static str, u64); 3],
+    /// When the certificate of the API on TCP ends.
+    pub(crate) certificate_end_s: Option<u64>,
+    pub(crate) traces: TraceCounts,
+}
 
 /// The text of `GET /metrics`. `named` has the objects with series of their own, which are at most
 /// `count` LUs, hosts and drives; it is brought up to date.
-pub(crate) fn text(
-    status: &Status,
-    events: &[(&'static str, u64)],
-    named: &mut Named,
-    count: usize,
-) -> String {
+pub(crate) fn text(status: &Status, counts: &Process, named: &mut Named, count: usize) -> String {
     choose(status, named, count);
     let mut out = Text::default();
-    process(&mut out, status, events);
+    process(&mut out, status, counts);
     trouble(&mut out, status);
     stages::write(&mut out, status, named);
     lus::write(&mut out, status, named);
@@ -53,11 +58,14 @@ fn choose(status: &Status, named: &mut Named, count: usize) {
 }
 
 /// The process, its controllers, ports and jobs.
-fn process(out: &mut Text, status: &Status, events: &[(&'static str, u64)]) {
+fn process(out: &mut Text, status: &Status, counts: &Process) {
     let commit = option_env!("MASU_COMMIT").unwrap_or("unknown");
     let build = labels(&[("version", &status.version), ("commit", commit)]);
     out.gauge("masu_build_info", "The version that runs: 1", [(build, 1.0)]);
     out.gauge("masu_uptime_seconds", "Time since the start", [(String::new(), status.uptime_s as f64)]);
+    let end = counts.certificate_end_s.map(|end_s| (String::new(), end_s as f64));
+    let help = "When the certificate of the API on TCP ends, in seconds since 1970";
+    out.gauge("masu_api_certificate_end_timestamp_seconds", help, end);
     let controller = |number: usize| labels(&[("controller", &number.to_string())]);
     let busy = status.loads.iter().map(|l| (controller(l.controller), l.busy_ms as f64 / 1e3));
     let help = "Processor time that a controller used; a second of it in a second is all there is";
@@ -68,8 +76,18 @@ fn process(out: &mut Text, status: &Status, events: &[(&'static str, u64)]) {
     for (name, help, value) in PORT_COUNTERS {
         out.counter(name, help, status.ports.iter().map(|p| (port(p), value(p) as f64)));
     }
-    let events = events.iter().map(|(severity, n)| (labels(&[("severity", severity)]), *n as f64));
+    let events = counts.events.iter().map(|(severity, n)| (labels(&[("severity", severity)]), *n as f64));
     out.counter("masu_events_total", "Events since the start", events);
+    let TraceCounts { sent, undelivered, queue, limit } = counts.traces;
+    out.counter(
+        "masu_traces_sent_total",
+        "Traces that the collector has taken",
+        [(String::new(), sent as f64)],
+    );
+    let dropped = [("collector", undelivered), ("queue", queue), ("limit", limit)];
+    let dropped = dropped.map(|(reason, n)| (labels(&[("reason", reason)]), n as f64));
+    let help = "Traces that were dropped: the collector was away, the queue was full, the limit per second";
+    out.counter("masu_traces_dropped_total", help, dropped);
     let job = |j: &status::Job| labels(&[("kind", &j.kind), ("object", &j.object)]);
     let done = status.jobs.iter().map(|j| (job(j), j.progress.done_bytes as f64));
     out.gauge("masu_job_done_bytes", "How far a running job is", done);

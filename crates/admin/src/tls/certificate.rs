@@ -10,6 +10,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::expiry::end_of;
 use crate::digest::sha256;
 use crate::store::{Store, StoreError};
 
@@ -66,6 +67,8 @@ pub struct Tls {
 struct Loaded {
     config: Arc<ServerConfig>,
     sha256: String,
+    /// The end of the first of the chain to end, in seconds since 1970.
+    end_s: Option<u64>,
     modified: [Option<SystemTime>; 2],
 }
 
@@ -104,9 +107,19 @@ impl Tls {
         Tls::open(CertificateFiles { certificate, key })
     }
 
+    /// Where the certificate of a data directory is, if it has one.
+    pub fn own_certificate(data: &Path) -> PathBuf {
+        data.join(OWN_CERTIFICATE)
+    }
+
     /// The SHA-256 of the certificate, in hexadecimal digits: what a client can be told to expect.
     pub fn fingerprint(&self) -> String {
         self.now().sha256
+    }
+
+    /// When it can no longer be used, in seconds since 1970.
+    pub(crate) fn end_s(&self) -> Option<u64> {
+        self.now().end_s
     }
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
@@ -158,11 +171,19 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     if all.is_empty() { Err(failed("no certificate (PEM) is in it".into())) } else { Ok(all) }
 }
 
+/// When the certificate in a file ends, in seconds since 1970: that of its chain that ends first.
+///
+/// # Errors
+/// It cannot be read, or has no certificate.
+pub fn certificate_end_s(path: &Path) -> Result<Option<u64>, TlsError> {
+    Ok(end_of(&certificates(path)?))
+}
+
 fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {
     let chain = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|e| TlsError::File { path: files.key.display().to_string(), cause: e.to_string() })?;
-    let sha256 = sha256(&chain[0]);
+    let (sha256, end_s) = (sha256(&chain[0]), end_of(&chain));
     let pair = |e: rustls::Error| TlsError::Pair {
         certificate: files.certificate.display().to_string(),
         key: files.key.display().to_string(),
@@ -172,7 +193,7 @@ fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<L
     let mut config =
         config.map_err(pair)?.with_no_client_auth().with_single_cert(chain, key).map_err(pair)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Loaded { config: Arc::new(config), sha256, modified })
+    Ok(Loaded { config: Arc::new(config), sha256, end_s, modified })
 }
 
 #[cfg(test)]
@@ -193,6 +214,8 @@ mod tests {
         let first = Tls::own(&store, address()).expect("made").fingerprint();
         let again = Tls::own(&store, address()).expect("read").fingerprint();
         assert_eq!(first, again);
+        let end_s = certificate_end_s(&Tls::own_certificate(dir.path())).expect("read");
+        assert!(end_s > Some(4_000_000_000), "{end_s:?}");
         let key = dir.path().join(OWN_KEY).metadata().expect("the key");
         assert_eq!(key.permissions().mode() & 0o777, 0o600);
     }
@@ -223,6 +246,7 @@ mod tests {
         touch(&key, &other.key_pair.serialize_pem(), 30);
         tls.look_again();
         assert_eq!(tls.fingerprint(), sha256(other.cert.der()));
+        assert!(tls.end_s() > Some(4_000_000_000), "the end of the new one");
     }
 
     #[test]

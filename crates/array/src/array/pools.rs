@@ -1,10 +1,13 @@
 //! Pools: remove a group, rebalance, export, import.
 
+use std::collections::BTreeSet;
+
 use world::DriveSpec;
 
 use super::{Array, refusals};
+use crate::config::{Config, DriveConfig};
 use crate::control::{Control, ControlError, Reply};
-use crate::status::Pool;
+use crate::status::{ControllerStatus, Pool};
 
 impl Array {
     /// Evacuates a group in the background, then removes it from its pool.
@@ -42,20 +45,14 @@ impl Array {
     /// No such pool, or a volume of it is mapped. Nothing was changed then.
     pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
         let owner = refusals::exportable(&self.config, pool)?.controller;
-        // The current members of its groups: a spare may have replaced a drive, a group may have left.
+        // A group may have left.
         let parts = self.status().await?;
         let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
         let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
-        let leaves = |name: &String| groups.contains(&name);
-        let own = parts.iter().flat_map(|part| &part.groups).filter(|g| leaves(&g.name));
-        let drives: Vec<&String> =
-            own.flat_map(|g| g.drives.iter().chain(g.members.iter().flatten())).collect();
         let (before, mut config) = (self.config.clone(), self.config.clone());
         config.volumes.retain(|v| v.pool != pool);
         config.pools.retain(|p| p.name != pool);
-        config.groups.retain(|g| !leaves(&g.name));
-        config.drives.retain(|d| !drives.contains(&&d.name));
-        config.spares.retain(|s| !drives.contains(&s));
+        without_groups(&mut config, &parts, |name| groups.contains(&name));
         self.apply(config).await?;
         let exported = self.ask(owner, Control::ExportPool(pool.into())).await;
         if exported.is_err() {
@@ -83,6 +80,22 @@ impl Array {
         done.extend(self.apply(imported.joined_to(&self.config)).await?);
         Ok(done)
     }
+}
+
+/// Removes groups from a declaration, and their drives, which it returns: those that are declared, and the
+/// current members, because a spare may have replaced a drive.
+pub(super) fn without_groups(
+    config: &mut Config,
+    parts: &[ControllerStatus],
+    leaves: impl Fn(&String) -> bool,
+) -> Vec<DriveConfig> {
+    let own = parts.iter().flat_map(|part| &part.groups).filter(|g| leaves(&g.name));
+    let members = own.flat_map(|g| g.drives.iter().chain(g.members.iter().flatten()));
+    let declared = config.groups.iter().filter(|g| leaves(&g.name)).flat_map(|g| &g.drives);
+    let drives: BTreeSet<String> = members.chain(declared).cloned().collect();
+    config.groups.retain(|g| !leaves(&g.name));
+    config.spares.retain(|s| !drives.contains(s));
+    config.drives.extract_if(.., |d| drives.contains(&d.name)).collect()
 }
 
 /// Checks that the other groups have room for the used pages of a group.

@@ -1,7 +1,7 @@
 //! What the declaration says against a change of volumes and pools that the engine makes: the same for the
 //! change and for its dry run. Pure.
 
-use crate::config::{Config, PoolConfig, VolumeConfig};
+use crate::config::{Config, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 
 /// A volume that may be deleted, with the controller that owns it.
@@ -64,6 +64,60 @@ pub fn with_leaving(config: &Config, pool: &str, group: &str) -> Result<Config, 
     declared.groups.retain(|g| g != group);
     declared.leaving.push(group.into());
     Ok(next)
+}
+
+/// So many volumes of a pool are named in a refusal.
+const NAMED_MAX: usize = 3;
+
+/// A pool that has no volumes.
+///
+/// # Errors
+/// No such pool, or volumes or snapshots are in it.
+pub fn deletable_pool<'a>(config: &'a Config, name: &str) -> Result<&'a PoolConfig, ControlError> {
+    let fail = ControlError::at(format!("pool {name:?}"));
+    let Some(declared) = config.pool(name) else { return Err(fail(&"not found")) };
+    let own = || config.volumes.iter().filter(|v| v.pool == name);
+    let named: Vec<String> = own().take(NAMED_MAX).map(|v| format!("{:?}", v.name)).collect();
+    let more = match own().count() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match named.is_empty() {
+        true => Ok(declared),
+        false => Err(fail(&format!("in use by volume {}{more}; delete its volumes first", named.join(", ")))),
+    }
+}
+
+/// A group that no pool uses.
+///
+/// # Errors
+/// No such group, or it is a part of a pool, or the journal of one.
+pub fn deletable_group<'a>(config: &'a Config, name: &str) -> Result<&'a GroupConfig, ControlError> {
+    let fail = ControlError::at(format!("group {name:?}"));
+    let Some(declared) = config.groups.iter().find(|g| g.name == name) else {
+        return Err(fail(&"not found"));
+    };
+    let is = |group: &String| group == name;
+    for pool in &config.pools {
+        let cause = match () {
+            () if pool.groups.iter().any(is) => {
+                format!(
+                    "in use by pool {0:?}; delete the pool, or move its pages away first: \
+                    masu pool remove-group {0} {name}",
+                    pool.name
+                )
+            }
+            () if pool.leaving.iter().any(is) => {
+                format!("still leaving pool {:?}; wait until it has left", pool.name)
+            }
+            () if pool.journal.iter().any(is) => {
+                format!("in use as the journal of pool {:?}; delete the pool first", pool.name)
+            }
+            () => continue,
+        };
+        return Err(fail(&cause));
+    }
+    Ok(declared)
 }
 
 /// A pool whose volumes no host sees.

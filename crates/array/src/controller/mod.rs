@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scsi::Tokens;
+use scsi::{Tokens, Tracer};
 use stack::Disk;
 use world::{Instant, World};
 
@@ -47,6 +47,8 @@ pub(crate) struct Controller {
     handles: Vec<ControllerHandle>,
     pub(crate) tokens: Rc<Tokens<Disk>>,
     pub(crate) events: Rc<Events>,
+    /// Chooses the commands at its ports that are traced.
+    pub(crate) tracer: Rc<Tracer>,
     pub(crate) jobs: Rc<Jobs>,
     pub(crate) state: RefCell<State>,
     /// Start time, and the CPU time that the thread had used by then.
@@ -63,9 +65,10 @@ impl Controller {
     ) -> Controller {
         let started = (world.now(), world.cpu_time());
         let (tokens, events) = (Rc::new(Tokens::new(world.clone(), index)), Rc::new(events));
+        let tracer = Rc::new(Tracer::new(world.clone()));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
         let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
-        Controller { world, index, handles, tokens, events, jobs, state, started, stopping }
+        Controller { world, index, handles, tokens, events, tracer, jobs, state, started, stopping }
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

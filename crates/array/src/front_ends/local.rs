@@ -35,7 +35,13 @@ impl LocalPort {
 impl LocalSession {
     /// Executes a command on this controller or on the owner of the LU.
     pub async fn execute(&self, lun: Lun, request: Request) -> Response {
-        self.seen.view.execute(Some(lun), request).await
+        let view = &self.seen.view;
+        let trace = view.sample(&request.cdb, self.controller.world.now());
+        let mut response = view.execute(Some(lun), Request { trace, ..request }).await;
+        if let Some(trace) = response.trace.take() {
+            view.traced(*trace, Some(lun), &response);
+        }
+        response
     }
 }
 

@@ -1,6 +1,7 @@
 //! The life cycle of groups and their drives: open or create, monitor, rebuild and scrub, release.
 
 mod close;
+mod delete;
 mod drives;
 mod found;
 mod open;
@@ -13,6 +14,7 @@ mod upkeep;
 mod work;
 
 pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
+pub(crate) use delete::delete;
 pub(crate) use drives::{OPENING_MAX, close_drives, open_at_once, open_drive, overwrite_of};
 pub(crate) use open::open_group;
 pub use open::opens_without;

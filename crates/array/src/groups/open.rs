@@ -11,7 +11,7 @@ use raid::{Group, GroupError, GroupSpec, GroupState, MissingCause, OnDrive, Over
 use super::found::{FoundDrive, FoundDrives, find_drives, members};
 use super::spares::spare_turn;
 use super::upkeep::begin_upkeep;
-use crate::config::{Config, GroupConfig, Made};
+use crate::config::{Config, GroupConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::event::Severity;
@@ -23,13 +23,15 @@ pub fn opens_without(group: &GroupConfig, missing: usize) -> bool {
 }
 
 /// The specification of a group, with its identity if known.
-fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
+fn spec_of(controller: &Controller, config: &Config, group: &GroupConfig) -> GroupSpec {
+    let state = controller.state();
     GroupSpec {
         name: group.name.clone(),
         level: terms::level(group.level),
         stripe_unit_bytes: group.stripe_unit_bytes,
         array_id: terms::array_id(config),
-        id: made.groups.get(&group.name).and_then(|m| m.id).map(terms::group_id),
+        id: state.made.groups.get(&group.name).and_then(|m| m.id).map(terms::group_id),
+        ownership: state.nodes.ownership,
     }
 }
 
@@ -81,7 +83,7 @@ async fn open_found(
 ) -> Result<Group, ControlError> {
     let place = ControlError::at(format!("group {:?}", group.name));
     let made = controller.state().made.clone();
-    let mut spec = spec_of(config, &made, group);
+    let mut spec = spec_of(controller, config, group);
     if !made.has_group(&group.name) {
         // The labels come from an array without this state, or from an interrupted creation.
         spec.id = None;
@@ -139,7 +141,7 @@ async fn create(
     let _turn = spare_turn(controller).await;
     controller.state.borrow_mut().fresh.groups.push(group.name.clone());
     let drives = found.drives.into_iter().map(|f| f.drive).collect();
-    let spec = spec_of(config, &made, group);
+    let spec = spec_of(controller, config, group);
     let created = Group::create_over(controller.world.clone(), spec, drives, overwrite).await;
     created.map_err(|e| place(&explain(e)))
 }
@@ -149,6 +151,10 @@ fn explain(error: GroupError) -> String {
         GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
             format!("{error} (start_degraded = true in its declaration)")
         }
+        GroupError::LaterOwner { found, .. } => format!(
+            "{error}; the registry is older than the drives: restore a newer one, or take this one with `masu node \
+             raise-epoch {found}`"
+        ),
         _ => error.to_string(),
     }
 }

@@ -80,5 +80,6 @@ fn busy() -> Response {
         data_in: block::Pieces::new(),
         data_out_wanted: 0,
         aborted: false,
+        trace: None,
     }
 }

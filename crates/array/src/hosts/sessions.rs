@@ -108,6 +108,7 @@ fn view_of(
         tokens: controller.tokens.clone(),
         port_traffic,
         host_traffic,
+        tracer: at_port.then(|| controller.tracer.clone()),
         at_port,
     })
 }

@@ -1,11 +1,13 @@
-//! The life cycle of pools and their volumes: open or create, remove groups, export and import.
+//! The life cycle of pools and their volumes: open or create, remove groups, delete, export and import.
 
+mod delete;
 mod open;
 mod placement;
 mod travel;
 mod volumes;
 mod work;
 
+pub(crate) use delete::{DELETING, delete};
 pub(crate) use open::{drop_pool, open_pool};
 #[cfg(test)]
 pub(crate) use placement::PLACEMENT_INTERVAL;

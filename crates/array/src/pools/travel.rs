@@ -9,11 +9,11 @@ use world::{Drive, DriveSpec};
 
 use super::open::drop_pool;
 use super::volumes::load_shape;
+use super::work::stop_jobs;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 use crate::groups::{end_upkeep, forget, refuse_busy};
-use crate::status::JobKind;
 use crate::terms;
 
 /// Closes a pool and labels its drives as owned by no array.
@@ -26,12 +26,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
     let pool = pool.ok_or_else(|| place()(&"not open"))?;
     let groups = pool.groups();
     groups.iter().try_for_each(refuse_busy)?;
-    let on_it = |kind: JobKind, object: &str| match kind {
-        JobKind::Scrub | JobKind::Evacuate => groups.iter().any(|g| g.name() == object),
-        JobKind::Rebalance | JobKind::Place => object == name,
-        JobKind::Reclaim => pool.volume(object).is_some(),
-    };
-    if !controller.jobs.stop(on_it).await {
+    if !stop_jobs(controller, &pool).await {
         return Err(place()(&"a job of the pool does not end"));
     }
     end_upkeep(controller, &groups).await?;
@@ -111,6 +106,7 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
         stripe_unit_bytes: label.stripe_unit_bytes,
         array_id: label.array_id,
         id: Some(label.group_id),
+        ownership: None,
     };
     let own = found.drives.iter().map(|(i, _)| drives[*i].clone()).collect();
     let place = ControlError::at(format!("group {:?}", label.group_name));

@@ -40,6 +40,17 @@ pub(super) fn pace(
     }
 }
 
+/// Stops the jobs of a pool, of its groups and of its volumes. Returns whether they stopped in time.
+pub(super) async fn stop_jobs(controller: &Controller, pool: &Pool) -> bool {
+    let groups = pool.groups();
+    let on_it = |kind: JobKind, object: &str| match kind {
+        JobKind::Scrub | JobKind::Evacuate => groups.iter().any(|g| g.name() == object),
+        JobKind::Rebalance | JobKind::Place => object == pool.name(),
+        JobKind::Reclaim => pool.volume(object).is_some(),
+    };
+    controller.jobs.stop(on_it).await
+}
+
 /// Moves all pages of a group away and takes it out of the pool, as a job.
 pub(super) fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &str) {
     let Some(space) = pool.group_spaces().into_iter().find(|g| g.name == group) else { return };

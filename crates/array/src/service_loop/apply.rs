@@ -23,7 +23,8 @@ use crate::groups::{
 use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
 use crate::policies::set_policies;
-use crate::pools::{create_volumes, drop_pool, open_pool, open_volume, set_classes};
+use crate::pools::{DELETING, create_volumes, drop_pool, open_pool, open_volume, set_classes};
+use crate::trace::choose_traced;
 
 /// Opens and creates what is declared.
 pub(crate) async fn prepare(
@@ -52,6 +53,11 @@ pub(crate) async fn prepare(
     let spares = free_spares(controller, config);
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
+        if made.deleted_pools.contains(&pool.name) {
+            let object = (Kind::Pool, pool.name.clone());
+            controller.state.borrow_mut().missing.insert(object, DELETING.into());
+            continue;
+        }
         let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
         settle(controller, (Kind::Pool, &pool.name), made.pools.contains(&pool.name), opened)?;
     }
@@ -127,6 +133,7 @@ pub(crate) async fn commit(
         state.missing.retain(|object, _| is_declared(&config, &index, object));
         std::mem::replace(&mut state.whereabouts, whereabouts)
     };
+    choose_traced(controller, &config);
     // Before the views follow, which takes its time: who has no rights any more has none from now on.
     end_sessions(controller, &before, &config, &index);
     list_ports(controller);

@@ -18,6 +18,7 @@ use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, 
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
 use crate::hosts::{list_ports, remote_nexus};
+use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
@@ -34,6 +35,9 @@ pub fn run_with_local_port(
 ) -> (LocalPort, impl Future<Output = ()>) {
     let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
     let controller = Rc::new(Controller::new(world, (index, handles), events));
+    if let Some(traces) = &mailbox.traces {
+        send_traces(&controller, traces.clone());
+    }
     (LocalPort(controller.clone()), serve(controller, mailbox))
 }
 
@@ -54,9 +58,13 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
                 });
             }
             Message::Execute { nexus, lun, request, reply } => {
-                let seen = remote_nexus(&controller, &nexus);
+                let (seen, controller) = (remote_nexus(&controller, &nexus), controller.clone());
                 world.spawn(async move {
-                    let _ = reply.send(seen.view.execute(lun, request).await);
+                    let mut response = seen.view.execute(lun, request).await;
+                    if let Some(trace) = &mut response.trace {
+                        name_drives(&controller, trace);
+                    }
+                    let _ = reply.send(response);
                 });
             }
             Message::Manage { nexus, function, reply } => {
@@ -107,6 +115,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::StopJobs => {
             controller.jobs.stop_all();
             Ok(Reply::Done(vec![]))
+        }
+        Control::DeletePool(pool) => pools::delete(controller, &pool).await.map(Reply::Done),
+        Control::DeleteGroup { name, deleted } => {
+            groups::delete(controller, &name, &deleted).await.map(Reply::Done)
         }
         Control::ExportPool(pool) => pools::export(controller, &pool).await.map(Reply::Done),
         Control::ImportPool { drives, force } => {

@@ -4,6 +4,7 @@
 mod caching;
 mod caching_online;
 mod copying_across;
+mod deleting;
 mod events;
 mod handing_over;
 mod hanging;
@@ -20,5 +21,6 @@ mod starting;
 mod tenant;
 mod thresholds;
 mod tokens_across;
+mod traces;
 mod travelling;
 mod two_controllers;

@@ -97,7 +97,7 @@ fn request(opcode: u8, at: u64, len: u64, data: Option<&Data>, tag: u64) -> Requ
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
     let data_out = data.map_or_else(Pieces::new, |data| data.clone().into());
-    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple }
+    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple, trace: None }
 }
 
 /// A command until it is not answered with a unit attention.

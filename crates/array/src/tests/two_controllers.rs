@@ -8,7 +8,9 @@ use world::World;
 
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
-use crate::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
+use crate::{
+    Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, TraceSender, run_with_local_port,
+};
 
 pub(super) const BLOCK: u64 = 512;
 
@@ -42,19 +44,32 @@ pub(super) fn config() -> Config {
 
 impl Rig {
     pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F) {
-        model(9, 2).run(async |world| test(Rig::start(&world).await).await);
+        Rig::run_with(config(), None, test);
     }
 
-    async fn start(world: &World) -> Rig {
+    /// The same with another declaration, and with traces that go there.
+    pub(super) fn run_with<F: Future<Output = ()>>(
+        config: Config,
+        traces: Option<TraceSender>,
+        test: impl FnOnce(Rig) -> F,
+    ) {
+        model(9, 2).run(async |world| test(Rig::start(&world, config, traces).await).await);
+    }
+
+    async fn start(world: &World, config: Config, traces: Option<TraceSender>) -> Rig {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
         let mut ports = Vec::new();
         for (index, mailbox) in mailboxes.into_iter().enumerate() {
+            let mailbox = match &traces {
+                Some(traces) => mailbox.tracing(traces.clone()),
+                None => mailbox,
+            };
             let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles.clone());
             ports.push(port);
             world.spawn(run);
         }
         let mut array = Array::new(handles, TARGET);
-        array.apply(config()).await.expect("applied");
+        array.apply(config).await.expect("applied");
         Rig { array, ports }
     }
 
@@ -87,7 +102,9 @@ impl Host {
         let mut full = [0; 16];
         full[..cdb.len()].copy_from_slice(cdb);
         let attribute = TaskAttribute::Simple;
-        self.0.execute(Lun(lun), Request { cdb: full, attribute, data_out, data_in_max, tag: 1 }).await
+        self.0
+            .execute(Lun(lun), Request { cdb: full, attribute, data_out, data_in_max, tag: 1, trace: None })
+            .await
     }
 
     pub(super) async fn transfer(&self, opcode: u8, lun: u16, at: u64, data: Pieces, len: u64) -> Pieces {

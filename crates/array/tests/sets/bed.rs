@@ -190,7 +190,7 @@ fn request(opcode: u8, at: u64, len: u64, data_out: Pieces, tag: u64) -> Request
     cdb[0] = opcode;
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
-    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple }
+    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple, trace: None }
 }
 
 /// What a LU reports first.

@@ -143,6 +143,21 @@ impl<J: Device + Clone + 'static> Journal<J> {
     }
 }
 
+/// Erases the header of a journal that is not open: the device has none then. A device without one stays as
+/// it is. Durable on return.
+///
+/// # Errors
+/// A newer masu created the journal: nothing was written then. Or the device failed.
+pub async fn erase_journal(device: &impl Device) -> Result<(), JournalError> {
+    match read_header(device).await {
+        Ok(_) => {}
+        Err(JournalError::None) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    device.write(0, &Pieces::from(Buf::zeroed(RING_START as usize).freeze())).await?;
+    Ok(device.flush().await?)
+}
+
 async fn write_zeros(device: &impl Device, at: u64, len: u64) -> Result<(), BlockError> {
     let zeros = Buf::zeroed(ZEROS_BYTES as usize).freeze();
     let write = |from: u64| {

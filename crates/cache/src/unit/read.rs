@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use block::{BackingStore, BlockError, Buf, Data, Device, Pieces};
 use smallvec::SmallVec;
+use world::{OpenSpan, Trace};
 
 use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
 use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
@@ -40,7 +41,27 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// # Errors
     ///
     /// The volume could not be read. What is dirty in frames is never lost by this.
-    pub async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    pub fn read(
+        &self,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> impl Future<Output = Result<(), BlockError>> {
+        self.read_traced(None, at, len, out)
+    }
+
+    /// The same as part of a command whose stages are recorded.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Unit::read`].
+    pub async fn read_traced(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let range = at..at.saturating_add(len as u64);
         self.geometry().check(at, len as u64)?;
         if len == 0 {
@@ -56,7 +77,9 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
         for part in &found.parts {
             match part {
                 Found::Hit(data) => out.push(data.clone()),
-                Found::Missing(missing) => self.read_missing(&range, missing, &found.partial, out).await?,
+                Found::Missing(missing) => {
+                    self.read_missing(trace, (&range, missing), &found.partial, out).await?;
+                }
             }
         }
         Ok(())
@@ -96,8 +119,8 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Reads whole blocks from their locations, and appends the part in `range`.
     async fn read_missing(
         &self,
-        range: &Range<u64>,
-        missing: &Range<u64>,
+        trace: Option<&Trace>,
+        (range, missing): (&Range<u64>, &Range<u64>),
         partial: &[Partial],
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
@@ -116,11 +139,12 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
                     }
                     Part::Absent { range } => {
                         next = range.end;
-                        self.read_below(range, &mut pieces).await?;
+                        self.read_below(trace, range, &mut pieces).await?;
                     }
                     Part::Pending { range } => {
                         let segments = &self.state.segments;
                         let arrived = || !segments.borrow().is_pending(range.start);
+                        let _span = OpenSpan::begin(trace, "read_ahead", "");
                         self.state.arrived.wait_for(|| arrived().then_some(())).await;
                         break;
                     }
@@ -135,11 +159,16 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     }
 
     /// Reads whole blocks from the second level as far as it has them, and the rest from the store.
-    async fn read_below(&self, range: Range<u64>, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn read_below(
+        &self,
+        trace: Option<&Trace>,
+        range: Range<u64>,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let second = self.cache.second.borrow().clone();
         let small = range.end - range.start < self.cache.config.direct_bytes;
         let Some(second) = second.filter(|_| small) else {
-            return self.read_store(range, out).await;
+            return self.read_store(trace, range, out).await;
         };
         let mut next = range.start;
         while next < range.end {
@@ -149,6 +178,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             let end = bytes.end.min(range.end);
             if second.holds(block) {
                 let before = self.state.generations.of(&(next..end));
+                let _span = OpenSpan::begin(trace, "second_level", "");
                 if let Some(data) = second.read(block).await {
                     let data =
                         Pieces::from(data.slice((next - bytes.start) as usize..(end - bytes.start) as usize));
@@ -161,7 +191,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             // Up to the next block that it has.
             let has = |at: &u64| second.is_held(Key { block: at / FRAME_BYTES as u64, ..block });
             let until = (end..range.end).step_by(FRAME_BYTES).find(has).unwrap_or(range.end);
-            self.read_store(next..until, out).await?;
+            self.read_store(trace, next..until, out).await?;
             next = until;
         }
         Ok(())
@@ -176,11 +206,16 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     }
 
     /// Reads from the store, and caches the data if worthwhile and unchanged meanwhile.
-    async fn read_store(&self, range: Range<u64>, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn read_store(
+        &self,
+        trace: Option<&Trace>,
+        range: Range<u64>,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let state = &self.state;
         let before = state.generations.of(&range);
         let mut pieces = Pieces::new();
-        state.store.read(range.start, (range.end - range.start) as usize, &mut pieces).await?;
+        state.store.read_traced(trace, range.start, (range.end - range.start) as usize, &mut pieces).await?;
         if range.end - range.start < self.cache.config.direct_bytes {
             self.keep_unchanged(range, before, &pieces);
         }

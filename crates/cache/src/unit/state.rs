@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use block::{BackingStore, BlockError, Device, Geometry, Pieces, RangeLocks};
+use world::Trace;
 use world::sync::Signal;
 
 use crate::cache::{CacheConfig, Inner};
@@ -116,10 +117,11 @@ impl<D: BackingStore, J: Device + Clone + 'static> State<D, J> {
     /// as many times as large.
     pub(crate) fn write_below<'a>(
         &'a self,
+        trace: Option<&'a Trace>,
         at: u64,
         data: &'a Pieces,
     ) -> Pin<Box<impl Future<Output = Result<(), BlockError>>>> {
-        Box::pin(self.store.write(at, data))
+        Box::pin(self.store.write_traced(trace, at, data))
     }
 
     pub(crate) fn new(

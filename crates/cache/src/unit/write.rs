@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use block::{BackingStore, BlockError, Buf, Data, Device, Pieces};
+use world::{OpenSpan, Trace};
 
 use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
 use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
@@ -42,7 +43,21 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// # Errors
     /// The range is invalid, the store refused an allocation or failed, the journal failed, or destages of
     /// the unit fail at the moment.
-    pub async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    pub fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>> {
+        self.write_traced(None, at, data)
+    }
+
+    /// The same as part of a command whose stages are recorded.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Unit::write`].
+    pub async fn write_traced(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<(), BlockError> {
         let len = data.len() as u64;
         self.geometry().check(at, len)?;
         if len == 0 {
@@ -53,12 +68,14 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             c.write_bytes += len;
         });
         match self.state.policy.get() {
-            WritePolicy::Back if len < self.cache.config.direct_bytes => self.write_back(at, data).await,
+            WritePolicy::Back if len < self.cache.config.direct_bytes => {
+                self.write_back(trace, at, data).await
+            }
             WritePolicy::Through if len < self.cache.config.direct_bytes => {
                 let range = at..at + len;
-                self.change_and_keep(range, self.state.write_below(at, data), Some(data)).await
+                self.change_and_keep(range, self.state.write_below(trace, at, data), Some(data)).await
             }
-            _ => self.change(at..at + len, self.state.write_below(at, data)).await,
+            _ => self.change(at..at + len, self.state.write_below(trace, at, data)).await,
         }
     }
 
@@ -68,12 +85,18 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     ///
     /// The volume refuses the range (the pool is full), or the journal failed; a sector then has its old or
     /// its new content.
-    pub async fn write_durable(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        self.write(at, data).await?;
+    pub async fn write_durable(
+        &self,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<(), BlockError> {
+        self.write_traced(trace, at, data).await?;
+        let _span = OpenSpan::begin(trace, "sync", "");
         self.sync(at, data.len() as u64).await
     }
 
-    async fn write_back(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    async fn write_back(&self, trace: Option<&Trace>, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let (state, len) = (&self.state, data.len() as u64);
         // Without a working destage, more dirty data would only make it worse.
         if let Some(failure) = self.failure() {
@@ -91,7 +114,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
         if !state.store.takes_in_place(at, len) {
             // Allocates the page, or fails here. Destaging it once more keeps a single order of all writes:
             // that of the frames.
-            state.write_below(at, data).await?;
+            state.write_below(trace, at, data).await?;
         }
         state.count(|c| c.write_hit_bytes += len);
         let mut done = 0;
@@ -102,6 +125,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             done += put;
             self.cache.dirtied();
             if put == 0 {
+                let _span = OpenSpan::begin(trace, "clean_frames", "");
                 self.cache.wait_for_clean().await;
             }
         }

@@ -119,7 +119,13 @@ fn limits(value: &Value) -> String {
     let number = |key: &str| value[key].as_u64();
     let shown = |n: u64| if value["x-type"] == "size" { exact_bytes(n) } else { n.to_string() };
     let mut parts = Vec::new();
-    match (number("minimum").filter(|least| *least > 0), number("maximum")) {
+    // Fractions say theirs.
+    parts.extend(value["x-limits"].as_str().map(str::to_owned));
+    let bounds = match value["x-limits"].is_string() {
+        true => (None, None),
+        false => (number("minimum").filter(|least| *least > 0), number("maximum")),
+    };
+    match bounds {
         (Some(least), Some(most)) => parts.push(format!("{} to {}", shown(least), shown(most))),
         (Some(least), None) => parts.push(format!("at least {}", shown(least))),
         (None, Some(most)) => parts.push(format!("0 to {}", shown(most))),

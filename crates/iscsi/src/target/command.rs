@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use scsi::{HostView, Lun, Request, Response, Status, TaskAttribute};
+use scsi::{CommandTrace, HostView, Lun, Request, Response, Status, TaskAttribute};
 use world::Kind;
 
 use super::respond::Answer;
@@ -201,27 +201,32 @@ impl<T: Target> Session<T> {
         }
         let data = &mut task.data;
         let came = data.next.min(data.buffer_len) as usize;
-        let request = Request {
+        let mut request = Request {
             cdb: task.cdb,
             attribute: task.attribute,
             data_out: std::mem::take(&mut data.chunks).into_pieces(came),
             data_in_max: if task.reads { task.expected_len } else { 0 },
             tag: u64::from(task.itt),
+            trace: None,
         };
         let (lun, arrived) = (task.lun, task.arrived);
         let kind = if task.writes { Kind::Write } else { Kind::Read };
         drop(state);
-        if let Some(nexus) = self.nexus()
-            && let Some(waits) = (*nexus).as_ref().waits()
-            && waits.draws()
-        {
-            waits.record(self.world.now() - arrived, kind);
+        if let Some(nexus) = self.nexus() {
+            let view: &T::View = (*nexus).as_ref();
+            if let Some(waits) = view.waits().filter(|waits| waits.draws()) {
+                waits.record(self.world.now() - arrived, kind);
+            }
+            request.trace = view.sample(&request.cdb, arrived);
         }
         self.run(slot, Work::Command(lun, request));
     }
 
     /// Completes a command that has ended in the array.
-    pub(crate) fn finish(&self, slot: u16, response: Response) {
+    pub(crate) fn finish(&self, slot: u16, mut response: Response) {
+        if let Some(trace) = response.trace.take() {
+            self.tell_trace(slot, *trace, &response);
+        }
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let task = &mut state.tasks.list[usize::from(slot)];
@@ -248,6 +253,15 @@ impl<T: Target> Session<T> {
         state.tasks.release(slot);
         self.answers_wait();
         self.task_ended.wake_all();
+    }
+
+    /// A command that was traced has ended.
+    fn tell_trace(&self, slot: u16, trace: CommandTrace, response: &Response) {
+        let lun = self.state.borrow().tasks.list[usize::from(slot)].lun;
+        if let Some(nexus) = self.nexus() {
+            let view: &T::View = (*nexus).as_ref();
+            view.traced(trace, lun, response);
+        }
     }
 }
 
@@ -294,6 +308,7 @@ fn fault_response(fault: Fault) -> Response {
         data_in: block::Pieces::new(),
         data_out_wanted: 0,
         aborted: false,
+        trace: None,
     }
 }
 

@@ -122,7 +122,14 @@ impl Disk {
 }
 
 fn good(data_in: Pieces, data_out_wanted: u64) -> Response {
-    Response { status: Status::Good, sense: Vec::new(), data_in, data_out_wanted, aborted: false }
+    Response {
+        status: Status::Good,
+        sense: Vec::new(),
+        data_in,
+        data_out_wanted,
+        aborted: false,
+        trace: None,
+    }
 }
 
 fn failed(code: u8, qualifier: u8) -> Response {

@@ -8,8 +8,9 @@ use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
 use lab_core::presentation::{self, Presentation};
 use lab_core::record::{Metric, RunRecord};
+use lab_core::report::{Cost, CostOf, Finding};
 use lab_core::stats::Estimate;
-use lab_core::verification::{Course, Request, Setup, Verification};
+use lab_core::verification::{self, Course, Request, Setup, Verification};
 use lab_core::{index, parallel, scenario, terminal};
 use serde::Deserialize;
 
@@ -102,7 +103,20 @@ impl Verification for Seventh {
     }
 
     fn present(_: &Setup<'_, Self>, time_s: &f64, _: &[JudgedClaim]) -> Result<Presentation> {
-        Ok(Presentation { answer: format!("{time_s} s."), ..Presentation::default() })
+        let findings = vec![finding("air", None), finding("stone", Some(0.1)), finding("tower", Some(0.4))];
+        Ok(Presentation { answer: format!("{time_s} s."), findings, ..Presentation::default() })
+    }
+}
+
+fn finding(resource: &str, lost: Option<f64>) -> Finding {
+    Finding {
+        resource: resource.into(),
+        evidence: "it is there".into(),
+        threshold: None,
+        source: None,
+        consequence: "It slows the fall.".into(),
+        r#try: None,
+        cost: lost.and_then(|lost| Cost::share(lost, CostOf::Throughput)),
     }
 }
 
@@ -121,12 +135,31 @@ fn one_row_is_enough_for_terminal_page_and_index() {
 
     let counts = "promises: 1 of 1 held; published: 0 reproduced, 1 not";
     assert_eq!(record.verdict.tally.words(), counts);
-    assert!(terminal::answer(&record, Path::new("out")).contains(counts));
+    assert!(terminal::answer(&record, &[], Path::new("out")).contains(counts));
     assert_eq!(presentation::page(&record, &serde_json::Value::Null)["counts"], counts);
     let entries = index::read_all(dir.path(), &[(ROW.name, ROW.question)], &[]);
     assert_eq!(index::tally(&entries).words(), counts);
     assert_eq!((entries[0].words(), index::exit_status(&entries)), ("not reproduced", 0));
     assert!((ROW.claims)(None).is_ok(), "its scenario is built in");
+}
+
+#[test]
+fn findings_are_shown_by_what_they_cost() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let request = Request { out: dir.path().to_owned(), ..Request::default() };
+    // A build without the viewer writes everything but the page.
+    let _ = verification::run::<Seventh>(&request, &());
+    let shown = std::fs::read_to_string(dir.path().join(presentation::PRESENTATION)).expect("written");
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let order = [0, 1, 2].map(|n| shown["findings"][n]["resource"].as_str().expect("a finding"));
+    assert_eq!(order, ["tower", "stone", "air"]);
+
+    let record = RunRecord::read(&dir.path().join("results.json")).expect("a record");
+    let all = [0.9, 0.8, 0.7, 0.6].map(|lost| finding(&format!("{lost}"), Some(lost)));
+    let text = terminal::answer(&record, &all, Path::new("out"));
+    assert!(text.contains("finding: 0.7: It slows the fall. (70 % of throughput)"), "{text}");
+    assert_eq!(text.matches("finding: ").count(), 3, "{text}");
+    assert!(!terminal::answer(&record, &[finding("air", None)], Path::new("out")).contains("finding: "));
 }
 
 /// Nothing of a sweep is the verification's own: its ranges are enough. Half a second at 1.25 m, a second and

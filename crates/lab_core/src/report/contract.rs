@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::Cost;
+
 /// The version of the contract.
 pub const VERSION: u32 = 1;
 
@@ -175,6 +177,8 @@ pub struct Finding {
     pub consequence: String,
     /// What to try.
     pub r#try: Option<String>,
+    /// What is lost by it, where that is known.
+    pub cost: Option<Cost>,
 }
 
 /// A table.

@@ -2,7 +2,9 @@
 //! spreadsheet (CSV).
 
 mod contract;
+mod cost;
 mod write;
 
 pub use contract::*;
+pub use cost::{Cost, CostOf, order_by_cost};
 pub use write::{WriteError, page_text, write_csv, write_json, write_page, write_report, write_results};

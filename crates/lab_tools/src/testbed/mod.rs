@@ -132,7 +132,7 @@ fn blocks(bytes: u64) -> u32 {
 }
 
 fn request(cdb: Cdb, data_out: Pieces, data_in_max: u32, tag: u64) -> Request {
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag }
+    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag, trace: None }
 }
 
 /// Reads so many bytes at this byte.

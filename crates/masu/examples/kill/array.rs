@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -79,14 +79,6 @@ fn declaration(port: u16, layout: &Layout) -> String {
     text + "[[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = { 0 = \"vpa\", 1 = \"vpb\" }\n"
 }
 
-/// A port below those that the system gives to clients (32768 and up): while nobody listens, a client at its
-/// own port would connect to itself.
-fn free_port() -> io::Result<u16> {
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.ok_or_else(|| io::Error::other("no port is free"))
-}
-
 pub(crate) struct Array {
     masu: PathBuf,
     dir: PathBuf,
@@ -97,7 +89,7 @@ pub(crate) struct Array {
 impl Array {
     /// Starts a new array under this directory.
     pub(crate) fn start(masu: &Path, dir: &Path, layout: &Layout) -> io::Result<Array> {
-        let port = free_port()?;
+        let port = test_ports::claim();
         fs::create_dir_all(dir)?;
         fs::write(dir.join("array.toml"), declaration(port, layout))?;
         let mut array = Array { masu: masu.into(), dir: dir.into(), port, process: None };

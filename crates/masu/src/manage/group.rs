@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use config::{Class, parse_bytes};
 
-use super::confirm::ask;
+use super::confirm::{ask, confirm};
 use super::nouns::{DRIVE, GROUP, MEMBER, members};
 use super::request::{Where, begin, change, changes, list, show_one};
 use crate::table::{ListArgs, part};
@@ -112,6 +112,14 @@ pub(crate) enum GroupCommand {
         /// Return at once; the scrub continues in the array
         #[arg(long)]
         detach: bool,
+    },
+    /// Delete a group that no pool uses, and erase its drives
+    ///
+    /// The drives are no longer part of the array. Files stay, and are blank. Of a block device that has no
+    /// command for zeros only the first 64 MiB are erased. This is no secure erasure.
+    Delete {
+        /// The group
+        name: String,
     },
     /// Replace a drive of a group, and rebuild it
     ///
@@ -261,6 +269,10 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
         }
         GroupCommand::Scrub { name, detach, .. } => {
             begin(at, &Change::GroupScrub { name: name.clone() }, ("scrub", name), *detach)
+        }
+        GroupCommand::Delete { name } => {
+            confirm(&format!("group {name} will be deleted, and its drives erased"), at)?;
+            change(at, &Change::GroupDelete { name: name.clone() })
         }
         GroupCommand::Replace { group, old, new, drive_size, overwrite, detach } => {
             let request = Change::DriveReplace {

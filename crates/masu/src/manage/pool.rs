@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT, format_bytes, parse_bytes};
 
+use super::confirm::confirm;
 use super::nouns::{POOL, POOL_GROUP, VOLUME, volumes};
 use super::request::{Where, begin, change, changes, list, show_one, status};
 use super::{heat, policy};
@@ -118,6 +119,11 @@ pub(crate) enum PoolCommand {
         /// on or off
         #[arg(value_parser = ["on", "off"])]
         state: String,
+    },
+    /// Delete a pool that has no volumes; its groups stay
+    Delete {
+        /// The pool
+        name: String,
     },
     /// Export a pool, so that its drives can move to another array
     ///
@@ -243,6 +249,10 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
         PoolCommand::Heat { name } => heat::show(name, at),
         PoolCommand::Placement { name, state } => {
             change(at, &Change::PoolPlacement { name: name.clone(), on: state == "on" })
+        }
+        PoolCommand::Delete { name } => {
+            confirm(&format!("pool {name} will be deleted"), at)?;
+            change(at, &Change::PoolDelete { name: name.clone() })
         }
         PoolCommand::Export { name } => change(at, &Change::PoolExport { name: name.clone() }),
         PoolCommand::Import { drives, force } => {

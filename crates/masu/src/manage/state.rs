@@ -1,8 +1,8 @@
 //! `masu status`: problems first.
 
-use admin::{Status, Trouble};
+use admin::{Drive, Status, Trouble};
 
-use super::nouns::{DRIVE, GROUP, IMAGE, JOB, POOL, PORT, SESSION};
+use super::nouns::{DRIVE, GROUP, HEALTH, IMAGE, JOB, POOL, PORT, SESSION};
 use crate::table::{Look, part};
 
 /// Minimum width of a terminal.
@@ -15,6 +15,10 @@ pub(super) fn print(s: &Status, look: Look) {
     let busy = s.loads.iter().map(busy).collect::<Vec<_>>().join(", ");
     let up = time(s.uptime_s);
     println!("{}  masu {}, up {up}, {} controller(s), busy {busy}\n", s.target, s.version, s.controllers);
+    // Without a successor it is a trouble.
+    if let Some(failover) = s.failover.as_ref().filter(|failover| !failover.successors.is_empty()) {
+        println!("{}\n", failover.text);
+    }
     match s.trouble.is_empty() {
         true => println!("No problems.\n"),
         false => {
@@ -32,6 +36,10 @@ pub(super) fn print(s: &Status, look: Look) {
     section("POOLS", || part(&POOL, &s.pools, look));
     section("GROUPS", || part(&GROUP, &s.groups, look));
     section("DRIVES", || part(&DRIVE, &s.drives, look));
+    let reporting: Vec<Drive> = s.drives.iter().filter(|d| d.health.is_some()).cloned().collect();
+    if !reporting.is_empty() {
+        section("HEALTH OF DRIVES", || part(&HEALTH, &reporting, look));
+    }
     section("PORTS", || part(&PORT, &s.ports, look));
     if let Some(line) = unprotected(s) {
         wrapped(&line, "", "");

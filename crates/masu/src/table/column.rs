@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Percent,
     /// A time span, in microseconds.
     Micros,
+    /// A temperature.
+    Celsius,
     /// A point in time, in milliseconds since 1970.
     Time,
 }
@@ -36,6 +38,7 @@ impl Kind {
             Kind::BytesPerSecond => "_bytes_per_s",
             Kind::Percent => "_percent",
             Kind::Micros => "_us",
+            Kind::Celsius => "_celsius",
             Kind::Time => "_unix_ms",
         }
     }
@@ -74,6 +77,7 @@ impl Value {
             (Value::Whole(n), _) => n.to_string(),
             (Value::Real(x), Kind::Percent) => format!("{x:.1} %"),
             (Value::Real(x), Kind::Micros) => format!("{:.2} ms", x / 1e3),
+            (Value::Real(x), Kind::Celsius) => format!("{x:.0} °C"),
             (Value::Real(x), _) => format!("{x:.1}"),
         }
     }

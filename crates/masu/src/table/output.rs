@@ -33,10 +33,10 @@ pub(crate) fn tone(state: &str) -> Option<&'static str> {
     const GREEN: Option<&str> = Some("32");
     let word = state.split([',', ':', '(']).next().unwrap_or_default().trim();
     match word {
-        "failed" | "missing" | "error" | "not served" | "problem" | "lost" => RED,
+        "failed" | "failing" | "missing" | "error" | "not served" | "problem" | "lost" => RED,
         "degraded" | "rebuilding" | "stale" | "warning" | "in trouble" | "below minimum" | "unprotected"
         | "unknown policy" | "leaving" | "slow" | "full" => YELLOW,
-        "optimal" | "active" | "served" | "ok" | "owner" | "on" => GREEN,
+        "optimal" | "active" | "passed" | "served" | "ok" | "owner" | "on" => GREEN,
         _ => None,
     }
 }

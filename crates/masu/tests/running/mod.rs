@@ -1,7 +1,7 @@
 //! A running `masu serve` of its own directory, and its clients.
 
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -11,11 +11,6 @@ pub(crate) const TARGET: &str = "iqn.2026-11.net.example:array";
 const START_TIME: Duration = Duration::from_secs(20);
 /// The longest rebuild of the tests takes a part of it.
 const WAIT_TIME: Duration = Duration::from_secs(30);
-
-/// A port that nobody uses now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
-}
 
 /// Runs `masu` to its end on a data directory.
 pub(crate) fn masu(data: &Path, args: &[&str]) -> Output {
@@ -53,7 +48,7 @@ impl Running {
 
     pub(crate) fn start_with(toml: &str, extra: &[&str]) -> Running {
         let dir = tempfile::tempdir().expect("a directory");
-        let port = free_port();
+        let port = test_ports::claim();
         // Keys of the top level must come before the first table.
         let (top, tables) = toml.split_at(toml.find("[[").unwrap_or(toml.len()));
         let text =

@@ -2,7 +2,7 @@
 
 use block::{BlockError, Buf, Data, Pieces};
 use smallvec::SmallVec;
-use world::{BUF_LEN_MAX, DriveError, Filled, Io};
+use world::{BUF_LEN_MAX, DriveError, Filled, Io, Trace};
 
 use super::{Extent, Sets};
 use crate::inner::Inner;
@@ -18,6 +18,7 @@ impl Inner {
     pub(crate) async fn sets_read(
         &self,
         sets: &Sets,
+        trace: Option<&Trace>,
         at: u64,
         len: usize,
         out: &mut Pieces,
@@ -26,7 +27,7 @@ impl Inner {
         let mut next = at;
         while next < end {
             let n = (end - next).min(BUF_LEN_MAX as u64);
-            self.sets_read_step(sets, next, n, out).await?;
+            self.sets_read_step(sets, trace, next, n, out).await?;
             next += n;
         }
         Ok(())
@@ -35,6 +36,7 @@ impl Inner {
     async fn sets_read_step(
         &self,
         sets: &Sets,
+        trace: Option<&Trace>,
         at: u64,
         len: u64,
         out: &mut Pieces,
@@ -42,7 +44,7 @@ impl Inner {
         let mut begun: SmallVec<[Begun; 4]> = SmallVec::new();
         for extent in sets.extents(at, len) {
             let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
-            let io = self.begin_read(member, extent)?;
+            let io = self.begin_read(member, trace, extent)?;
             begun.push(Begun { extent, member, io });
         }
         let mut filled: SmallVec<[(Extent, Data); 4]> = SmallVec::new();
@@ -145,11 +147,12 @@ impl Inner {
         candidates.min_by_key(|&m| (self.members[m].is_slow(), self.members[m].reads_in_flight.get()))
     }
 
-    fn begin_read(&self, m: usize, extent: Extent) -> Result<Io<Filled>, BlockError> {
+    fn begin_read(&self, m: usize, trace: Option<&Trace>, extent: Extent) -> Result<Io<Filled>, BlockError> {
         let drive = self.serving(m)?;
         let flight = &self.members[m].reads_in_flight;
         flight.set(flight.get() + 1);
-        Ok(drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize)))
+        let io = drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize));
+        Ok(io.traced(trace, "drive", &drive.info().name))
     }
 
     fn end_read(&self, m: usize, ended: Filled) -> Result<Data, DriveError> {

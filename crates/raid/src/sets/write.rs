@@ -3,7 +3,7 @@
 
 use block::{BlockError, Pieces, RangeGuard};
 use smallvec::SmallVec;
-use world::{Drive, DriveError, Io};
+use world::{Drive, DriveError, Io, Trace};
 
 use super::Sets;
 use crate::changed::Changing;
@@ -13,7 +13,13 @@ use crate::segments::{self, segments};
 type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
 
 impl Inner {
-    pub(crate) async fn sets_write(&self, sets: &Sets, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    pub(crate) async fn sets_write(
+        &self,
+        sets: &Sets,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<(), BlockError> {
         let _held = self.begin_write(sets, at, data.len() as u64).await?;
         let _changing = self.changing_sets(sets, at, data.len() as u64);
         let mut writes = Writes::new();
@@ -29,7 +35,8 @@ impl Inner {
             for (m, drive) in self.takers(sets, extent.set) {
                 let mut to = self.data_offset + extent.from;
                 for segment in &parts {
-                    writes.push((m, segments::write(&drive, to, segment)));
+                    let io = segments::write(&drive, to, segment);
+                    writes.push((m, io.traced(trace, "drive", &drive.info().name)));
                     to += segment.iter().map(|data| data.len() as u64).sum::<u64>();
                 }
             }

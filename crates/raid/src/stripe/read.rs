@@ -7,7 +7,7 @@ use block::{BlockError, Buf, Data, Pieces};
 use futures::future::{Either, select};
 use parity::{Place, Role, Span, Unit, recover};
 use smallvec::SmallVec;
-use world::{BUF_LEN_MAX, Filled, Io};
+use world::{BUF_LEN_MAX, Filled, Io, Trace};
 
 use super::Rows;
 use crate::inner::Inner;
@@ -39,6 +39,7 @@ impl Inner {
     pub(crate) async fn rows_read(
         self: &Rc<Self>,
         rows: &Rc<Rows>,
+        trace: Option<&Trace>,
         at: u64,
         len: usize,
         out: &mut Pieces,
@@ -47,7 +48,7 @@ impl Inner {
         let mut next = at;
         while next < end {
             let n = (end - next).min(BUF_LEN_MAX as u64);
-            self.rows_read_step(rows, next, n, out).await?;
+            self.rows_read_step(rows, trace, next, n, out).await?;
             next += n;
         }
         Ok(())
@@ -56,6 +57,7 @@ impl Inner {
     async fn rows_read_step(
         self: &Rc<Self>,
         rows: &Rc<Rows>,
+        trace: Option<&Trace>,
         at: u64,
         len: u64,
         out: &mut Pieces,
@@ -64,7 +66,8 @@ impl Inner {
         let mut reads: SmallVec<[Io<Filled>; 8]> = SmallVec::new();
         for extent in &extents {
             let drive = self.members[extent.position as usize].taking_part().ok_or_else(|| self.failure())?;
-            reads.push(drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize)));
+            let io = drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize));
+            reads.push(io.traced(trace, "drive", &drive.info().name));
         }
         let mut filled: SmallVec<[Option<Data>; 8]> = SmallVec::new();
         for (extent, io) in extents.iter().zip(reads) {

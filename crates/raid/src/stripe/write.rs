@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::{BlockError, Buf, Data, Pieces};
 use parity::{Plan, Span, Way, mul_xor_into, p, pq, q, q_coefficient, xor_into};
 use smallvec::SmallVec;
-use world::{Drive, DriveError, Filled, Io};
+use world::{Drive, DriveError, Filled, Io, OpenSpan, Trace};
 
 use super::Rows;
 use super::change::{Change, Intent, New, Piece};
@@ -38,14 +38,20 @@ struct RowWrite {
 type Old = SmallVec<[(u32, Buf); 8]>;
 
 impl Inner {
-    pub(crate) async fn rows_write(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    pub(crate) async fn rows_write(
+        &self,
+        rows: &Rows,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<(), BlockError> {
         let row = rows.geometry.row_bytes();
         let (mut next, end) = (at, at + data.len() as u64);
         while next < end {
             let rows_max = if self.is_optimal() { FULL_ROWS_MAX } else { content_rows_max(rows) };
             let n = ((next / row + rows_max) * row).min(end) - next;
             let part = data.slice((next - at) as usize, n as usize);
-            if self.write_rows(rows, next, &part).await? {
+            if self.write_rows(rows, trace, next, &part).await? {
                 next += n;
             }
         }
@@ -53,7 +59,13 @@ impl Inner {
     }
 
     /// Writes rows that fit in one batch. Returns `false` if they no longer fit because a drive failed.
-    async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<bool, BlockError> {
+    async fn write_rows(
+        &self,
+        rows: &Rows,
+        trace: Option<&Trace>,
+        at: u64,
+        data: &Pieces,
+    ) -> Result<bool, BlockError> {
         let (first, end) = rows.touched(at, data.len() as u64);
         let _held = self.locks.exclusive(rows.range(first, end)).await;
         loop {
@@ -69,9 +81,9 @@ impl Inner {
             while many && (first..end).any(|row| rows.journal.has_content(row)) {
                 self.settle_older(rows).await?;
             }
-            let Some(change) = self.compute(rows, at, data, optimal).await? else { continue };
+            let Some(change) = self.compute(rows, trace, (at, data), optimal).await? else { continue };
             self.part_from_intents(rows, first..end, &change).await?;
-            if self.make(rows, Rc::new(change), optimal).await? {
+            if self.make(rows, trace, Rc::new(change), optimal).await? {
                 return Ok(true);
             }
         }
@@ -101,7 +113,7 @@ impl Inner {
         }
         let mut zeros = Pieces::new();
         zeros.push_zeros(len as usize);
-        self.rows_write(rows, at, &zeros).await
+        self.rows_write(rows, None, at, &zeros).await
     }
 
     /// Zeros on all drives: the parity of zeros is zeros.
@@ -119,7 +131,7 @@ impl Inner {
             }
         }
         self.part_from_intents(rows, first..end, &change).await?;
-        self.make(rows, Rc::new(change), false).await.map(drop)
+        self.make(rows, None, Rc::new(change), false).await.map(drop)
     }
 
     /// The journal must not have both checksums and content of a row: before content, the data of the
@@ -150,14 +162,23 @@ impl Inner {
     /// checksums in the journal are no longer enough: the full stripes must be written again. Content in the
     /// journal is written in place nevertheless, because a recovery would write it: the next writer of these
     /// rows must find it.
-    async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
+    async fn make(
+        &self,
+        rows: &Rows,
+        trace: Option<&Trace>,
+        change: Rc<Change>,
+        optimal: bool,
+    ) -> Result<bool, BlockError> {
+        let journalling = OpenSpan::begin(trace, "stripe_journal", &self.name);
         let ticket = self.journal(rows, &change).await?;
+        drop(journalling);
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
         let _changing = self.changing_all(change.pieces.iter().map(|p| p.at..p.at + p.new.len()));
         let mut writes: Operations = SmallVec::new();
         for run in in_place(&change, self.members.len() as u32, whole) {
             let Some(drive) = self.members[run[0].position as usize].taking_part() else { continue };
-            writes.push((run[0].position, write_run(&drive, self.data_offset + run[0].at, &run)));
+            let io = write_run(&drive, self.data_offset + run[0].at, &run);
+            writes.push((run[0].position, io.traced(trace, "drive", &drive.info().name)));
         }
         let outcome = self.drop_failed(writes).await;
         rows.journal.placed(ticket);
@@ -169,14 +190,14 @@ impl Inner {
     async fn compute(
         &self,
         rows: &Rows,
-        at: u64,
-        data: &Pieces,
+        trace: Option<&Trace>,
+        (at, data): (u64, &Pieces),
         optimal: bool,
     ) -> Result<Option<Change>, BlockError> {
         let (first, end) = rows.touched(at, data.len() as u64);
         let mut begun = Vec::with_capacity((end - first) as usize);
         for row in first..end {
-            begun.push(self.begin_row(rows, row, at, data)?);
+            begun.push(self.begin_row(rows, trace, row, (at, data))?);
         }
         let mut change = Change::default();
         for RowWrite { plan, new, reads } in begun {
@@ -203,7 +224,13 @@ impl Inner {
     }
 
     /// Plans a row and starts its reads.
-    fn begin_row(&self, rows: &Rows, row: u64, at: u64, data: &Pieces) -> Result<RowWrite, BlockError> {
+    fn begin_row(
+        &self,
+        rows: &Rows,
+        trace: Option<&Trace>,
+        row: u64,
+        (at, data): (u64, &Pieces),
+    ) -> Result<RowWrite, BlockError> {
         let geometry = &rows.geometry;
         let (row_at, unit, end) = (row * geometry.row_bytes(), rows.unit(), at + data.len() as u64);
         let mut written: SmallVec<[Span; 32]> = SmallVec::new();
@@ -225,7 +252,7 @@ impl Inner {
         for (position, span) in plan.reads() {
             let drive = self.in_row(rows, row, position).ok_or_else(|| self.failure())?;
             let io = drive.read(self.on_drive(rows, row, span.from), Buf::new(span.len() as usize));
-            reads.push((position, span, io));
+            reads.push((position, span, io.traced(trace, "drive", &drive.info().name)));
         }
         Ok(RowWrite { plan, new, reads })
     }

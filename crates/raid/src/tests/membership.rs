@@ -2,10 +2,12 @@
 //! owned by nobody.
 
 use block::Device;
+use world::World;
 
-use super::{DISK_LEN, drives, pattern, rack_of, read, spec_of};
+use super::{DISK_LEN, drives, pattern, rack, rack_of, read, spec, spec_of};
 use crate::{
-    ArrayId, Group, GroupError, GroupSpec, Level, MemberState, MissingCause, Throttle, identify, inspect,
+    ArrayId, Group, GroupError, GroupSpec, Level, MemberState, MissingCause, Ownership, Throttle, identify,
+    inspect,
 };
 
 #[test]
@@ -196,5 +198,42 @@ fn a_group_changes_its_owner_and_its_name() {
         let spec = GroupSpec { array_id: ArrayId([9; 16]), name: "moved".into(), ..mine };
         let group = Group::open(world.clone(), spec, drives(&world, 0..3)).await.expect("open");
         assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec());
+    });
+}
+
+#[test]
+fn a_group_that_a_later_owner_had_open_is_refused_untouched() {
+    let rack = rack(17, 3);
+    let bytes = || rack.disks.iter().map(|d| d.peek(0, d.spec().len_bytes as usize)).collect::<Vec<_>>();
+    let own = |epoch, owner| Some(Ownership { epoch, owner });
+    let by = |ownership| GroupSpec { ownership, ..spec(Level::Raid5) };
+    rack.model.run(async |world| {
+        Group::create(world.clone(), by(own(1, 8)), drives(&world, 0..3)).await.expect("create");
+    });
+    let open = async |world: World, ownership, which: std::ops::Range<usize>| {
+        let group = Group::open(world.clone(), by(ownership), drives(&world, which)).await?;
+        let named = inspect(&drives(&world, 0..1)[0]).await.expect("readable").map(|l| l.ownership);
+        group.close().await.expect("close");
+        Ok::<_, GroupError>(named)
+    };
+    rack.model.run(async |world| {
+        let again = open(world.clone(), own(1, 8), 0..3).await.expect("the same owner, again");
+        assert_eq!(again, own(1, 8));
+        // Without the last drive, which keeps the label of the owner before.
+        assert_eq!(open(world.clone(), own(5, 9), 0..2).await.expect("the next owner"), own(5, 9));
+    });
+    let before = bytes();
+    rack.model.run(async |world| {
+        for late in [own(4, 8), own(5, 8), own(1, 8)] {
+            let error = open(world.clone(), late, 0..3).await.expect_err("an owner from before");
+            assert!(matches!(error, GroupError::LaterOwner { found: 5, .. }), "{error}");
+        }
+    });
+    assert!(bytes() == before, "masu wrote to a drive of the later owner");
+    rack.model.run(async |world| {
+        assert_eq!(open(world.clone(), own(6, 3), 0..3).await.expect("a later one"), own(6, 3));
+        // One node alone compares nothing, and a new registry can begin after it.
+        assert_eq!(open(world.clone(), None, 0..3).await.expect("one node"), own(0, 0));
+        assert_eq!(open(world.clone(), own(1, 2), 0..3).await.expect("anew"), own(1, 2));
     });
 }

@@ -66,11 +66,6 @@ impl HasHeader for Done {
     }
 }
 
-pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// Accepts connections and says nothing.
 pub(super) struct Silent(TcpListener);
 
@@ -129,7 +124,7 @@ impl Server {
         }
         let dir = tempfile::tempdir().expect("a directory");
         let certificates = certificates(dir.path());
-        let (port, peer_port) = (free_port(), free_port());
+        let (port, peer_port) = (test_ports::claim(), test_ports::claim());
         let cluster = peer(peer_port);
         let process = run(dir.path(), port, peer_port, &cluster, certificates.as_ref());
         let server = Server { process, dir, port, peer_port, cluster, certificates };
@@ -142,10 +137,10 @@ impl Server {
         if !has("etcd", "--version", "etcd-server", test) {
             return None;
         }
-        let peer_ports = [free_port(), free_port(), free_port()];
+        let peer_ports = [test_ports::claim(), test_ports::claim(), test_ports::claim()];
         let cluster = peer_ports.map(peer).join(",");
         let servers = peer_ports.map(|peer_port| {
-            let (dir, port) = (tempfile::tempdir().expect("a directory"), free_port());
+            let (dir, port) = (tempfile::tempdir().expect("a directory"), test_ports::claim());
             let process = run(dir.path(), port, peer_port, &cluster, None);
             Server { process, dir, port, peer_port, cluster: cluster.clone(), certificates: None }
         });

@@ -63,6 +63,7 @@ impl Rig {
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
             host_traffic: Rc::default(),
+            tracer: None,
             at_port: true,
         });
         for (lun, unit) in (0u16..).zip(units) {
@@ -109,8 +110,11 @@ pub(crate) async fn respond(view: &View<ThinMemory>, lun: u16, cdb: &[u8], data:
     let mut full = [0; 16];
     full[..cdb.len()].copy_from_slice(cdb);
     let (attribute, data_out) = (TaskAttribute::Simple, Pieces::copy_of(data));
-    view.execute(Some(Lun(lun)), Request { cdb: full, attribute, data_out, data_in_max: 1 << 16, tag: 0 })
-        .await
+    view.execute(
+        Some(Lun(lun)),
+        Request { cdb: full, attribute, data_out, data_in_max: 1 << 16, tag: 0, trace: None },
+    )
+    .await
 }
 
 /// Sends a command.

@@ -160,6 +160,7 @@ fn preempt_and_abort_ends_the_commands_of_the_preempted() {
                 data_out: Pieces::copy_of(&[9; 512]),
                 data_in_max: 0,
                 tag: 0,
+                trace: None,
             };
             seen.set(Some(sender.execute(Some(crate::Lun(0)), request).await.aborted));
         });

@@ -73,6 +73,7 @@ fn random_request(rng: &mut world::Rng) -> Request {
         data_out: Pieces::copy_of(&data),
         data_in_max: rng.u32(..),
         tag: 0,
+        trace: None,
     }
 }
 

@@ -71,6 +71,7 @@ impl Bench {
             tokens: self.tokens.clone(),
             port_traffic: Rc::default(),
             host_traffic: Rc::default(),
+            tracer: None,
             at_port: true,
         });
         view.map(Lun(0), self.lu.clone());
@@ -97,7 +98,14 @@ pub(crate) fn request(cdb: &str, data_out: &[u8]) -> Request {
     // Two pieces, as from a network, so that nothing relies on one.
     let mut pieces = Pieces::copy_of(&data_out[..data_out.len() / 2]);
     pieces.append(Pieces::copy_of(&data_out[data_out.len() / 2..]));
-    Request { cdb: bytes, attribute: TaskAttribute::Simple, data_out: pieces, data_in_max: u32::MAX, tag: 0 }
+    Request {
+        cdb: bytes,
+        attribute: TaskAttribute::Simple,
+        data_out: pieces,
+        data_in_max: u32::MAX,
+        tag: 0,
+        trace: None,
+    }
 }
 
 /// Sense data as text: key/ASC ASCQ, the field pointer, INFORMATION.

@@ -64,6 +64,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         tokens: Rc::new(Tokens::new(world.clone(), 0)),
         port_traffic: Rc::default(),
         host_traffic: Rc::default(),
+        tracer: None,
         at_port: true,
     }));
     let copies = Rc::new(Cell::new(0));
@@ -161,8 +162,14 @@ impl Lu {
         let data_in_max = data_in_max as u32;
         match &self.path {
             Path::View(view) => {
-                let request =
-                    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag: 0 };
+                let request = Request {
+                    cdb,
+                    attribute: TaskAttribute::Simple,
+                    data_out,
+                    data_in_max,
+                    tag: 0,
+                    trace: None,
+                };
                 let response = view.execute(Some(self.lun), request).await;
                 let (sense, data_in) = (response.sense, response.data_in);
                 Ok(Done { status: response.status as u8, sense, data_in, ..Done::default() })

@@ -156,11 +156,6 @@ impl Drop for Daemon {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
 fn daemon(vhdx: &Path, port: u16) -> Option<Daemon> {
     let file = format!("driver=file,node-name=f,filename={},cache.direct=on,aio=io_uring", vhdx.display());
     let child = Command::new("qemu-storage-daemon")
@@ -210,13 +205,13 @@ fn ours(
 }
 
 async fn served_by_daemon(world: &World, vhdx: &Path, pattern: Pattern) -> Option<f64> {
-    let port = free_port();
+    let port = test_ports::claim();
     let _daemon = daemon(vhdx, port)?;
     Some(over_nbd(world, SocketAddr::from(([127, 0, 0, 1], port)), pattern).await)
 }
 
 async fn served_by_masu(world: &World, vhdx: &Path, pattern: Pattern) -> f64 {
-    let port = free_port();
+    let port = test_ports::claim();
     let (stop, stopped) = std::sync::mpsc::channel();
     let server = ours(vhdx.to_owned(), port, stopped);
     let measured = over_nbd(world, SocketAddr::from(([127, 0, 0, 1], port)), pattern).await;

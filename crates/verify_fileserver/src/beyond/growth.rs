@@ -156,6 +156,7 @@ pub(in super::super) fn finding(growth: &Growth) -> Option<Finding> {
         source: Some("SBC-4, thin provisioning".into()),
         consequence: consequence(growth),
         r#try: Some("Add a group when the pool warns, not when it is full.".into()),
+        cost: None,
     })
 }
 

@@ -7,7 +7,7 @@ use super::super::model::course::{Course, RampStep};
 use super::super::scenario::Fileserver;
 use lab_core::claim::Measure;
 use lab_core::record::World;
-use lab_core::report::{Figure, Finding, Mark, Panel, Series};
+use lab_core::report::{Cost, CostOf, Figure, Finding, Mark, Panel, Series};
 use lab_core::stats::{Estimate, quotient};
 use lab_core::words::plain;
 
@@ -172,5 +172,6 @@ pub(in super::super) fn finding(scenario: &Fileserver, four: &Course, ramp: &[Ra
             with_all.unwrap_or_default()
         ),
         r#try: Some("Data LUs at all controllers in turn, or a pool for each controller.".into()),
+        cost: Cost::share(1.0 - each(&last.course) / each(four), CostOf::Throughput),
     })
 }

@@ -68,7 +68,7 @@ impl Reached {
 
 /// The command and its data.
 fn request(cdb: cdb::Cdb, data_out: Pieces) -> Request {
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: 255, tag: 0 }
+    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: 255, tag: 0, trace: None }
 }
 
 /// Sets WCE of the caching mode page (SBC-4 6.5.6) and saves it.

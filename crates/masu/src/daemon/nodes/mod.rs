@@ -10,6 +10,7 @@
 mod carry;
 mod fence;
 mod leaving;
+mod others;
 mod relay;
 mod seen;
 mod thread;
@@ -21,7 +22,9 @@ use std::sync::{Arc, Once};
 
 use admin::{Bound, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use array::{Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, RelayKey};
+use array::{
+    Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
+};
 use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits, portal_group};
 use config::{Config, Made};
 
@@ -32,6 +35,7 @@ use tokio::sync::watch;
 
 use super::signals::Signals;
 use super::supervision;
+use crate::known_nodes::known_nodes;
 use crate::registry_option::RegistryOption;
 use crate::state_key::StateKeys;
 
@@ -54,6 +58,9 @@ pub(super) use relay::{Portals, keep};
 pub(super) struct Node {
     name: String,
     epoch: u64,
+    /// As the labels of the drives are to have it. None: no owner before put a state into this registry, so
+    /// that its epochs are not comparable with those on the labels.
+    ownership: Option<Ownership>,
     thread: Thread,
     /// Until the array serves.
     relay: RefCell<Option<Relay>>,
@@ -74,7 +81,7 @@ pub(super) async fn stand_by(
     let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let portals = portals(&join, &store)?;
-    let relay_key = RelayKey(random()?);
+    let (relay_key, owner) = (RelayKey(random()?), u64::from_le_bytes(random()?));
     let about = NodeRecord {
         portals: portals.iter().map(ToString::to_string).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -104,13 +111,23 @@ pub(super) async fn stand_by(
     let text = format!("node {name} owns the array (epoch {epoch})");
     tracing::info!("{text}");
     events.tell(Event::warning("array", text));
+    if let Some(chosen) = thread.state().instead_of {
+        let text = format!("the array was moved to {chosen}, which did not take over in time: {name} does");
+        events.tell(Event::warning("array", text));
+    }
     relay.set_owner(None);
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
     let relay = RefCell::new(Some(relay));
-    let node = Node { name: name.into(), epoch, thread, relay, portals, number, relay_key, keys: join.keys };
+    let (name, keys, ownership) = (name.into(), join.keys, Some(Ownership { epoch, owner }));
+    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, relay_key, keys };
     match node.take_state(store, joined_before) {
-        Ok(store) => Ok(Some((node, store))),
+        Ok((store, is_new)) => {
+            if is_new {
+                node.ownership = None;
+            }
+            Ok(Some((node, store)))
+        }
         Err(error) => {
             node.hand_over(false).await;
             Err(error)
@@ -182,7 +199,7 @@ async fn until_owner(
     (standby, relay): (&Standby, &Relay),
     signals: &mut Signals,
 ) -> Result<Option<u64>> {
-    let mut said = String::new();
+    let (mut said, mut overview) = (String::new(), thread.overview());
     loop {
         let state = thread.state();
         if let Standing::Owner { epoch, .. } = state.standing {
@@ -192,10 +209,13 @@ async fn until_owner(
         let text = format!("node {name}: {}", words(&state));
         if text != said {
             tracing::info!("{text}");
-            standby.say(&text);
             said = text;
         }
+        let seen = overview.borrow_and_update().clone();
+        let nodes = seen.as_ref().map_or_else(Vec::new, |seen| known_nodes(seen, Some(name)));
+        standby.say(&others::with_forecast(&said, seen.as_ref()), nodes);
         tokio::select! {
+            Ok(()) = overview.changed() => {}
             changed = thread.changed() => changed?,
             () = signals.stop() => return Ok(None),
         }
@@ -230,14 +250,16 @@ fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
 /// The owner whose portals are known.
 fn owner_of(state: &State) -> Option<relay::Owner> {
     let Standing::Standby(Waits::Owner { epoch, .. }) = &state.standing else { return None };
-    Some(owner_at(state.owner.as_ref()?, *epoch, state.number?))
+    let owner = owner_at(state.owner.as_ref()?, *epoch, state.number?);
+    Some(relay::Owner { leaves: state.owner_leaves, ..owner })
 }
 
 /// The owner of this record, for a relay of the node of this number.
 fn owner_at(record: &NodeRecord, epoch: u64, own_number: u16) -> relay::Owner {
     let portals = record.portals.iter().filter_map(|text| text.parse().ok());
     let key = record.relay_key.as_deref().and_then(relay_key_of);
-    relay::Owner { epoch, portals: portals.filter(relay::can_be_named).collect(), key, own_number }
+    let portals = portals.filter(relay::can_be_named).collect();
+    relay::Owner { epoch, portals, leaves: false, key, own_number }
 }
 
 fn relay_key_of(text: &str) -> Option<RelayKey> {
@@ -312,6 +334,7 @@ impl Node {
             first_group: portal_group(self.number, 0),
             relay_key: Some(self.relay_key.clone()),
             others: other_portals(&state.borrow()),
+            ownership: self.ownership,
         };
         // One that has ended ends the array.
         tell(&nodes, controllers).await;
@@ -336,12 +359,29 @@ impl Node {
         })
     }
 
+    /// Standbys lead no more hosts here: this owner is about to stop, and another node takes over.
+    pub(super) fn leaves(&self) {
+        if let Err(error) = self.thread.keeper().leaves(self.epoch) {
+            tracing::warn!("standbys do not learn that node {} leaves: {error:#}", self.name);
+        }
+    }
+
     /// The array serves: hosts that wait for the last owner are sent to this one.
     pub(super) fn serves(&self) {
         self.relay.borrow_mut().take();
-        if let Err(error) = self.thread.keeper().serves(&self.name, self.epoch) {
+        let keeper = self.thread.keeper();
+        // Before who tests a fail-over learns of its end: the test is what came last.
+        let taken_over = others::take_over(&self.thread.watch().borrow(), &self.name);
+        let told = keeper.serves(&self.name, self.epoch);
+        let told = told.and_then(|()| taken_over.map_or(Ok(()), |record| keeper.taken_over(record)));
+        if let Err(error) = told {
             tracing::warn!("the registry does not learn that node {} serves: {error:#}", self.name);
         }
+    }
+
+    /// For the API.
+    pub(super) fn others(&self) -> admin::Nodes {
+        others::of(&self.name, self.thread.overview(), self.thread.keeper())
     }
 
     /// Returns when the array is to move to another node.
@@ -355,8 +395,9 @@ impl Node {
         }
     }
 
-    /// Takes over what the last owner kept; what this one keeps goes to the registry first.
-    fn take_state(&self, store: Store, joined_before: bool) -> Result<Store> {
+    /// Takes over what the last owner kept; what this one keeps goes to the registry first. Also returns
+    /// whether nobody had kept anything there.
+    fn take_state(&self, store: Store, joined_before: bool) -> Result<(Store, bool)> {
         let mut is_new = true;
         for name in Store::SHARED {
             let (found, own) = (self.thread.keeper().claim(name, self.epoch)?, store.text(name)?);
@@ -386,10 +427,11 @@ impl Node {
             }
         }
         let (keeper, keys) = (self.thread.keeper(), self.keys.clone());
-        Ok(store.shared_by(Arc::new(move |name, text| {
+        let shared = store.shared_by(Arc::new(move |name, text| {
             let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
             kept.map_err(|error| format!("{error:#}"))
-        })))
+        }));
+        Ok((shared, is_new))
     }
 
     fn keep(&self, name: &str, text: &str) -> Result<()> {

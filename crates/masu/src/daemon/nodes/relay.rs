@@ -41,6 +41,9 @@ pub(in crate::daemon) type Portals = Vec<(SocketAddr, TcpListener)>;
 pub(super) struct Owner {
     pub(super) epoch: u64,
     pub(super) portals: Vec<SocketAddr>,
+    /// It is to leave. It still accepts connections, which nobody answers: hosts wait here for the next
+    /// owner, also those that it sends away.
+    pub(super) leaves: bool,
     /// None: of a version that cannot be told at which portal a host is.
     pub(super) key: Option<RelayKey>,
     /// The number of this node, by which hosts know its portals.
@@ -228,7 +231,7 @@ impl Portal {
 
     /// A connection to the owner's portal that corresponds to this one.
     async fn connect(&self) -> Option<(TcpStream, SocketAddr, Owner)> {
-        let seen = self.owner.borrow().clone()?;
+        let seen = self.owner.borrow().clone().filter(|owner| !owner.leaves)?;
         let address = *seen.portals.get(self.index).or(seen.portals.first())?;
         if address == self.address {
             return None;
@@ -269,7 +272,7 @@ mod tests {
     }
 
     fn of_epoch(epoch: u64, at: SocketAddr) -> Owner {
-        Owner { epoch, portals: vec![at], key: None, own_number: 2 }
+        Owner { epoch, portals: vec![at], leaves: false, key: None, own_number: 2 }
     }
 
     async fn echoes(host: &mut TcpStream, owner: &mut TcpStream) {
@@ -316,6 +319,26 @@ mod tests {
         // An owner that lives ends a session, as after a log-out.
         drop(owned);
         ends(&mut host).await;
+    }
+
+    #[tokio::test]
+    async fn hosts_that_come_while_the_owner_leaves_wait_for_the_next_one() {
+        let (relay, address) = relay();
+        let (first, at) = owner().await;
+        relay.set_owner(Some(of_epoch(1, at)));
+        let mut before = TcpStream::connect(address).await.expect("accepted");
+        let (mut owned, _) = first.accept().await.expect("relayed");
+        echoes(&mut before, &mut owned).await;
+        // It still accepts, for hosts that come back to its own portal.
+        relay.set_owner(Some(Owner { leaves: true, ..of_epoch(1, at) }));
+        let mut host = TcpStream::connect(address).await.expect("it waits in the queue");
+        stays_open(&mut host).await;
+        assert!(timeout(AGAIN * 3, first.accept()).await.is_err(), "led to an owner that leaves");
+        echoes(&mut before, &mut owned).await;
+        let (next, at) = owner().await;
+        relay.set_owner(Some(of_epoch(2, at)));
+        let (mut owned, _) = next.accept().await.expect("relayed");
+        echoes(&mut host, &mut owned).await;
     }
 
     #[tokio::test]

@@ -8,10 +8,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use cluster::{Clock, Kept, Member, NodeRecord, SERVES, ServesRecord, Standing, State};
+use cluster::{
+    ASK, AskRecord, Clock, Immovable, Kept, Member, NodeRecord, Overview, SERVES, ServesRecord, Standing,
+    State, TAKE_OVER, TestRecord, put,
+};
+use registry::Registry;
 use registry::record::encode;
-use registry::{Key, Registry};
 use tokio::sync::{mpsc, oneshot, watch};
+use world::World;
 use world_real::{RunError, set_term};
 
 use super::seen::Seen;
@@ -23,12 +27,18 @@ const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Hosts are served meanwhile, or nobody waits.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// How often a node looks at all of them, to say what would happen in a failure.
+const OVERVIEW_EVERY: Duration = Duration::from_secs(2);
+
 type Reply<T> = Sender<Result<T>>;
 
 enum Ask {
     Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
     Keep { name: String, text: String, reply: Reply<()> },
     Serves { record: ServesRecord, reply: Reply<()> },
+    Leaves { record: AskRecord, reply: Reply<()> },
+    TakenOver { record: TestRecord, reply: Reply<()> },
+    Drain { from: Option<String>, to: Option<String>, reply: Reply<Result<(), Immovable>> },
     LookAt { name: String, reply: Reply<Option<String>> },
     AnotherLives { reply: Reply<bool> },
 }
@@ -36,6 +46,7 @@ enum Ask {
 /// The node's task.
 pub(super) struct Thread {
     state: watch::Receiver<State>,
+    overview: watch::Receiver<Option<Overview>>,
     keeper: Keeper,
     leave: oneshot::Sender<Leaves>,
     joined: JoinHandle<Result<(), RunError>>,
@@ -69,6 +80,7 @@ impl Thread {
         seen: Seen,
     ) -> Result<Thread> {
         let (tell, state) = watch::channel(State::joining(seen.epoch()));
+        let (looks, overview) = watch::channel(None);
         let (keeper, asks) = mpsc::unbounded_channel();
         let (leave, leaves) = oneshot::channel();
         let (opened, is_open) = oneshot::channel();
@@ -98,6 +110,7 @@ impl Thread {
                 }
             });
             world.spawn(answer(registry.clone(), name, asks));
+            world.spawn(look_around(world.clone(), registry.clone(), looks));
             // A lost array has ended the process before.
             if let Err(error) = cluster::run(member, registry).await {
                 tracing::error!("the node's task has ended: {error}");
@@ -105,7 +118,7 @@ impl Thread {
         });
         let joined = joined.context("cannot start the thread of the node")?;
         is_open.await.map_err(|_| anyhow!("the thread of the node has ended"))??;
-        Ok(Thread { state, keeper: Keeper(keeper), leave, joined })
+        Ok(Thread { state, overview, keeper: Keeper(keeper), leave, joined })
     }
 
     pub(super) fn state(&mut self) -> State {
@@ -123,6 +136,11 @@ impl Thread {
     /// A second view of the state, for another task.
     pub(super) fn watch(&self) -> watch::Receiver<State> {
         self.state.clone()
+    }
+
+    /// All nodes as they were at the last look; none before the first one.
+    pub(super) fn overview(&self) -> watch::Receiver<Option<Overview>> {
+        self.overview.clone()
     }
 
     pub(super) fn keeper(&self) -> Keeper {
@@ -157,6 +175,16 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
     }
 }
 
+/// A look that fails changes nothing: an owner that cannot look for long is none.
+async fn look_around(world: World, registry: Rc<dyn Registry>, looks: watch::Sender<Option<Overview>>) {
+    while !looks.is_closed() {
+        if let Ok(overview) = Overview::look(&*registry).await {
+            looks.send_replace(Some(overview));
+        }
+        world.sleep(OVERVIEW_EVERY).await;
+    }
+}
+
 /// One request after the other.
 async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::UnboundedReceiver<Ask>) {
     let mut kept = BTreeMap::new();
@@ -180,7 +208,16 @@ async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::Un
                 });
             }
             Ask::Serves { record, reply } => {
-                let _ = reply.send(put_serves(&*registry, &record).await);
+                let _ = reply.send(put(&*registry, SERVES, &encode(&record)).await.map_err(Into::into));
+            }
+            Ask::Leaves { record, reply } => {
+                let _ = reply.send(put(&*registry, ASK, &encode(&record)).await.map_err(Into::into));
+            }
+            Ask::TakenOver { record, reply } => {
+                let _ = reply.send(put(&*registry, TAKE_OVER, &encode(&record)).await.map_err(Into::into));
+            }
+            Ask::Drain { from, to, reply } => {
+                let _ = reply.send(ask_to_move(&*registry, from.as_deref(), to).await);
             }
             Ask::LookAt { name, reply } => {
                 let text = cluster::kept_text(&*registry, &name).await;
@@ -195,12 +232,18 @@ async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::Un
     }
 }
 
-/// Whoever puts it is the owner of this epoch: a later one replaces it.
-async fn put_serves(registry: &dyn Registry, record: &ServesRecord) -> Result<()> {
-    let key = Key::new(SERVES)?;
-    let expected = registry.get(&key).await?.map(|entry| entry.version);
-    registry.compare_and_put(&key, expected, &encode(record), None).await?;
-    Ok(())
+/// Asks the owner to hand over, if the array can move.
+async fn ask_to_move(
+    registry: &dyn Registry,
+    from: Option<&str>,
+    to: Option<String>,
+) -> Result<Result<(), Immovable>> {
+    let epoch = match Overview::look(registry).await?.movable(from, to.as_deref()) {
+        Ok((_, epoch)) => epoch,
+        Err(cause) => return Ok(Err(cause)),
+    };
+    put(registry, ASK, &encode(&AskRecord { ask: cluster::Ask::Drain, epoch, to })).await?;
+    Ok(Ok(()))
 }
 
 impl Keeper {
@@ -208,6 +251,23 @@ impl Keeper {
     pub(super) fn serves(&self, node: &str, epoch: u64) -> Result<()> {
         let record = ServesRecord { node: node.into(), epoch };
         self.ask(KEEP_TIME_MAX, |reply| Ask::Serves { record, reply })
+    }
+
+    /// Says how long the take-over by this owner took.
+    pub(super) fn taken_over(&self, record: TestRecord) -> Result<()> {
+        self.ask(LOOK_TIME_MAX, |reply| Ask::TakenOver { record, reply })
+    }
+
+    /// Asks the owner to hand over, if the array can move: from the one node, and to the other, if named.
+    pub(super) fn drain(&self, from: Option<&str>, to: Option<&str>) -> Result<Result<(), Immovable>> {
+        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
+        self.ask(KEEP_TIME_MAX, |reply| Ask::Drain { from, to, reply })
+    }
+
+    /// Says that the owner of this epoch is to leave, as if it had been asked to.
+    pub(super) fn leaves(&self, epoch: u64) -> Result<()> {
+        let record = AskRecord { ask: cluster::Ask::Drain, epoch, to: None };
+        self.ask(LOOK_TIME_MAX, |reply| Ask::Leaves { record, reply })
     }
 
     /// Whether another node lives, which can take over.

@@ -1,8 +1,9 @@
 //! What the facts about a machine and an array mean: ok, a warning or a problem, and what to do. Pure.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use admin::Status;
+use admin::{DriveHealth, Status, Trouble};
 use config::format_bytes;
 use serde::Serialize;
 
@@ -27,6 +28,11 @@ pub(crate) struct Finding {
 impl Finding {
     pub(crate) fn ok(subject: &str, text: impl Into<String>) -> Finding {
         Finding { subject: subject.into(), level: Level::Ok, text: text.into(), to_do: None }
+    }
+
+    /// Nothing is wrong, and something could be better.
+    pub(crate) fn hint(subject: &str, text: impl Into<String>, to_do: &str) -> Finding {
+        Finding { to_do: Some(to_do.into()), ..Finding::ok(subject, text) }
     }
 
     pub(crate) fn warning(subject: &str, text: impl Into<String>, to_do: &str) -> Finding {
@@ -205,16 +211,69 @@ pub(super) fn mtu(listen: &str, interface: &str, mtu: u32) -> Finding {
     }
 }
 
+/// The program that reads the health of block devices; an array serves without it.
+pub(super) fn smartctl(program: Option<&Path>) -> Finding {
+    match program {
+        Some(program) => {
+            let text = format!("{} reads health, temperature and wear of block devices", program.display());
+            Finding::ok("smartctl", text)
+        }
+        None => Finding::hint(
+            "smartctl",
+            "not installed: health, temperature and wear of block devices are not known",
+            "install smartmontools",
+        ),
+    }
+}
+
+/// What a block device reports about itself, or why it reports nothing.
+pub(super) fn health(drive: &str, read: Result<&DriveHealth, &str>) -> Finding {
+    let subject = format!("health of {drive}");
+    match read {
+        Ok(health) if health.assessment.as_deref() == Some("failing") => Finding::warning(
+            &subject,
+            "reports that it is failing (SMART): it may lose data or stop at any time",
+            "replace it: masu group replace GROUP OLD NEW",
+        ),
+        Ok(health) => Finding::ok(&subject, health.text()),
+        Err(cause) => Finding::hint(
+            &subject,
+            format!("not known: {cause}"),
+            "if it is a SATA, SAS or NVMe drive, smartctl may lack capabilities: docs/operation.md, Health of drives",
+        ),
+    }
+}
+
+/// The certificate of the API of an array that does not run.
+pub(super) fn certificate(path: &Path, end_s: Result<Option<u64>, String>, now_s: u64) -> Option<Finding> {
+    let subject = "api";
+    match end_s {
+        Ok(end_s) => Some(match admin::trouble_of_end(end_s?, now_s) {
+            Some(trouble) => of_trouble(&trouble),
+            None => {
+                let days = end_s?.saturating_sub(now_s) / 86_400;
+                Finding::ok(subject, format!("the certificate {} is valid for {days} days", path.display()))
+            }
+        }),
+        Err(cause) => Some(Finding::warning(
+            subject,
+            format!("its certificate cannot be read: {cause}"),
+            "look as root, or put a certificate (PEM) there",
+        )),
+    }
+}
+
+fn of_trouble(trouble: &Trouble) -> Finding {
+    let (subject, text) = (&trouble.object, trouble.text.clone());
+    match trouble.severity.as_str() {
+        "error" => Finding::problem(subject, text, &trouble.to_do),
+        _ => Finding::warning(subject, text, &trouble.to_do),
+    }
+}
+
 /// How near to full a pool may be before it is a finding, beside its thresholds.
 pub(super) fn array(status: &Status) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for trouble in &status.trouble {
-        let subject = trouble.object.clone();
-        findings.push(match trouble.severity.as_str() {
-            "error" => Finding::problem(&subject, trouble.text.clone(), &trouble.to_do),
-            _ => Finding::warning(&subject, trouble.text.clone(), &trouble.to_do),
-        });
-    }
+    let mut findings: Vec<Finding> = status.trouble.iter().map(of_trouble).collect();
     let share = |p: &admin::Pool| p.used_bytes as f64 / p.size_bytes.max(1) as f64;
     let fullest = status.pools.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
     findings.extend(fullest.map(|pool| {
@@ -264,6 +323,37 @@ mod tests {
             [clock(Some("tsc\n")).level, clock(Some("hpet\n")).level, clock(None).level],
             [Level::Ok, Level::Warning, Level::Warning]
         );
+    }
+
+    #[test]
+    fn a_certificate_is_judged_by_its_end() {
+        let (now_s, path) = (1_800_000_000, Path::new("api.cert.pem"));
+        let check = |end_s, level: Level, said: &str| {
+            let found = certificate(path, end_s, now_s).expect("a finding");
+            assert!(found.level == level && found.text.contains(said), "{found:?}");
+        };
+        check(Ok(Some(now_s + 31 * 86_400)), Level::Ok, "api.cert.pem is valid for 31 days");
+        check(Ok(Some(now_s + 30 * 86_400)), Level::Warning, "expires in 30 days");
+        check(Ok(Some(now_s)), Level::Problem, "has expired");
+        check(Err("permission denied".into()), Level::Warning, "cannot be read: permission denied");
+        assert_eq!(certificate(path, Ok(None), now_s), None);
+    }
+
+    #[test]
+    fn health_that_is_not_known_is_a_hint_and_a_failing_drive_a_warning() {
+        let with = |assessment: &str| DriveHealth {
+            assessment: Some(assessment.into()),
+            temperature_celsius: Some(41),
+            ..DriveHealth::default()
+        };
+        let passed = health("d0", Ok(&with("passed")));
+        assert_eq!((passed.level, passed.text.as_str()), (Level::Ok, "passed, 41 °C"));
+        assert_eq!(health("d0", Ok(&with("failing"))).level, Level::Warning);
+        for hint in [health("d0", Err("Permission denied")), smartctl(None)] {
+            assert!(hint.level == Level::Ok && hint.to_do.is_some(), "{hint:?}");
+        }
+        assert!(health("d0", Err("Permission denied")).text.contains("not known: Permission denied"));
+        assert_eq!(smartctl(Some(Path::new("/usr/sbin/smartctl"))).to_do, None);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use admin::{Status, Store};
+use admin::{DriveHealth, Smartctl, Status, Store, Tls, certificate_end_s};
 use anyhow::{Context, Result};
 use clap::Args;
 use config::Config;
 use rustix::process::{Resource, getrlimit};
+use world::DriveSpec;
 
 use self::judge::{Finding, Level};
 use super::request::{Where, client, wait};
@@ -30,6 +31,9 @@ pub(crate) struct DoctorCommand {
     /// The declaration to look at, if no array runs and none was kept in the data directory
     #[arg(long)]
     config: Option<PathBuf>,
+    /// The certificate of the API (PEM) of an array that does not run, if not that of the data directory
+    #[arg(long, value_name = "FILE")]
+    api_cert: Option<PathBuf>,
     #[command(flatten)]
     args: ListArgs,
 }
@@ -52,7 +56,7 @@ static FINDING: Noun<Finding> =
     Noun { one: "finding", many: "findings", columns: &COLUMNS, hint: "", is_sorted: false };
 
 pub(super) fn run(what: &DoctorCommand, at: &Where) -> Result<ExitCode> {
-    let findings = examine(what.config.as_deref(), at)?;
+    let findings = examine(what, at)?;
     let is_bad = findings.iter().any(|f| f.level == Level::Problem);
     if at.form.is_plain() && what.args.is_plain() {
         findings.iter().for_each(|finding| print(finding, at));
@@ -62,8 +66,8 @@ pub(super) fn run(what: &DoctorCommand, at: &Where) -> Result<ExitCode> {
     Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn examine(file: Option<&Path>, at: &Where) -> Result<Vec<Finding>> {
-    let mut findings = machine();
+fn examine(what: &DoctorCommand, at: &Where) -> Result<Vec<Finding>> {
+    let (file, mut findings) = (what.config.as_deref(), machine());
     let running = wait(async {
         let client = client(at);
         let status = client.status().await?;
@@ -95,6 +99,10 @@ fn examine(file: Option<&Path>, at: &Where) -> Result<Vec<Finding>> {
         findings.extend(drives.iter().map(judge::drive));
         findings.extend(judge::space(&drives));
         findings.extend(portals(config, status.as_ref()));
+        findings.extend(health(config, status.as_ref())?);
+    }
+    if status.is_none() {
+        findings.extend(certificate(what.api_cert.as_deref(), at.data()));
     }
     findings.extend(status.iter().flat_map(judge::array));
     Ok(findings)
@@ -111,6 +119,44 @@ fn machine() -> Vec<Finding> {
         judge::memlock(release, getrlimit(Resource::Memlock).maximum),
         judge::clock(source.as_deref()),
     ]
+}
+
+/// What block devices report about themselves: of a running array what it was told, otherwise what this user
+/// is told.
+fn health(config: &Config, status: Option<&Status>) -> Result<Vec<Finding>> {
+    let devices = config.drives.iter().filter_map(|drive| match &drive.spec {
+        DriveSpec::Device { path } => Some((&drive.name, path)),
+        _ => None,
+    });
+    let mut devices = devices.peekable();
+    if devices.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let smartctl = Smartctl::find();
+    let mut findings = vec![judge::smartctl(smartctl.as_ref().map(Smartctl::program))];
+    for (name, path) in devices {
+        let read: Option<Result<DriveHealth, String>> = match (status, &smartctl) {
+            (Some(status), _) => {
+                let drive = status.drives.iter().find(|drive| drive.name == *name);
+                let unknown = |drive: &admin::Drive| drive.health_unknown.clone().map(Err);
+                drive.and_then(|drive| drive.health.clone().map(Ok).or_else(|| unknown(drive)))
+            }
+            (None, Some(smartctl)) => {
+                Some(wait(async { smartctl.ask(path).await.map_err(|error| error.to_string()) })?)
+            }
+            (None, None) => None,
+        };
+        findings.extend(read.map(|read| judge::health(name, read.as_ref().map_err(String::as_str))));
+    }
+    Ok(findings)
+}
+
+/// The certificate of the API of an array that does not run: the running one tells itself.
+fn certificate(file: Option<&Path>, data: &Path) -> Option<Finding> {
+    let own = Tls::own_certificate(data);
+    let path = file.or_else(|| own.exists().then_some(&*own))?;
+    let now_s = u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0);
+    judge::certificate(path, certificate_end_s(path).map_err(|error| error.to_string()), now_s)
 }
 
 /// The declaration that a stopped array has kept.

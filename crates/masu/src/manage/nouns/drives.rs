@@ -1,11 +1,15 @@
 //! Drives, RAID groups, and the places in a group.
 
-use admin::{Drive, Group, Member, Progress, Status};
+use admin::{Drive, DriveHealth, Group, Member, Progress, Status};
 
 use crate::manage::follow::percent;
 use crate::table::column::{Column, Kind, Noun, Value};
 
-static DRIVE_COLUMNS: [Column<Drive>; 12] = [
+fn of_health<T: Into<Value>>(d: &Drive, value: impl FnOnce(&DriveHealth) -> Option<T>) -> Value {
+    d.health.as_ref().and_then(value).into()
+}
+
+static DRIVE_COLUMNS: [Column<Drive>; 24] = [
     Column::shown("name", Kind::Text, |d| (&d.name).into()),
     Column::shown("group", Kind::Text, |d| d.group.as_ref().into()),
     Column::shown("state", Kind::State, |d| (&d.state).into()),
@@ -17,6 +21,18 @@ static DRIVE_COLUMNS: [Column<Drive>; 12] = [
     Column::new("discards", Kind::Number, |d| d.zeros.into()),
     Column::new("flushes", Kind::Number, |d| d.flushes.into()),
     Column::new("fault", Kind::Text, |d| d.fault.as_ref().into()),
+    Column::new("health", Kind::State, |d| of_health(d, |h| Some(h.text()))),
+    Column::new("assessment", Kind::State, |d| of_health(d, |h| h.assessment.clone())),
+    Column::new("temperature", Kind::Celsius, |d| of_health(d, |h| h.temperature_celsius.map(f64::from))),
+    Column::new("wear", Kind::Percent, |d| of_health(d, |h| h.wear_percent)),
+    Column::new("available-spare", Kind::Percent, |d| of_health(d, |h| h.available_spare_percent)),
+    Column::new("power-on-hours", Kind::Number, |d| of_health(d, |h| h.power_on_hours)),
+    Column::new("media-errors", Kind::Number, |d| of_health(d, |h| h.media_errors)),
+    Column::new("reallocated-sectors", Kind::Number, |d| of_health(d, |h| h.reallocated_sectors)),
+    Column::new("model", Kind::Text, |d| of_health(d, |h| h.model.clone())),
+    Column::new("serial", Kind::Text, |d| of_health(d, |h| h.serial.clone())),
+    Column::new("health-read", Kind::Time, |d| of_health(d, |h| Some(h.read_unix_ms))),
+    Column::new("health-unknown", Kind::Text, |d| d.health_unknown.as_ref().into()),
     Column::shown("medium", Kind::Text, |d| (&d.medium).into()),
 ];
 
@@ -28,6 +44,19 @@ pub(crate) static DRIVE: Noun<Drive> = Noun {
     hint: "; masu group create makes a group of new ones",
     is_sorted: true,
 };
+
+static HEALTH_COLUMNS: [Column<Drive>; 6] = [
+    Column::shown("name", Kind::Text, |d| (&d.name).into()),
+    Column::shown("health", Kind::State, |d| of_health(d, |h| h.assessment.clone())),
+    Column::shown("temperature", Kind::Celsius, |d| of_health(d, |h| h.temperature_celsius.map(f64::from))),
+    Column::shown("wear", Kind::Percent, |d| of_health(d, |h| h.wear_percent)),
+    Column::shown("media-errors", Kind::Number, |d| of_health(d, |h| h.media_errors)),
+    Column::shown("model", Kind::Text, |d| of_health(d, |h| h.model.clone())),
+];
+
+/// A part of `masu status`: drives that report about themselves.
+pub(crate) static HEALTH: Noun<Drive> =
+    Noun { one: "drive", many: "drives", columns: &HEALTH_COLUMNS, hint: "", is_sorted: true };
 
 /// State and running work.
 fn group_state(g: &Group) -> String {

@@ -12,12 +12,12 @@ mod qos;
 mod tokens;
 
 pub(crate) use caching::{PARTITION, partitions};
-pub(crate) use drives::{DRIVE, GROUP, MEMBER, members};
+pub(crate) use drives::{DRIVE, GROUP, HEALTH, MEMBER, members};
 pub(crate) use events::EVENT;
 pub(crate) use hosts::{HOST, PORT, SESSION};
 pub(crate) use jobs::JOB;
 pub(crate) use lus::{IMAGE, SNAPSHOT, VOLUME, snapshots, volumes};
-pub(crate) use nodes::{NODE, NodeRow};
+pub(crate) use nodes::NODE;
 pub(crate) use pools::{POOL, POOL_GROUP};
 pub(crate) use qos::{POLICY, SERVICE, services};
 pub(crate) use tokens::TOKEN;

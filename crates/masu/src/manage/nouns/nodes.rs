@@ -1,26 +1,10 @@
 //! Nodes of a registry.
 
-use serde::Serialize;
+use admin::Node;
 
 use crate::table::column::{Column, Kind, Noun};
 
-/// A node, and what it is to the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct NodeRow {
-    pub(crate) name: String,
-    /// `owner`, `standby`, or `lost`: the last owner, whose lease has ended.
-    pub(crate) role: String,
-    /// The epoch of the owner.
-    pub(crate) epoch: Option<u64>,
-    /// How long its lease lives yet, in microseconds: a node that is well renews it every 0.5 s.
-    pub(crate) lease_left_us: Option<u64>,
-    /// Since when it has its lease, in milliseconds since 1970.
-    pub(crate) since_unix_ms: Option<u64>,
-    pub(crate) portals: Vec<String>,
-    pub(crate) version: Option<String>,
-}
-
-static NODE_COLUMNS: [Column<NodeRow>; 7] = [
+static NODE_COLUMNS: [Column<Node>; 7] = [
     Column::shown("name", Kind::Text, |n| (&n.name).into()),
     Column::shown("role", Kind::State, |n| (&n.role).into()),
     Column::shown("epoch", Kind::Number, |n| n.epoch.into()),
@@ -31,5 +15,5 @@ static NODE_COLUMNS: [Column<NodeRow>; 7] = [
 ];
 
 /// `masu node`.
-pub(crate) static NODE: Noun<NodeRow> =
+pub(crate) static NODE: Noun<Node> =
     Noun { one: "node", many: "nodes", columns: &NODE_COLUMNS, hint: "", is_sorted: true };

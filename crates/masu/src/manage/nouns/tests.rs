@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use admin::Status;
+use admin::{Node, Status};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -56,7 +56,9 @@ fn image(i: usize) -> Value {
 fn drive(i: usize) -> Value {
     json!({"name": long("drive", i), "medium": long("/dev/disk/by-id/", i), "size_bytes": u64::MAX,
         "group": long("group", i), "state": "rebuilding", "reads": u64::MAX, "read_bytes": u64::MAX,
-        "writes": u64::MAX, "write_bytes": u64::MAX, "zeros": u64::MAX, "flushes": u64::MAX})
+        "writes": u64::MAX, "write_bytes": u64::MAX, "zeros": u64::MAX, "flushes": u64::MAX,
+        "health": {"assessment": "failing", "temperature_celsius": -60, "wear_percent": 255,
+            "media_errors": u64::MAX, "model": long("model", i)}})
 }
 
 fn group(i: usize) -> Value {
@@ -155,6 +157,7 @@ fn a_thousand_objects_are_a_thousand_lines_of_80_columns() {
     check(&SNAPSHOT, &snapshots(status.clone()));
     check(&IMAGE, &status.images);
     check(&DRIVE, &status.drives);
+    check(&HEALTH, &status.drives);
     check(&GROUP, &status.groups);
     check(&POOL, &status.pools);
     check(&POLICY, &status.policies);
@@ -174,7 +177,7 @@ fn a_thousand_objects_are_a_thousand_lines_of_80_columns() {
         who: None,
     };
     check(&EVENT, &(0..OBJECTS).map(event).collect::<Vec<_>>());
-    let node = |i: usize| NodeRow {
+    let node = |i: usize| Node {
         name: long("node", i),
         role: "standby".into(),
         epoch: Some(u64::from(u32::MAX)),
@@ -182,6 +185,7 @@ fn a_thousand_objects_are_a_thousand_lines_of_80_columns() {
         since_unix_ms: Some(1_763_856_000_123),
         portals: vec!["[2001:db8::1]:3260".into(); 16],
         version: Some("0.1.0".into()),
+        ..Node::default()
     };
     check(&NODE, &(0..OBJECTS).map(node).collect::<Vec<_>>());
 }

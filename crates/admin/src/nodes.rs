@@ -1,0 +1,165 @@
+//! The nodes of an array of several, as the daemon knows them: what would happen in a failure, and moves.
+
+use array::Event;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::Deserialize;
+use status::{Failover, Node, Status};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+use crate::api::extract::{Body, Names};
+use crate::api::problem::Problem;
+use crate::request::Done;
+use crate::served::{Served, Who};
+
+/// The node that answers, in paths.
+const THIS: &str = "this";
+
+type Forecast = Box<dyn Fn() -> Option<Failover> + Send + Sync>;
+type List = Box<dyn Fn() -> Vec<Node> + Send + Sync>;
+type Drain = Arc<dyn Fn(Option<&str>, Option<&str>) -> Result<(), DrainError> + Send + Sync>;
+
+/// What the owner knows and asks of the array's nodes.
+pub struct Nodes {
+    list: List,
+    failover: Forecast,
+    drain: Drain,
+}
+
+/// Why the array is not moved; each with what to say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DrainError {
+    /// There is no node of the name from which it is to move.
+    #[error("{0}")]
+    Unknown(String),
+    /// It cannot move to the named node, whatever its state.
+    #[error("{0}")]
+    Target(String),
+    /// The nodes are not in a state for it.
+    #[error("{0}")]
+    Refused(String),
+    /// The registry does not answer.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<DrainError> for Problem {
+    fn from(error: DrainError) -> Problem {
+        let text = error.to_string();
+        match error {
+            DrainError::Unknown(_) => Problem::new(StatusCode::NOT_FOUND, "not_found", text),
+            DrainError::Target(_) => Problem::invalid(text).of_field("to"),
+            DrainError::Refused(_) => Problem::conflict("refused", text),
+            DrainError::Unavailable(_) => Problem::unavailable(text),
+        }
+    }
+}
+
+impl Nodes {
+    /// `list` has all nodes as they were at the last look. `failover` says what would happen if this node
+    /// failed now; none while that is not known yet. `drain` asks for a move from the node (none: this one)
+    /// to another one (none: any); it may wait for the registry.
+    pub fn new(
+        list: impl Fn() -> Vec<Node> + Send + Sync + 'static,
+        failover: impl Fn() -> Option<Failover> + Send + Sync + 'static,
+        drain: impl Fn(Option<&str>, Option<&str>) -> Result<(), DrainError> + Send + Sync + 'static,
+    ) -> Nodes {
+        Nodes { list: Box::new(list), failover: Box::new(failover), drain: Arc::new(drain) }
+    }
+
+    pub(crate) fn failover(&self) -> Option<Failover> {
+        (self.failover)()
+    }
+}
+
+/// The node of a name, or the one that answers.
+pub(crate) fn named<'a>(nodes: &'a [Node], name: &str) -> Option<&'a Node> {
+    nodes.iter().find(|node| node.name == name || (name == THIS && node.is_this))
+}
+
+/// The nodes of an array whose owner answers: this one alone, unless it is one of several.
+pub(crate) fn of_owner(nodes: Option<&Nodes>, status: &Status) -> Vec<Node> {
+    let mut all = nodes.map_or_else(Vec::new, |nodes| (nodes.list)());
+    if all.is_empty() {
+        all.push(Node {
+            name: THIS.into(),
+            role: "owner".into(),
+            is_this: true,
+            portals: status.ports.iter().map(|port| port.listen.to_string()).collect(),
+            version: Some(status.version.clone()),
+            ..Node::default()
+        });
+    }
+    for node in all.iter_mut().filter(|node| node.is_this) {
+        (node.controllers, node.uptime_s) = (Some(status.controllers), Some(status.uptime_s));
+    }
+    all
+}
+
+/// `POST /v1/nodes/{name}/drain`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeDrain {
+    /// The standby that is to take over; without it, the first that does. If it does not within 2 s, any
+    /// other may.
+    #[serde(default)]
+    to: Option<String>,
+}
+
+pub(crate) async fn drain(
+    State(served): State<Arc<Served>>,
+    Extension(who): Extension<Who>,
+    Names(name): Names<String>,
+    Body(NodeDrain { to }, _): Body<NodeDrain>,
+) -> Result<(StatusCode, Json<Done>), Problem> {
+    let Some(nodes) = &served.nodes else {
+        return Err(match name == THIS {
+            true => Problem::conflict("refused", "the array has one node: masu serve --registry adds others"),
+            false => Problem::not_found("node", &name),
+        });
+    };
+    let (ask, asked) = (nodes.drain.clone(), to.clone());
+    let from = (name != THIS).then_some(name);
+    let done = tokio::task::spawn_blocking(move || ask(from.as_deref(), asked.as_deref())).await;
+    done.map_err(|error| Problem::internal(error.to_string()))??;
+    let text = format!("asked to hand over to {}", to.as_deref().unwrap_or("any other node"));
+    served.events.tell(Event::info("array", text.clone()).by(&who.name));
+    Ok((StatusCode::ACCEPTED, Json(Done { done: vec![text] })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_that_answers_says_more_of_itself() {
+        let status = Status { version: "1".into(), controllers: 2, uptime_s: 7, ..Status::default() };
+        let alone = of_owner(None, &status);
+        let this = named(&alone, "this").expect("itself");
+        assert_eq!((alone.len(), &*this.role, this.controllers), (1, "owner", Some(2)));
+        let node = |name: &str, is_this| Node { name: name.into(), is_this, ..Node::default() };
+        let list = move || vec![node("n1", false), node("n2", true)];
+        let several = of_owner(Some(&Nodes::new(list, || None, |_, _| Ok(()))), &status);
+        assert_eq!(several.iter().map(|n| n.uptime_s).collect::<Vec<_>>(), [None, Some(7)]);
+        let name = |asked| named(&several, asked).map(|node| node.name.as_str());
+        assert_eq!([name("this"), name("n1"), name("n3")], [Some("n2"), Some("n1"), None]);
+    }
+
+    #[test]
+    fn a_refused_move_is_told_as_similar_refusals_are() {
+        let text = || "why".to_owned();
+        let rows = [
+            (DrainError::Unknown(text()), 404, "not_found", None),
+            (DrainError::Target(text()), 422, "invalid", Some("to")),
+            (DrainError::Refused(text()), 409, "refused", None),
+            (DrainError::Unavailable(text()), 503, "unavailable", None),
+        ];
+        for (error, status, code, field) in rows {
+            let problem = Problem::from(error);
+            assert_eq!((problem.status, &*problem.code, problem.field.as_deref()), (status, code, field));
+            assert_eq!(problem.detail, "why");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Deleting a group: its drives lose their labels, so that no start and no other array finds it again.
+
+use std::rc::Rc;
+
+use futures::{StreamExt, stream};
+use raid::{Group, OnDrive, erase_label, examine};
+use world::Drive;
+
+use super::close::{end_upkeep, forget, refuse_busy};
+use super::drives::{OPENING_MAX, existing};
+use crate::config::{DeletedGroup, DriveConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::terms;
+
+/// Closes a group that is no longer declared, if it is open, and erases the labels of its drives. A drive
+/// that cannot be erased keeps its label; a warning says why.
+///
+/// # Errors
+/// Work on the group runs, or a drive does not answer. Nothing was erased then.
+pub(crate) async fn delete(
+    controller: &Rc<Controller>,
+    name: &str,
+    deleted: &DeletedGroup,
+) -> Result<Vec<String>, ControlError> {
+    let is_it = |group: &&Group| deleted.id.is_none_or(|id| terms::group_id(id) == group.id());
+    let open = controller.state().groups.get(name).filter(is_it).cloned();
+    let mut known: Vec<(String, Drive)> = Vec::new();
+    if let Some(group) = open {
+        let place = || ControlError::at(format!("group {name:?}"));
+        if controller.config().groups.iter().any(|g| g.name == name) {
+            return Err(place()(&"still declared"));
+        }
+        refuse_busy(&group)?;
+        end_upkeep(controller, std::slice::from_ref(&group)).await?;
+        known = controller.state().drives.iter().map(|(n, d)| (n.clone(), d.clone())).collect();
+        forget(controller, std::slice::from_ref(&group));
+        // It is erased next: what cannot be closed does not matter.
+        let _ = group.close().await;
+    }
+    let erased = stream::iter(deleted.drives.values()).map(|drive| {
+        let known = known.iter().find(|(name, _)| *name == drive.name).map(|(_, drive)| drive.clone());
+        async move { (&drive.name, erase(controller, (name, deleted), drive, known).await) }
+    });
+    let erased: Vec<(&String, Result<(), String>)> = erased.buffered(OPENING_MAX).collect().await;
+    let mut kept = Vec::new();
+    for (drive, outcome) in erased {
+        if let Err(cause) = outcome {
+            controller.events.warn(format!("group {name}: drive {drive} keeps its label: {cause}"));
+            kept.push(drive.as_str());
+        }
+    }
+    Ok(vec![match kept.is_empty() {
+        true => format!("group {name}: deleted"),
+        false => format!("group {name}: deleted; not erased: drive {}", kept.join(", ")),
+    }])
+}
+
+/// Erases a drive if it carries a label of the group.
+async fn erase(
+    controller: &Controller,
+    (name, deleted): (&str, &DeletedGroup),
+    declared: &DriveConfig,
+    known: Option<Drive>,
+) -> Result<(), String> {
+    let config = controller.config();
+    let drive = match known {
+        Some(drive) => drive,
+        None => {
+            let opened = controller.world.open_drive(&existing(&declared.spec)).await;
+            let drive = opened.map_err(|e| e.to_string())?;
+            drive.set_patience(config.patience());
+            drive
+        }
+    };
+    match examine(&drive).await.map_err(|e| e.to_string())? {
+        OnDrive::Label(label) => {
+            let is_of = match deleted.id {
+                Some(id) => label.group_id == terms::group_id(id),
+                None => label.array_id == terms::array_id(&config) && label.group_name == name,
+            };
+            match is_of {
+                true => erase_label(&drive).await.map_err(|e| e.to_string()),
+                // The drive is in another group by now.
+                false => Ok(()),
+            }
+        }
+        found @ (OnDrive::NewerFormat { .. } | OnDrive::DamagedLabel) => Err(found.to_string()),
+        OnDrive::Spare { .. } | OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(()),
+    }
+}

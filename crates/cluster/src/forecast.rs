@@ -1,0 +1,81 @@
+//! What would happen if the owner failed now: one rule for commands, the API and standbys.
+
+use crate::{Overview, TestRecord};
+
+/// Who would take over, and how long that took the last time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Its name; it lives.
+    pub owner: String,
+    /// The other nodes that live, by name.
+    pub successors: Vec<String>,
+    /// The later of the last test and the last take-over.
+    pub last: Option<TestRecord>,
+}
+
+impl Overview {
+    /// None: nobody who lives owns the array.
+    pub fn forecast(&self) -> Option<Forecast> {
+        let (owner, _) = self.living_owner()?;
+        let others = self.nodes.iter().map(|(name, _)| name).filter(|name| *name != owner);
+        let successors = others.cloned().collect();
+        let last = [&self.test, &self.take_over].into_iter().flatten().max_by_key(|last| last.at_ms);
+        Some(Forecast { owner: owner.to_owned(), successors, last: last.cloned() })
+    }
+}
+
+impl Forecast {
+    /// As a sentence.
+    pub fn text(&self) -> String {
+        let owner = &self.owner;
+        if self.successors.is_empty() {
+            return format!("if {owner} failed: no other node could take over");
+        }
+        let successors = self.successors.join(" or ");
+        let last = match &self.last {
+            Some(last) => {
+                let seconds = last.took_ms as f64 / 1000.0;
+                format!("{seconds:.1} s at the last {}", if last.is_take_over { "take-over" } else { "test" })
+            }
+            None => "never tried: masu node test-failover".into(),
+        };
+        format!("if {owner} failed: {successors} would take over; {last}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{NodeRecord, OwnerRecord};
+
+    use super::*;
+
+    #[test]
+    fn the_forecast_says_who_would_take_over_and_how_long_it_took_last() {
+        let nodes = |names: &[&str]| {
+            let node = |(lease, name): (u64, &&str)| {
+                ((*name).to_owned(), NodeRecord { lease, ..NodeRecord::default() })
+            };
+            (1..).zip(names).map(node).collect()
+        };
+        let owner = OwnerRecord { node: Some("n1".into()), lease: 1, epoch: 3, ..OwnerRecord::default() };
+        let mut seen =
+            Overview { owner: Some(owner), nodes: nodes(&["n1", "n2", "n3"]), ..Overview::default() };
+        let text = |seen: &Overview| seen.forecast().map(|forecast| forecast.text());
+        let never = "if n1 failed: n2 or n3 would take over; never tried: masu node test-failover";
+        assert_eq!(text(&seen).as_deref(), Some(never));
+        let last = |took_ms, at_ms, is_take_over| {
+            Some(TestRecord { from: "n2".into(), to: "n1".into(), took_ms, at_ms, is_take_over })
+        };
+        (seen.test, seen.take_over) = (last(4112, 1000, false), last(6490, 900, true));
+        seen.nodes = nodes(&["n1", "n2"]);
+        assert_eq!(text(&seen).as_deref(), Some("if n1 failed: n2 would take over; 4.1 s at the last test"));
+        seen.take_over = last(6490, 1001, true);
+        assert!(
+            text(&seen).is_some_and(|text| text.ends_with("would take over; 6.5 s at the last take-over"))
+        );
+        seen.nodes = nodes(&["n1"]);
+        assert_eq!(text(&seen).as_deref(), Some("if n1 failed: no other node could take over"));
+        seen.nodes.clear();
+        assert_eq!(text(&seen), None, "it has failed");
+    }
+}
