@@ -29,6 +29,8 @@ SERVERS ?= 8
 SIM_SEED ?= 1
 # About a minute on two cores; the soak tries 100,000.
 SIM_CRASHES ?= 4000
+# So many histories of several nodes; the soak tells 10,000.
+SIM_HISTORIES ?= 200
 # A workload of so many operations is struck at its persistence points.
 SIM_STEPS ?= 100
 # At one of so many persistence points; the soak strikes at all.
@@ -265,6 +267,7 @@ sim: build ## power cuts at persistence points and at random, drives lost with t
 	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
 	@$(STEP) "sim, one in $(SIM_ONE_IN) persistence points of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS) --one-in $(SIM_ONE_IN)
 	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
+	@$(STEP) "sim, $(SIM_HISTORIES) histories of several nodes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --cluster $(SIM_HISTORIES)
 
 .PHONY: bench
 bench: export MASU := $(RELEASE)
@@ -300,7 +303,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 
 .PHONY: soak
 soak: setup build release ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges on the release binary
-	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=200 SIM_ONE_IN=1 SIM_CRASHES=100000
+	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=200 SIM_ONE_IN=1 SIM_CRASHES=100000 SIM_HISTORIES=10000
 	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile checked --workspace --test power_cuts -- --include-ignored
 	@$(STEP) "long tests: every point, many seeds, many mutations" cargo test --quiet --locked --profile checked --workspace --lib -- --ignored
 	@for stack in $(GROUPS); do $(STEP) "sim, every persistence point of $$stack" $(SIM) --stack $$stack --seed $$RANDOM --every-point --steps 2000; done

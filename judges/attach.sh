@@ -78,12 +78,21 @@ mounted() { mount -o loop point/disk files; }
 unmounted() { umount files; [ -z "$(losetup --noheadings --associated point/disk)" ]; }
 sums() { (cd files && find . -type f ! -path './lost+found/*' -print0 | sort -z | xargs -0 sha256sum); }
 
+# The kernel closes the file below a loop device some time after the device is gone: until then the mount is busy.
+unmount_attached() {
+  for _ in $(seq 100); do
+    umount point 2>umount.log && return
+    sleep 0.1
+  done
+  cat umount.log; return 1
+}
+
 # An attachment for the time of a command; then it is detached by a signal, or unmounted from outside.
 attached() {
   local how=$1 source=$2 rc=0; shift 2
   attach "$source"
   "$@" || rc=$?
-  if [ "$how" = signal ]; then detach || rc=$?; else umount point || rc=$?; ended || rc=$?; fi
+  if [ "$how" = signal ]; then detach || rc=$?; else unmount_attached || rc=$?; ended || rc=$?; fi
   return "$rc"
 }
 new_files() {
@@ -151,7 +160,7 @@ compact_is_small() {
 }
 compare() { qemu-img compare -f raw -F "$2" point/disk "$1"; }
 export masu SIZE_MIB END_TIMEOUT_S
-export -f fails attach ended detach mounted unmounted sums attached new_files same_files same_files_direct bytes in_use refusals compact_is_small compare
+export -f fails attach ended detach mounted unmounted sums unmount_attached attached new_files same_files same_files_direct bytes in_use refusals compact_is_small compare
 
 for format in vhdx vhd; do
   name=$format; [ "$format" = vhdx ] || name=vpc

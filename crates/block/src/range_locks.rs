@@ -1,7 +1,7 @@
 //! Locks on ranges of addresses, shared or exclusive. The one implementation for all layers.
 //!
 //! ```text
-//!   scsi: the LU        reads and writes share; COMPARE AND WRITE and its kin are exclusive
+//!   scsi: the LU        reads share, and with writes; writes exclude writes; COMPARE AND WRITE and its kin are exclusive
 //!   cache: a unit       writes share; what changes the store below is exclusive
 //!   pool: a volume      what changes the map is exclusive (of page indices); a write in place waits for it
 //!   raid: a group       writes to mirrors and to rows of a parity group are exclusive
@@ -13,7 +13,8 @@
 //! needs several ranges of one table queues for all of them before it waits ([`RangeLocks::exclusive_of`]);
 //! locks of several tables are taken in the same order everywhere. So there is no deadlock.
 //!
-//! The common case, a shared lock without any exclusive lock held or waiting, reads no other lock. Once the
+//! The common case, a shared lock without any exclusive lock held or waiting, reads no other lock; a write
+//! reads the locks of the other writes. Once the
 //! table has grown to the number of concurrent locks, a lock of one range allocates nothing.
 
 use std::cell::RefCell;
@@ -21,13 +22,24 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a lock excludes.
+/// Which other locks may be held with a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum LockMode {
-    /// Allows other shared locks.
+    /// All but exclusive ones.
     Shared,
+    /// Shared ones.
+    Write,
+    /// None.
     Exclusive,
+}
+
+impl LockMode {
+    fn excludes(self, other: LockMode) -> bool {
+        match (self, other) {
+            (LockMode::Exclusive, _) | (_, LockMode::Exclusive) => true,
+            (one, other) => one == LockMode::Write && other == LockMode::Write,
+        }
+    }
 }
 
 /// No slot.
@@ -62,8 +74,7 @@ impl Claim {
     }
 
     fn conflicts(&self, other: &Claim) -> bool {
-        let is_either_exclusive = self.mode == LockMode::Exclusive || other.mode == LockMode::Exclusive;
-        is_either_exclusive
+        self.mode.excludes(other.mode)
             && overlap(&self.range, &other.range)
             && other.parts().iter().any(|part| self.covers_any_of(part))
     }
@@ -87,9 +98,10 @@ struct Table {
     oldest: usize,
     youngest: usize,
     free: usize,
-    /// Locks held or waiting; exclusive ones among them; waiting ones.
+    /// Locks held or waiting; those of these modes among them; waiting ones.
     in_use: usize,
     exclusive: usize,
+    writes: usize,
     waiting: usize,
 }
 
@@ -102,6 +114,7 @@ impl Default for Table {
             free: NONE,
             in_use: 0,
             exclusive: 0,
+            writes: 0,
             waiting: 0,
         }
     }
@@ -121,7 +134,12 @@ impl Table {
 
     /// Whether a lock older than `slot` conflicts with `claim`.
     fn is_blocked(&self, claim: &Claim, slot: usize) -> bool {
-        if self.exclusive == 0 && claim.mode == LockMode::Shared {
+        let others = match claim.mode {
+            LockMode::Shared => self.exclusive,
+            LockMode::Write => self.exclusive + self.writes,
+            LockMode::Exclusive => self.in_use,
+        };
+        if others == 0 {
             return false;
         }
         self.entries().take_while(|(older, _)| *older != slot).any(|(_, entry)| entry.claim.conflicts(claim))
@@ -132,6 +150,7 @@ impl Table {
         self.in_use += 1;
         self.waiting += usize::from(!is_held);
         self.exclusive += usize::from(claim.mode == LockMode::Exclusive);
+        self.writes += usize::from(claim.mode == LockMode::Write);
         let entry = Entry { claim, is_held, waker: None, older: self.youngest, younger: NONE };
         let slot = match self.free {
             NONE => {
@@ -168,6 +187,7 @@ impl Table {
         }
         self.in_use -= 1;
         self.exclusive -= usize::from(claim.mode == LockMode::Exclusive);
+        self.writes -= usize::from(claim.mode == LockMode::Write);
         self.waiting -= usize::from(!was_held);
         if self.waiting > 0 {
             self.grant_after(&claim, younger);
@@ -211,6 +231,11 @@ impl RangeLocks {
     /// Locks a range. The call takes the place in the queue, not the first poll of the future.
     pub fn lock(&self, range: Range<u64>, mode: LockMode) -> Acquire<'_> {
         self.acquire(Claim::of(range, mode))
+    }
+
+    /// Locks a range against other writes.
+    pub fn write(&self, range: Range<u64>) -> Acquire<'_> {
+        self.lock(range, LockMode::Write)
     }
 
     /// Locks a range in shared mode.

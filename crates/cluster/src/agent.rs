@@ -122,6 +122,10 @@ impl Agent {
         let (fault, lost) = match done {
             Ok(()) => (None, late()),
             Err(Fault::Lost(lost)) => (None, Some(lost)),
+            Err(Fault::Registry(RegistryError::Conflict { .. })) => (
+                Some("another node changed the same record at the same moment; this one tries again".into()),
+                late(),
+            ),
             Err(Fault::Registry(error)) => (Some(error.to_string()), late()),
             Err(Fault::Record(error)) => (Some(error.to_string()), late()),
             Err(Fault::Torn) => (Some("the registry's nodes could not be read as a whole".into()), late()),

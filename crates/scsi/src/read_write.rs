@@ -74,7 +74,9 @@ pub(crate) async fn read<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces,
 pub(crate) async fn write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let span = cut_to_data(ctx, span)?;
-    let _guard = ctx.lock(span, LockMode::Shared).await?;
+    // A host that has lost a path sends a write again over another one, and goes on when that has ended. The
+    // first one may still be under way here, and must not land on what the host has written since.
+    let _guard = ctx.lock(span, LockMode::Write).await?;
     write_blocks(ctx, span, ctx.lu().durability(force_unit_access(&ctx.cdb))).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())

@@ -21,7 +21,7 @@ pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
     }
     let spans = parse(ctx, &list)?;
     for step in spans.into_iter().flat_map(|s| steps(s, METADATA_STEP_BYTES)) {
-        let _guard = ctx.lock(step, LockMode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Write).await?;
         lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
     }
     ctx.lu().flush_if_asked(false).await?;

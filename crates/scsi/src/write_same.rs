@@ -51,7 +51,7 @@ fn blocks<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
 async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> Result<(), CommandError> {
     let lu = ctx.lu();
     for step in steps(span, METADATA_STEP_BYTES) {
-        let _guard = ctx.lock(step, LockMode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Write).await?;
         if unmap {
             lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
         } else {
@@ -66,7 +66,7 @@ async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> 
 async fn fill<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
     let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
     for step in steps(span, STEP_BYTES) {
-        let _guard = ctx.lock(step, LockMode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Write).await?;
         let all = step.len == repeated.len() as u64;
         let data = if all { repeated.clone() } else { repeated.slice(0, step.len as usize) };
         ctx.lu().disk.write(ctx.task.context(), step.at, &data, Durability::Volatile).await?;

@@ -1,7 +1,7 @@
 //! The simulation: a random workload in virtual time, life after life of the process, with power failures at
 //! drawn points, compared with a shadow. The same seed gives the same run, which its digest proves.
 //!
-//! # Three ways to run it
+//! # Four ways to run it
 //!
 //! * *Lives*: one after the other on the same disks; each ends in order, dies, or loses its power at a drawn
 //!   point, also while it recovers.
@@ -11,6 +11,7 @@
 //! * *Crashes* (`--crashes N`): rounds of random workloads, forked at random points: power cut or death of
 //!   the process, drives lost with it, a second cut while recovering, blank drives put in and filled, disks
 //!   slow, hanging, dying, with latent errors.
+//! * *Histories of several nodes* (`--cluster N`): see [`cluster`].
 //!
 //! After each recovery: what was flushed is there, every other sector is old or new; scrubs find nothing to
 //! repair; pools pass their audit, and used and free pages are all pages. What a missing drive costs (a row
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod actors;
+mod cluster;
 mod crashes;
 mod faults;
 mod forks;
@@ -76,6 +78,9 @@ struct Options {
     /// About this many random crashes and recoveries, spread over all stacks.
     #[arg(long)]
     crashes: Option<u64>,
+    /// So many histories of several nodes that share their drives, with faults of nodes, registry and hosts.
+    #[arg(long, value_name = "HISTORIES", conflicts_with_all = ["stack", "every_point", "crashes"])]
+    cluster: Option<u64>,
     /// Print every operation to standard error.
     #[arg(long)]
     verbose: bool,
@@ -98,6 +103,9 @@ fn main() {
     let stacks: Vec<Stack> = Stack::value_variants().to_vec();
     let stacks: Vec<Stack> =
         stacks.into_iter().filter(|s| options.stack.is_none_or(|only| only == *s)).collect();
+    if let Some(histories) = options.cluster {
+        return cluster::run(seed, histories, options.fault, options.verbose);
+    }
     if let Some(crashes) = options.crashes {
         return crashes::run(&stacks, seed, crashes, options.how());
     }

@@ -154,3 +154,83 @@ fn idle(scenario: &Fileserver, course: &Course) -> Finding {
         cost: relieved(own[0], then).filter(|_| is_limit).map(Cost::at_most),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::course::{ArrayWindow, Commands, HostWindow, ServerWindow, Which};
+    use super::*;
+
+    /// Response in milliseconds, I/Os in a queue of four spindles, and the utilisation of the controllers and
+    /// of the drives in percent.
+    fn course(response_ms: f64, queue: f64, controllers: [f64; 2], drives: f64) -> Course {
+        let server = ServerWindow {
+            tool_mb_per_s: 1.0,
+            cpu_percent: 1.0,
+            available_mb: 1.0,
+            queue,
+            queue_max: 1,
+            read_ms: response_ms,
+            write_ms: response_ms / 2.0,
+            received_mb_per_s: 0.0,
+            sent_mb_per_s: 0.0,
+        };
+        let array = ArrayWindow {
+            at_s: 1.0,
+            lus: vec![],
+            controller_percent: controllers.to_vec(),
+            pending_percent: 0.0,
+            drive_percent: vec![drives],
+            group_queue: vec![0.0],
+        };
+        let host = HostWindow {
+            at_s: 1.0,
+            servers: vec![server],
+            logical_percent: 1.0,
+            root_percent: 1.0,
+            available_mb: 1.0,
+        };
+        Course {
+            which: Which::DYNAMIC,
+            seed: 1,
+            hosts: vec![host],
+            arrays: vec![array],
+            files: vec![],
+            grown_blocks: vec![],
+            commands: Commands::default(),
+        }
+    }
+
+    fn costs(findings: &[Finding]) -> Vec<(&str, Option<String>)> {
+        findings.iter().map(|f| (f.resource.as_str(), f.cost.map(Cost::words))).collect()
+    }
+
+    #[test]
+    fn what_is_over_its_threshold_costs_at_most_what_relieving_it_wins() {
+        let (mut scenario, _) = lab_core::scenario::ScenarioFile::load(None).expect("built in");
+        let scenario: &mut Fileserver = &mut scenario;
+        scenario.array.drives_per_group = 4;
+        let response_ms = scenario.bottleneck.response.0.as_secs_f64() * 1e3;
+        let over = bottlenecks(scenario, &course(2.0 * response_ms, 16.0, [90.0, 0.0], 45.0));
+        let cost = |words: &str| Some(words.to_owned());
+        assert_eq!(
+            costs(&over),
+            [
+                ("disk of a server", cost("up to 50 % of response time")),
+                ("disk queue of a server", cost("up to 75 % of response time")),
+                ("controller 0", cost("up to 50 % of throughput")),
+            ]
+        );
+        let under = bottlenecks(scenario, &course(0.5 * response_ms, 2.0, [20.0, 0.0], 10.0));
+        assert!(under.iter().all(|finding| finding.cost.is_none()), "{:?}", costs(&under));
+    }
+
+    /// Two controllers that work 45 % each wait for drives that work 60 %.
+    #[test]
+    fn an_idle_controller_costs_what_lies_between_the_busy_one_and_the_next_resource() {
+        let (scenario, _) = lab_core::scenario::ScenarioFile::load(None).expect("built in");
+        let cost = |controllers, drives| idle(&scenario, &course(1.0, 1.0, controllers, drives)).cost;
+        assert_eq!(cost([90.0, 0.0], 60.0).map(Cost::words).as_deref(), Some("up to 33.3 % of throughput"));
+        assert_eq!(cost([90.0, 0.0], 10.0).map(Cost::words).as_deref(), Some("up to 50 % of throughput"));
+        assert_eq!(cost([90.0, 0.0], 95.0), None, "the drives are the limit");
+    }
+}

@@ -63,6 +63,13 @@ impl PhaseView {
         self.vms.iter().filter(|vm| vm.rates.minimum > 0.0 && self.fits())
     }
 
+    /// What was promised to all VMs together, and what of that came: what one VM gets beyond its minimum
+    /// does not make up for another's.
+    pub(super) fn minimums(&self) -> (f64, f64) {
+        let both = |vm: &VmView| (vm.rates.minimum, vm.mean.min(vm.rates.minimum));
+        self.vms.iter().map(both).fold((0.0, 0.0), |(all, got), (minimum, came)| (all + minimum, got + came))
+    }
+
     /// Of VMs with a minimum that fits: the worst window, as a share of the minimum.
     pub(super) fn worst_of_minimum(&self) -> Option<f64> {
         self.promised().map(|vm| vm.worst / vm.rates.minimum).min_by(f64::total_cmp)
@@ -242,10 +249,8 @@ mod tests {
         assert!(windows(&done, 0, 4 * S, 5 * S).is_empty());
     }
 
-    /// 5 % of an array that is known to 1 %: 4 to 6.
-    #[test]
-    fn a_small_remainder_decides_nothing_that_the_array_itself_leaves_open() {
-        let vm = |mean: f64, due: Estimate| VmView {
+    fn vm(mean: f64, due: Estimate) -> VmView {
+        VmView {
             rates: Rates { minimum: 0.0, maximum: f64::INFINITY, weight: 100, outstanding: 1.0, charge: 1.0 },
             mean,
             worst: 0.0,
@@ -253,8 +258,12 @@ mod tests {
             expected: due.mean,
             due,
             settled_s: None,
-        };
-        let phase = |vms| PhaseView {
+        }
+    }
+
+    /// Of an array that does 100, and is known to 1 %.
+    fn phase(vms: Vec<VmView>) -> PhaseView {
+        PhaseView {
             name: "phase".into(),
             from_s: 0.0,
             to_s: 30.0,
@@ -268,7 +277,22 @@ mod tests {
             depth: 1.0,
             scale_permille: 1000,
             told: None,
+        }
+    }
+
+    #[test]
+    fn what_a_vm_gets_beyond_its_minimum_makes_up_for_no_other() {
+        let promised = |minimum: f64, mean: f64| {
+            let vm = vm(mean, Estimate::exact(mean));
+            VmView { rates: Rates { minimum, ..vm.rates }, ..vm }
         };
+        let phase = phase(vec![promised(10.0, 25.0), promised(10.0, 5.0), promised(0.0, 70.0)]);
+        assert_eq!(phase.minimums(), (20.0, 15.0));
+    }
+
+    /// 5 % of an array that is known to 1 %: 4 to 6.
+    #[test]
+    fn a_small_remainder_decides_nothing_that_the_array_itself_leaves_open() {
         let promised = vm(95.0, Estimate::exact(95.0));
         let due = Estimate { low: 4.0, mean: 5.0, high: 6.0 };
         let least = |got: f64| phase(vec![promised, vm(got, due)]).least_of_due(0.0).expect("due");

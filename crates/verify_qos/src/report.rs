@@ -355,8 +355,7 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
     }
     let missed = run.promised(Form::Uncoordinated).map(|(_, phase)| phase).next();
     if let Some(phase) = missed {
-        let promised: f64 = phase.vms.iter().map(|vm| vm.rates.minimum).sum();
-        let got: f64 = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean).sum();
+        let (promised, got) = phase.minimums();
         out.push(Finding {
             resource: "hosts that schedule by themselves".into(),
             evidence: format!("{:.1} MB/s were promised together, {:.1} came", promised / 1e6, got / 1e6),

@@ -215,7 +215,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
             source: None,
             consequence: "Every GiB that a host zeroes itself takes this from its VMs; with offload it is one command per step.".into(),
             r#try: Some("Use eager-zeroed disks only on arrays that support WRITE SAME.".into()),
-            cost: get("zeroing", "paper", "time_s").and_then(|on| Cost::share(1.0 - on / time, CostOf::ResponseTime)),
+            cost: more_than(Some(time), get("zeroing", "paper", "time_s")),
         });
     }
     if let (Some(cpu), Some(time), Some(moved)) = (
@@ -235,7 +235,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
                 "The controller's core does not limit copies between pools; its drives or the hosts' steps do.".into()
             },
             r#try: Some("Keep clones in the pool of their template: there the pages are shared and nothing moves.".into()),
-            cost: get("copy", "paper", "time_s").and_then(|inside| Cost::share(1.0 - inside / time, CostOf::ResponseTime)),
+            cost: more_than(Some(time), get("copy", "paper", "time_s")),
         });
     }
     if let (Some(conflicts), Some(acquired)) =
@@ -255,12 +255,15 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
             source: None,
             consequence: "A reserved LU also stops the reads and writes of VMs that are running.".into(),
             r#try: None,
-            cost: get("locking", "compare", "vm_time_mean_s")
-                .zip(get("locking", "reserve", "vm_time_mean_s"))
-                .and_then(|(compared, reserved)| Cost::share(1.0 - compared / reserved, CostOf::ResponseTime)),
+            cost: more_than(get("locking", "reserve", "vm_time_mean_s"), get("locking", "compare", "vm_time_mean_s")),
         });
     }
     out
+}
+
+/// The share of a time that a better way would save, which takes `least`.
+fn more_than(time: Option<f64>, least: Option<f64>) -> Option<Cost> {
+    Cost::share(1.0 - least? / time?, CostOf::ResponseTime)
 }
 
 /// The sections, in reading order.
@@ -408,5 +411,13 @@ mod tests {
             [2.0 * f64::from(1 << 30), 1.5 * f64::from(1 << 20), 4096.0].map(bytes),
             ["2 GiB", "1.5 MiB", "4 KiB"]
         );
+    }
+
+    #[test]
+    fn a_finding_costs_what_the_better_way_saves() {
+        let words = |time, least| more_than(time, least).map(Cost::words);
+        assert_eq!(words(Some(8.0), Some(2.0)).as_deref(), Some("75 % of response time"));
+        assert_eq!(words(Some(2.0), Some(8.0)).as_deref(), Some("0 % of response time"));
+        assert_eq!((words(None, Some(2.0)), words(Some(8.0), None)), (None, None));
     }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use world::{
     TaskBackend, World, WorldBackend,
 };
 
+use crate::machine::{State, Turn};
 use crate::modelled_drive;
 use crate::net::Net;
 use crate::rack::Disks;
@@ -47,9 +48,12 @@ pub(crate) struct Core {
     sleeps: Completions<()>,
     polls_at_this_time: Cell<u64>,
     polls_at_one_time_max: u64,
+    machines: RefCell<Vec<Weak<State>>>,
 }
 
 struct Spawned {
+    /// Where it runs, if not in the one process of the run.
+    machine: Option<Rc<State>>,
     /// Not there while it is polled.
     task: Option<Task>,
     note: Arc<Note>,
@@ -76,7 +80,40 @@ impl Core {
             sleeps: Completions::default(),
             polls_at_this_time: Cell::new(0),
             polls_at_one_time_max,
+            machines: RefCell::default(),
         })
+    }
+
+    /// A handle for the code on this machine; none: for the one process of the run.
+    pub(crate) fn world(self: &Rc<Core>, machine: Option<Rc<State>>) -> World {
+        World::new(Rc::new(Handle { core: self.clone(), machine }))
+    }
+
+    /// A new machine.
+    pub(crate) fn know(&self, machine: &Rc<State>) {
+        self.machines.borrow_mut().push(Rc::downgrade(machine));
+    }
+
+    /// The machine's process dies: its tasks are dropped, but for one that takes a step right now, which
+    /// ends with it.
+    pub(crate) fn kill(&self, machine: &Rc<State>) {
+        if machine.is_dead() {
+            return;
+        }
+        self.timeline.record("kill", 0, 0);
+        machine.die();
+        let mut ended = Vec::new();
+        for (id, place) in self.tasks.borrow_mut().iter_mut().enumerate() {
+            let is_ended = |s: &mut Spawned| {
+                s.task.is_some() && s.machine.as_ref().is_some_and(|on| Rc::ptr_eq(on, machine))
+            };
+            if let Some(spawned) = place.take_if(is_ended) {
+                spawned.note.end();
+                self.free.borrow_mut().push(id);
+                ended.push(spawned);
+            }
+        }
+        drop(ended);
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -88,7 +125,7 @@ impl Core {
     where
         F: Future<Output = T>,
     {
-        let mut main = pin!(main(World::new(Rc::new(Handle(self.clone())))));
+        let mut main = pin!(main(self.world(None)));
         let waker = Waker::from(Note::new(MAIN, &self.ready));
         loop {
             if !self.disks.is_powered() {
@@ -112,13 +149,25 @@ impl Core {
 
     fn poll_task(&self, id: usize) {
         self.count_poll(id);
+        let machine = {
+            let tasks = self.tasks.borrow();
+            let spawned = tasks[id].as_ref().expect("a note that has not ended has its task");
+            spawned.machine.as_ref().map(|machine| (machine.clone(), spawned.waker.clone()))
+        };
+        if let Some((machine, waker)) = &machine {
+            match machine.turn(waker) {
+                Turn::Goes => {}
+                Turn::Waits => return,
+                Turn::Ends => return self.kill(machine),
+            }
+        }
         let (mut task, waker) = {
             let mut tasks = self.tasks.borrow_mut();
             let spawned = tasks[id].as_mut().expect("a note that has not ended has its task");
             (spawned.task.take().expect("a task is polled once at a time"), spawned.waker.clone())
         };
         let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
-        if polled.is_pending() {
+        if polled.is_pending() && machine.is_none_or(|(machine, _)| !machine.is_dead()) {
             if let Some(spawned) = &mut self.tasks.borrow_mut()[id] {
                 spawned.task = Some(task);
             }
@@ -174,17 +223,21 @@ impl Core {
             self.free.borrow_mut().clear();
             drop(tasks);
         }
+        self.machines.take().iter().filter_map(Weak::upgrade).for_each(|machine| machine.forget());
         self.timeline.end();
         self.ready.clear();
     }
 }
 
 /// What a [`World`] of the model holds.
-struct Handle(Rc<Core>);
+struct Handle {
+    core: Rc<Core>,
+    machine: Option<Rc<State>>,
+}
 
 impl TaskBackend for Handle {
     fn now(&self) -> Instant {
-        Instant(self.0.now_ns())
+        Instant(self.core.now_ns())
     }
 
     /// Nothing is charged: code takes no time in the model.
@@ -193,21 +246,24 @@ impl TaskBackend for Handle {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Io<()> {
-        if deadline.0 <= self.0.now_ns() {
+        if deadline.0 <= self.core.now_ns() {
             return Io::ready(());
         }
-        let (io, done) = self.0.sleeps.start();
-        self.0.timeline.wake(deadline.0, done);
+        let (io, done) = self.core.sleeps.start();
+        self.core.timeline.wake(deadline.0, done);
         io
     }
 
     fn spawn(&self, task: Task) {
-        let mut tasks = self.0.tasks.borrow_mut();
-        let id = self.0.free.borrow_mut().pop().unwrap_or(tasks.len());
-        self.0.timeline.record("spawn", id as u64, 0);
-        let note = Note::new(id, &self.0.ready);
+        if self.machine.as_ref().is_some_and(|machine| machine.is_dead()) {
+            return;
+        }
+        let mut tasks = self.core.tasks.borrow_mut();
+        let id = self.core.free.borrow_mut().pop().unwrap_or(tasks.len());
+        self.core.timeline.record("spawn", id as u64, 0);
+        let note = Note::new(id, &self.core.ready);
         let waker = Waker::from(note.clone());
-        let spawned = Some(Spawned { task: Some(task), note, waker });
+        let spawned = Some(Spawned { machine: self.machine.clone(), task: Some(task), note, waker });
         match tasks.get_mut(id) {
             Some(place) => *place = spawned,
             None => tasks.push(spawned),
@@ -217,20 +273,25 @@ impl TaskBackend for Handle {
 
 impl WorldBackend for Handle {
     fn seed(&self) -> u64 {
-        self.0.seed
+        self.core.seed
     }
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
-        Io::ready(modelled_drive::open(&self.0.timeline, &self.0.disks, spec))
+        Io::ready(modelled_drive::open(&self.core.timeline, &self.core.disks, self.machine.as_ref(), spec))
     }
 
     fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
-        let cause = "a modelled drive has no fence".to_owned();
+        if self.machine.is_some()
+            && let Some(fenced) = modelled_drive::fence(&self.core.timeline, &self.core.disks, spec)
+        {
+            return fenced;
+        }
+        let cause = "only drives of the model that machines share have a fence".to_owned();
         Io::ready(Err(FenceError { name: spec.name(), cause }))
     }
 
     fn listen(&self, addr: SocketAddr, _: StreamOptions) -> Result<Listener, NetError> {
-        self.0.net.listen(&self.0.timeline, addr)
+        self.core.net.listen(&self.core.timeline, addr)
     }
 
     fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
@@ -239,6 +300,6 @@ impl WorldBackend for Handle {
     }
 
     fn connect(&self, addr: SocketAddr, _: StreamOptions) -> Io<Result<Stream, NetError>> {
-        self.0.net.connect(&self.0.timeline, addr)
+        self.core.net.connect(&self.core.timeline, addr)
     }
 }

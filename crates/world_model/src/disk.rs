@@ -30,7 +30,7 @@
 //!
 //! When a process ends without a power cut, the disks carry out what was submitted, and caches stay.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -40,7 +40,8 @@ use world::Rng;
 use crate::clockwork::Clockwork;
 use crate::disk_spec::{DiskSpec, Timing};
 use crate::drives::Usage;
-use crate::in_flight::InFlight;
+use crate::in_flight::{Client, InFlight};
+use crate::machine::State;
 use crate::power::Power;
 use crate::store::{Doubtful, SECTOR_BYTES, Store};
 use crate::timeline::Timeline;
@@ -79,6 +80,50 @@ impl Default for Faults {
     }
 }
 
+/// Which machine has a disk; see [`crate::machine`].
+#[derive(Default)]
+pub(crate) struct Lock {
+    /// The last one that was given out.
+    clients: Cell<Client>,
+    /// These and all before them are fenced.
+    fenced: Cell<Client>,
+    holder: RefCell<Option<(Client, Rc<State>)>>,
+    /// Whoever opens the disk has it, and nobody is fenced.
+    is_shared: Cell<bool>,
+}
+
+impl Lock {
+    /// The machine gets the disk, unless another one has it, whose name is the error.
+    pub(crate) fn take(&self, machine: &Rc<State>) -> Result<Client, String> {
+        if self.is_shared.get() {
+            return Ok(0);
+        }
+        let mut holder = self.holder.borrow_mut();
+        if let Some((_, other)) = holder.as_ref().filter(|(_, other)| !Rc::ptr_eq(other, machine)) {
+            return Err(other.name().to_owned());
+        }
+        let client = self.clients.get() + 1;
+        self.clients.set(client);
+        *holder = Some((client, machine.clone()));
+        Ok(client)
+    }
+
+    /// The client has closed the disk. A dead machine closes nothing.
+    pub(crate) fn release(&self, client: Client) {
+        self.holder.borrow_mut().take_if(|(held, machine)| *held == client && !machine.is_dead());
+    }
+
+    /// Returns who had it.
+    pub(crate) fn fence(&self) -> Option<String> {
+        self.fenced.set(self.clients.get());
+        self.holder.take().map(|(_, machine)| machine.name().to_owned())
+    }
+
+    pub(crate) fn is_fenced(&self, client: Client) -> bool {
+        client != 0 && client <= self.fenced.get()
+    }
+}
+
 /// A disk; the harness, its open drive and its events share it.
 pub(crate) struct Shared {
     pub(crate) name: String,
@@ -92,6 +137,7 @@ pub(crate) struct Shared {
     pub(crate) clockwork: RefCell<Clockwork>,
     /// The run that has the disk open.
     pub(crate) timeline: RefCell<Weak<Timeline>>,
+    pub(crate) lock: Lock,
 }
 
 impl Shared {
@@ -113,6 +159,7 @@ impl Shared {
             clockwork: RefCell::new(Clockwork::new(&spec.timing)),
             spec,
             timeline: RefCell::default(),
+            lock: Lock::default(),
         }
     }
 
@@ -218,6 +265,11 @@ impl Disk {
     /// Whether flushes complete without making anything durable.
     pub fn set_flush_lies(&self, lies: bool) {
         self.0.faults.borrow_mut().flush_lies = lies;
+    }
+
+    /// Whether machines open the disk beside each other, and fences do nothing: what no array survives.
+    pub fn set_shared(&self, shared: bool) {
+        self.0.lock.is_shared.set(shared);
     }
 
     /// Whether writes and opening fail, as on a read-only device; on an open disk, reads and flushes still

@@ -1,8 +1,8 @@
 //! The model for the harness: seed, disks, links, and successive runs.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use world::World;
 
@@ -10,6 +10,7 @@ use crate::core::{Core, Ended};
 use crate::disk::Disk;
 use crate::disk_spec::DiskSpec;
 use crate::fork::{DisksImage, Loss};
+use crate::machine::Machine;
 use crate::net::Net;
 use crate::rack::Disks;
 use crate::trace::{Trace, TraceEntry};
@@ -34,6 +35,8 @@ pub struct Model {
     disks: Disks,
     net: Net,
     polls_at_one_time_max: Cell<u64>,
+    /// The run.
+    core: RefCell<Weak<Core>>,
 }
 
 impl Model {
@@ -50,6 +53,7 @@ impl Model {
             disks,
             net: Net::default(),
             polls_at_one_time_max: Cell::new(POLLS_AT_ONE_TIME_MAX),
+            core: RefCell::default(),
         }
     }
 
@@ -102,6 +106,7 @@ impl Model {
         let seed = self.seed.wrapping_add(run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (trace, polls_max) = (self.trace.clone(), self.polls_at_one_time_max.get());
         let core = Core::new(seed, trace, self.disks.clone(), self.net.clone(), polls_max);
+        *self.core.borrow_mut() = Rc::downgrade(&core);
         let ended = core.run(main);
         core.end();
         self.net.end();
@@ -116,6 +121,13 @@ impl Model {
                 Outcome::PowerCut
             }
         }
+    }
+
+    /// A machine with a process of its own in the current run; its name is for messages. Panics outside of a
+    /// run.
+    pub fn machine(&self, name: &str) -> Machine {
+        let core = self.core.borrow().upgrade().expect("machines are made within a run");
+        Machine::new(core, name)
     }
 
     /// Restores the power.

@@ -4,13 +4,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use world::io::{Completer, Completions};
-use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, OpenError};
+use world::{
+    Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, FenceError, Filled, Io, OpenError,
+};
 
 use crate::clockwork::{Clockwork, MECHANISM};
 use crate::disk::{Health, Shared};
 use crate::disk_spec::{DiskSpec, Timing};
 use crate::drives::{BLOCK_BYTES, Prepared, Request};
-use crate::in_flight::Op;
+use crate::in_flight::{Client, Op};
+use crate::machine::State;
 use crate::rack::Disks;
 use crate::store::{Content, SECTOR_BYTES};
 use crate::timeline::{Fire, Timeline};
@@ -18,11 +21,20 @@ use crate::trace::digest_of;
 
 /// Memory drives of the model: about what a copy of 4 KiB and a trip through the executor cost.
 const MEMORY_LATENCY: Duration = Duration::from_micros(1);
+/// What storage needs to fence a client; with Ceph some hundred milliseconds.
+const FENCE_TIME: Duration = Duration::from_millis(100);
+/// Who had the drive.
+type Fenced = Result<Option<String>, FenceError>;
 /// The number of memory drives in the trace: they are in no rack.
 const MEMORY_NUMBER: u64 = u64::MAX;
 
-/// Opens a drive in the run of this timeline.
-pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> Result<Drive, OpenError> {
+/// Opens a drive in the run of this timeline, for a machine or for the one process of the run.
+pub(crate) fn open(
+    timeline: &Rc<Timeline>,
+    disks: &Disks,
+    machine: Option<&Rc<State>>,
+    spec: &DriveSpec,
+) -> Result<Drive, OpenError> {
     let refuse = |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned() });
     let disk = match spec {
         DriveSpec::Modelled { name } => match disks.get(name) {
@@ -47,6 +59,10 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
         // It would be opened for reading and writing.
         return refuse(disk.name.clone(), "read-only");
     }
+    let client = match machine.map(|machine| disk.lock.take(machine)).transpose() {
+        Ok(client) => client.unwrap_or(0),
+        Err(holder) => return refuse(disk.name.clone(), &format!("{holder} has it open")),
+    };
     if disk.timeline.borrow().as_ptr() != Rc::as_ptr(timeline) {
         // Another run: its time begins anew, and the drive is at rest.
         *disk.clockwork.borrow_mut() = Clockwork::new(&disk.spec.timing);
@@ -62,6 +78,8 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
     };
     let drive = ModelledDrive {
         disk,
+        client,
+        machine: machine.cloned(),
         timeline: timeline.clone(),
         reads: Completions::default(),
         others: Completions::default(),
@@ -69,8 +87,22 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
     Ok(Drive::new(info, Box::new(drive)))
 }
 
+/// Fences the holder of a disk; `None`: there is no such disk.
+pub(crate) fn fence(timeline: &Timeline, disks: &Disks, spec: &DriveSpec) -> Option<Io<Fenced>> {
+    let DriveSpec::Modelled { name } = spec else { return None };
+    let disk = disks.get(name)?.0;
+    timeline.record("fence", disk.number, 0);
+    let (io, done) = Completions::default().start();
+    let token = disk.ops.borrow_mut().insert(0, Op::Fence { done });
+    let at_ns = timeline.now_ns() + FENCE_TIME.as_nanos() as u64;
+    timeline.arm(at_ns, disk, token);
+    Some(io)
+}
+
 struct ModelledDrive {
     disk: Rc<Shared>,
+    client: Client,
+    machine: Option<Rc<State>>,
     timeline: Rc<Timeline>,
     reads: Completions<Filled>,
     others: Completions<Result<(), DriveError>>,
@@ -83,7 +115,11 @@ impl ModelledDrive {
             return;
         }
         let (kind, at, len) = op.request();
-        let token = self.disk.ops.borrow_mut().insert(op);
+        let token = self.disk.ops.borrow_mut().insert(self.client, op);
+        if let Some(delay_ns) = self.machine.as_ref().map(|machine| machine.delay_ns()).filter(|ns| *ns > 0) {
+            // It is executed when it arrives.
+            return self.timeline.arm(self.timeline.now_ns() + delay_ns, self.disk.clone(), token);
+        }
         let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
         let slow = self.disk.faults.borrow().slow;
         self.disk.clockwork.borrow_mut().submit(&self.timeline, &self.disk, slow, request);
@@ -93,6 +129,12 @@ impl ModelledDrive {
         let (io, done) = self.others.start();
         self.submit(Op::Write { at, content, done });
         io
+    }
+}
+
+impl Drop for ModelledDrive {
+    fn drop(&mut self) {
+        self.disk.lock.release(self.client);
     }
 }
 
@@ -145,18 +187,32 @@ impl Fire for Shared {
             self.clockwork.borrow_mut().go_on(timeline, &self);
             return;
         }
-        let Some(op) = self.ops.borrow_mut().remove(token) else { return };
+        let Some((client, op)) = self.ops.borrow_mut().remove(token) else { return };
         timeline.record("done", self.number, token);
-        let gone = || DriveError::Gone { drive: self.name.clone(), cause: "the disk is dead".to_owned() };
+        let refused = match health {
+            Health::Dead => Some("the disk is dead"),
+            _ => self.lock.is_fenced(client).then_some("another machine has taken it over"),
+        };
+        let gone = |cause: &str| DriveError::Gone { drive: self.name.clone(), cause: cause.to_owned() };
+        match (op, refused) {
+            (Op::Read { buf, done, .. }, Some(cause)) => {
+                done.complete(Filled { buf, result: Err(gone(cause)) })
+            }
+            (Op::Write { done, .. } | Op::Flush { done, .. } | Op::Probe { done }, Some(cause)) => {
+                done.complete(Err(gone(cause)))
+            }
+            (Op::Fence { done }, Some(cause)) => {
+                done.complete(Err(FenceError { name: self.name.clone(), cause: cause.to_owned() }));
+            }
+            (op, None) => self.execute(op),
+        }
+    }
+}
+
+impl Shared {
+    fn execute(&self, op: Op) {
         match op {
-            Op::Read { buf, done, .. } if health == Health::Dead => {
-                done.complete(Filled { buf, result: Err(gone()) })
-            }
-            Op::Write { done, .. } | Op::Flush { done, .. } | Op::Probe { done }
-                if health == Health::Dead =>
-            {
-                done.complete(Err(gone()))
-            }
+            Op::Fence { done } => done.complete(Ok(self.lock.fence())),
             Op::Write { done, .. } if self.faults.borrow().read_only => {
                 // What a system says of a device that was set read-only.
                 let cause = "read-only file system (os error 30)".to_owned();
@@ -179,9 +235,7 @@ impl Fire for Shared {
             }
         }
     }
-}
 
-impl Shared {
     fn read(&self, at: u64, buf: &mut Buf) -> Result<(), DriveError> {
         let end = at + buf.len() as u64;
         let sectors = at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);

@@ -61,7 +61,22 @@ const LAYERS: [(&str, &[&str]); 32] = [
     ("lab", &["lab_core"]),
     ("admin", &["world", "config", "status", "array", "units"]),
     ("masu", ALL),
-    ("sim", &["world", "world_model", "block", "raid", "pool", "stack", "scsi", "iscsi", "array"]),
+    (
+        "sim",
+        &[
+            "world",
+            "world_model",
+            "registry",
+            "cluster",
+            "block",
+            "raid",
+            "pool",
+            "stack",
+            "scsi",
+            "iscsi",
+            "array",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

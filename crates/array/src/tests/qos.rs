@@ -331,7 +331,9 @@ fn what_waits_ends_when_it_is_aborted_and_when_its_session_ends() {
         for tag in 2..10 {
             let (session, data, answered) = (session.clone(), data.clone(), answered.clone());
             bench.world.spawn(async move {
-                session.execute(Lun(0), request(0x8a, 0, WRITE_BYTES, Some(&data), tag)).await;
+                // Each at a place of its own: overlapping writes would wait for each other.
+                let write = request(0x8a, tag * WRITE_BYTES, WRITE_BYTES, Some(&data), tag);
+                session.execute(Lun(0), write).await;
                 answered.set(answered.get() + 1);
             });
         }

@@ -33,6 +33,23 @@ fn locks_are_shared_exclusive_and_fair() {
 }
 
 #[test]
+fn writes_exclude_writes_and_share_with_reads() {
+    let locks = RangeLocks::default();
+    let (a, read) = (locks.write(0..10), locks.shared(5..15));
+    assert!(is_held(&a) && is_held(&read) && is_held(&locks.write(10..20)));
+    let (b, later) = (locks.write(9..11), locks.shared(9..11));
+    assert!(!is_held(&b) && is_held(&later), "a read waits for no write");
+    let exclusive = locks.exclusive(12..13);
+    assert!(!is_held(&exclusive), "it waits for the read");
+    drop(read);
+    assert!(is_held(&exclusive) && !is_held(&b));
+    drop(a);
+    assert!(is_held(&b));
+    drop((b, later, exclusive));
+    assert_eq!(locks.in_use(), 0);
+}
+
+#[test]
 fn a_waiter_that_gives_up_lets_the_next_one_through() {
     let locks = RangeLocks::default();
     let held = locks.shared(0..4);

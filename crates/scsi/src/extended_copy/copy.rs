@@ -79,7 +79,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
     /// are taken at once; with two, the one with the smaller identity is locked first.
     async fn lock(&self, offset: u64, len: u64) -> (RangeGuard<'_>, RangeGuard<'_>) {
         let of_source = || self.source.locks.shared(self.from + offset..self.from + offset + len);
-        let of_destination = || self.destination.locks.shared(self.at + offset..self.at + offset + len);
+        let of_destination = || self.destination.locks.write(self.at + offset..self.at + offset + len);
         if self.is_within_one() {
             let (first, second) = (of_source(), of_destination());
             (first.await, second.await)
@@ -114,7 +114,7 @@ pub(crate) async fn write_piece<D: LogicalDisk>(
     admit: impl FnOnce() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let len = data.len() as u64;
-    let _locked = lu.locks.shared(at..at + len).await;
+    let _locked = lu.locks.write(at..at + len).await;
     admit()?;
     lu.disk.write(command, at, data, lu.durability(false)).await?;
     lu.counting.moved_bytes.add(len);

@@ -220,7 +220,7 @@ async fn zero<D: LogicalDisk>(
     (at, len): (u64, u64),
     go_on: &impl Fn() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let _locked = lu.locks.shared(at..at + len).await;
+    let _locked = lu.locks.write(at..at + len).await;
     go_on()?;
     lu.disk.zero(command, at, len).await?;
     lu.counting.zeroed_bytes.add(len);
@@ -238,7 +238,7 @@ async fn copy<D: LogicalDisk>(
     go_on: &impl Fn() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let end = at + len;
-    let _locked = lu.locks.shared(at..end).await;
+    let _locked = lu.locks.write(at..end).await;
     go_on()?;
     while at < end {
         // The lengths were checked before the copy began.

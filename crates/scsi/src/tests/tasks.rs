@@ -99,6 +99,29 @@ fn task_management_ends_commands_and_tells_the_others() {
     });
 }
 
+/// A host that has lost a path sends its write again over another one, and writes anew when that has ended: the
+/// first one, still under way at a slow drive, landed on top.
+#[test]
+fn a_write_waits_for_an_older_one_to_its_blocks_and_a_read_does_not() {
+    bench(async |b| {
+        let host = Rc::new(b.host(1).await);
+        let lu = b.lu.clone();
+        let older = lu.locks.write(0..512).await;
+        let again = [
+            start(&b, &host, "2a 00 00000000 00 0001 00", pattern(1, 1)),
+            start(&b, &host, "41 00 00000000 00 0001 00", pattern(2, 1)),
+        ];
+        let beside = start(&b, &host, "2a 00 00000001 00 0001 00", pattern(3, 1));
+        settle(&b).await;
+        assert!(again.iter().all(|outcome| outcome.borrow().is_none()));
+        assert_eq!(beside.take().as_deref(), Some("good"));
+        check(&host, "28 00 00000000 00 0001 00", &[], "good").await;
+        drop(older);
+        settle(&b).await;
+        assert!(again.iter().all(|outcome| outcome.borrow().as_deref() == Some("good")));
+    });
+}
+
 #[test]
 fn an_aborted_command_is_told_when_the_control_page_says_so() {
     bench(async |b| {

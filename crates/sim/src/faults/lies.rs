@@ -1,4 +1,4 @@
-//! Drives that acknowledge an operation without carrying it out. Data have no checksums, so no array can
+//! Drives that acknowledge an operation without carrying it out, or carry it out when it is too late. Data have no checksums, so no array can
 //! survive this: the shadow must detect it.
 
 use std::time::Duration;
@@ -30,6 +30,7 @@ pub(crate) fn begin_later(fault: Fault, world: &World, disk: &Disk, rng: &mut Rn
 /// A drive lies from now on, if that is the fault.
 pub(crate) fn begin_now(fault: Fault, disk: &Disk) {
     disk.set_flush_lies(fault == Fault::FlushLies);
+    disk.set_shared(fault == Fault::NoFence);
     if fault == Fault::LostWrite {
         disk.lose_writes(LOST_WRITES);
     }

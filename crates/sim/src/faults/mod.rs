@@ -3,6 +3,7 @@
 //!
 //! * [`drives`]: a drive is slow, hangs, cannot read a range, dies. All of it must be survived.
 //! * [`links`]: connections break. So must that.
+//! * [`nodes`]: a node dies, stands still, loses the registry or hosts, and its writes are late.
 //! * [`lies`]: what no array on such drives can survive; a run with it must fail.
 //!
 //! Power cuts, the death of the process and the loss of drives for good end a life: they are in `lives` and
@@ -11,6 +12,7 @@
 pub(crate) mod drives;
 pub(crate) mod lies;
 pub(crate) mod links;
+pub(crate) mod nodes;
 
 use clap::ValueEnum;
 
@@ -24,4 +26,6 @@ pub(crate) enum Fault {
     FlushLies,
     /// Every disk loses writes in every life.
     LostWrite,
+    /// With --cluster: what an earlier owner of the drives has submitted lands, however late.
+    NoFence,
 }

@@ -2,7 +2,7 @@
 //! of both.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use array::config::{
@@ -15,7 +15,7 @@ use iscsi::initiator::Options;
 use world::{Rng, World};
 use world_model::Model;
 
-use super::lu::Lu;
+use super::lu::{Lu, Path};
 use crate::actors::sessions::Sessions;
 use crate::actors::workload::{self, Shared, Snapshot};
 use crate::faults::{Fault, lies, links};
@@ -23,13 +23,13 @@ use crate::lives::{Ended, How, Life, Lives, Living};
 use crate::shadow::Shadow;
 use crate::stamp::SECTOR_BYTES;
 
-const TARGET: &str = "iqn.2026-11.sim:array";
-const CONTROLLERS: usize = 2;
-const DISKS: usize = 9;
-const DISK_BYTES: u64 = 24 << 20;
-const PAGE_BYTES: u64 = 64 << 10;
+pub(crate) const TARGET: &str = "iqn.2026-11.sim:array";
+pub(crate) const CONTROLLERS: usize = 2;
+pub(crate) const DISKS: usize = 9;
+pub(crate) const DISK_BYTES: u64 = 24 << 20;
+pub(crate) const PAGE_BYTES: u64 = 64 << 10;
 /// The volumes: name, pool, pages, provisioning. The pools belong to one controller each.
-const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
+pub(crate) const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
     ("v0", 0, 16, Provisioning::Thin),
     ("v1", 0, 5, Provisioning::Thick),
     ("v2", 1, 9, Provisioning::Thin),
@@ -38,9 +38,12 @@ const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
 
 /// The first port, of controller 0; the next one is that of controller 1.
 const PORT: u16 = 3260;
+/// Where one array alone listens.
+const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-fn portal(controller: usize) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
+/// The portal of a controller of the array at this address.
+pub(crate) fn portal(at: Ipv4Addr, controller: usize) -> SocketAddr {
+    SocketAddr::from((at, PORT + controller as u16))
 }
 
 /// The layer between LUs and volumes.
@@ -51,7 +54,8 @@ pub(crate) enum Between {
     Caches,
 }
 
-fn declaration(between: Between) -> Config {
+/// The array that listens there.
+pub(crate) fn declaration(between: Between, at: Ipv4Addr) -> Config {
     let caches = between == Between::Caches;
     let modelled = |i| DriveSpec::Modelled { name: format!("d{i}") };
     let drive = |i| DriveConfig { name: format!("d{i}"), spec: modelled(i) };
@@ -73,8 +77,11 @@ fn declaration(between: Between) -> Config {
         ..VolumeConfig::new(name.to_owned(), format!("p{pool}"), pages * PAGE_BYTES)
     };
     let luns = (0..).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
-    let portals =
-        (0..CONTROLLERS).map(|c| PortalConfig { listen: portal(c), controller: c, segment_bytes_max: None });
+    let portals = (0..CONTROLLERS).map(|c| PortalConfig {
+        listen: portal(at, c),
+        controller: c,
+        segment_bytes_max: None,
+    });
     Config {
         id: ArrayId([7; 16]),
         controllers: CONTROLLERS,
@@ -99,7 +106,7 @@ fn declaration(between: Between) -> Config {
 }
 
 /// Starts the controllers, each as a task (in the real world, a thread).
-fn start(world: &World) -> Array {
+pub(crate) fn start(world: &World) -> Array {
     let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..CONTROLLERS).map(ControllerHandle::new).unzip();
     for (index, mailbox) in mailboxes.into_iter().enumerate() {
         world.spawn(run_controller(world.clone(), index, mailbox, handles.clone()));
@@ -108,8 +115,8 @@ fn start(world: &World) -> Array {
 }
 
 /// What a session at the port of this controller is asked for; with digests at the second.
-fn options(controller: usize) -> Options {
-    let mut options = Options::new(portal(controller), "iqn.2026-11.sim:host", TARGET, controller as u32);
+pub(crate) fn options(at: Ipv4Addr, controller: usize) -> Options {
+    let mut options = Options::new(portal(at, controller), "iqn.2026-11.sim:host", TARGET, controller as u32);
     if controller > 0 {
         (options.offer.header_digest, options.offer.data_digest) = (Digests::Required, Digests::Required);
     }
@@ -152,9 +159,10 @@ impl Living for ArrayLives {
             lies::begin_now(self.fault, &disk);
         }
         let mut array = start(&world);
-        let made = array.apply(declaration(self.between)).await.unwrap_or_else(|e| panic!("apply: {e}"));
+        let made =
+            array.apply(declaration(self.between, HERE)).await.unwrap_or_else(|e| panic!("apply: {e}"));
         self.shared.tell(|| format!("a life begins: {made:?}"));
-        let all = (0..CONTROLLERS).map(options).collect();
+        let all = (0..CONTROLLERS).map(|controller| options(HERE, controller)).collect();
         let sessions = Rc::new(Sessions::log_in(&world, all).await.unwrap_or_else(|e| panic!("log in: {e}")));
         let mut rng = world.random("links");
         if life.faults && !life.closes && rng.bool() {
@@ -162,8 +170,8 @@ impl Living for ArrayLives {
         }
         let mut units = BTreeMap::new();
         for (lun, (name, pool, ..)) in (0..).zip(VOLUMES) {
-            let unit =
-                Lu::behind(sessions.clone(), Lun(lun), pool).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+            let path = Path::Sessions(sessions.clone());
+            let unit = Lu::behind(path, Lun(lun), pool).await.unwrap_or_else(|e| panic!("{name}: {e}"));
             workload::compare_all(&unit, &self.shared, name).await;
             units.insert(name.to_owned(), unit);
         }
@@ -207,12 +215,14 @@ mod tests {
         let lives = Lives::new(1, DISKS, DISK_BYTES);
         lives.model.run(async |world| {
             let mut array = start(&world);
-            array.apply(declaration(Between::Nothing)).await.expect("apply");
+            array.apply(declaration(Between::Nothing, HERE)).await.expect("apply");
             for controller in 0..CONTROLLERS {
-                let session = Sessions::log_in(&world, vec![options(controller)]).await.expect("log in");
+                let session =
+                    Sessions::log_in(&world, vec![options(HERE, controller)]).await.expect("log in");
                 let session = Rc::new(session);
                 for (lun, home) in [(0, 0), (3, 1)] {
-                    let unit = Lu::behind(session.clone(), Lun(lun), home).await.expect("the facts");
+                    let path = Path::Sessions(session.clone());
+                    let unit = Lu::behind(path, Lun(lun), home).await.expect("the facts");
                     for sectors in [1, 8, 127, 128, 129, 256, 257, 384, 513, 1024] {
                         let mut data = Buf::new(sectors * SECTOR_BYTES);
                         world.random("data").fill(&mut data);

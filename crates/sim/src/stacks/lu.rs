@@ -15,6 +15,7 @@ use scsi::{
 use stack::PlainVolume;
 use world::World;
 
+use crate::actors::paths::Paths;
 use crate::actors::sessions::Sessions;
 use crate::actors::workload::Subject;
 
@@ -32,14 +33,16 @@ const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 
 /// The path of commands to the LUs.
 #[derive(Clone)]
-enum Path {
+pub(crate) enum Path {
     View(Rc<View<PlainVolume>>),
     Sessions(Rc<Sessions>),
+    /// To whichever node serves.
+    Nodes(Rc<Paths>),
 }
 
 /// One logical unit as its host sees it.
 #[derive(Clone)]
-pub(super) struct Lu {
+pub(crate) struct Lu {
     path: Path,
     lun: Lun,
     geometry: Geometry,
@@ -111,8 +114,7 @@ fn lba(at: u64) -> u64 {
 
 impl Lu {
     /// A LU that is reached through sessions: its properties are read by commands.
-    pub(super) async fn behind(sessions: Rc<Sessions>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
-        let path = Path::Sessions(sessions);
+    pub(crate) async fn behind(path: Path, lun: Lun, home: usize) -> Result<Lu, BlockError> {
         let geometry = Geometry { len_bytes: 0, block_bytes: BLOCK_BYTES };
         let mut lu = Lu { path, lun, geometry, naa: [0; 16], thin: false, home, copies: Rc::default() };
         // READ CAPACITY(16), SBC-4 5.20: the last LBA, the block length, and LBPME in bit 7 of byte 14.
@@ -135,6 +137,21 @@ impl Lu {
             at += 4 + usize::from(page[at + 3]);
         }
         Err(BlockError::Failed { cause: format!("no NAA designator in page 83h of LUN {}", lun.0) })
+    }
+
+    /// Clears WCE in the caching mode page (SBC-4 6.5.6), and saves that: what is acknowledged is durable.
+    pub(crate) async fn write_through(&self) -> Result<(), BlockError> {
+        const LEN: usize = 24;
+        const CACHING: u8 = 0x08;
+        const WCE: u8 = 0x04;
+        let mut sense = [0; 16];
+        sense[..5].copy_from_slice(&[0x1a, 0x08, CACHING, 0, LEN as u8]);
+        let mut list = self.command(sense, Pieces::new(), LEN).await?.joined().to_vec();
+        // The header's length is reserved in MODE SELECT, as is PS of the page.
+        (list[0], list[4], list[6]) = (0, CACHING, list[6] & !WCE);
+        let mut select = [0; 16];
+        select[..5].copy_from_slice(&[0x15, 0x11, 0, 0, LEN as u8]);
+        self.command(select, Pieces::copy_of(&list), 0).await.map(|_| ())
     }
 
     /// Sends a command until no unit attention answers it; anything but GOOD is an error.
@@ -178,6 +195,7 @@ impl Lu {
                 let done = sessions.command(self.lun, cdb, data_out, data_in_max).await;
                 done.map_err(|e| BlockError::Failed { cause: format!("command {:02x}: {e}", cdb[0]) })
             }
+            Path::Nodes(paths) => Ok(paths.command(self.lun, cdb, data_out, data_in_max).await),
         }
     }
 }
@@ -226,7 +244,7 @@ impl Subject for Lu {
     /// COMPARE AND WRITE, SBC-4 5.3. Through sessions, where a command may be executed twice, and would then
     /// miscompare, a WRITE.
     async fn swap(&self, at: u64, old: &Pieces, new: &Pieces) -> Result<(), BlockError> {
-        if matches!(self.path, Path::Sessions(_)) {
+        if !matches!(self.path, Path::View(_)) {
             return self.write(at, new).await;
         }
         let mut cdb = cdb16(0x89, 0, lba(at), 0);

@@ -1,8 +1,8 @@
 //! The simulated stacks, and the phases of each.
 
-mod array;
+pub(crate) mod array;
 mod group;
-mod lu;
+pub(crate) mod lu;
 mod pool;
 mod volumes;
 

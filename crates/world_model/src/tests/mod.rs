@@ -3,6 +3,7 @@
 mod disks;
 mod drives;
 mod forks;
+mod machines;
 mod ports;
 mod runs;
 mod sockets;

@@ -1,0 +1,167 @@
+//! One history: nodes, their registry and drives, a host, and faults.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use array::Lun;
+use world::World;
+use world_model::Model;
+
+use super::node::{Bed, Node, make, paths};
+use crate::actors::paths::Paths;
+use crate::actors::workload::{self, Shared, Snapshot};
+use crate::faults::nodes::{Counts, Faults};
+use crate::faults::{Fault, lies};
+use crate::lives::disk_spec;
+use crate::shadow::Shadow;
+use crate::stacks::array::{Between, DISK_BYTES, DISKS, PAGE_BYTES, VOLUMES};
+use crate::stacks::lu::{Lu, Path};
+use crate::stamp::SECTOR_BYTES;
+
+/// Clocks run at most this much too fast or too slow: 40 of the 50 permille that are allowed.
+const DRIFT_MAX: i64 = 40;
+/// Between two looks at who serves.
+const LOOK: Duration = Duration::from_millis(5);
+/// The host does something else between commands, at most for so long.
+const THINK: Duration = Duration::from_millis(150);
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Story {
+    pub(crate) histories: u64,
+    pub(crate) nodes: u64,
+    pub(crate) faults: Counts,
+    /// How often a node began to serve.
+    pub(crate) served: u64,
+    pub(crate) failed: u64,
+    /// How often the host took another path.
+    pub(crate) changes: u64,
+    /// The longest time that a command of the host took.
+    pub(crate) waited_max: Duration,
+    pub(crate) digest: u64,
+}
+
+impl Story {
+    pub(super) fn add(&mut self, other: Story) {
+        self.histories += other.histories;
+        self.nodes += other.nodes;
+        let (all, more) = (&mut self.faults, other.faults);
+        all.kills += more.kills;
+        all.pauses += more.pauses;
+        all.moves += more.moves;
+        all.cuts += more.cuts;
+        all.late += more.late;
+        all.connections += more.connections;
+        all.hangs += more.hangs;
+        self.served += other.served;
+        self.failed += other.failed;
+        self.changes += other.changes;
+        self.waited_max = self.waited_max.max(other.waited_max);
+        // A sum: histories end in any order.
+        self.digest = self.digest.wrapping_add(other.digest);
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { kills, pauses, moves, cuts, late, connections, hangs } = self.faults;
+        write!(
+            f,
+            "{} histories, {} nodes: {kills} killed, {pauses} paused, {late} with late writes, {moves} moves, \
+             {cuts} cuts from the registry, {connections} connections broken, {hangs} drives hung; {} times a \
+             node began to serve and {} times it could not, the host changed its path {} times and waited {:.1} s \
+             at most, digest {:016x}",
+            self.histories,
+            self.nodes,
+            self.served,
+            self.failed,
+            self.changes,
+            self.waited_max.as_secs_f64(),
+            self.digest
+        )
+    }
+}
+
+/// Tells the history of this seed; panics with it on any deviation.
+pub(super) fn tell(seed: u64, fault: Fault, verbose: bool) -> Story {
+    let model = Rc::new(Model::new(seed));
+    for i in 0..DISKS {
+        let disk = model.disk(&format!("d{i}"), disk_spec(DISK_BYTES));
+        lies::begin_now(fault, &disk);
+    }
+    let between = if seed.is_multiple_of(2) { Between::Nothing } else { Between::Caches };
+    model.run(async |world| make(&world, between).await);
+    let story = model.run(async |world| history(&model, world, between, verbose).await);
+    Story { histories: 1, digest: model.digest(), ..story }
+}
+
+async fn history(model: &Rc<Model>, world: World, between: Between, verbose: bool) -> Story {
+    let mut rng = world.random("history");
+    let shared = Shared::from(Snapshot::default());
+    if verbose {
+        shared.tell_all();
+    }
+    let registry = registry::Store::default();
+    let bed = Bed { model: model.clone(), world: world.clone(), registry, between, shared: shared.clone() };
+    let bed = Rc::new(bed);
+    let count = rng.usize(2..=5);
+    let nodes: Vec<Rc<Node>> =
+        (0..count).map(|number| Node::new(&bed, number, rng.i64(-DRIFT_MAX..=DRIFT_MAX))).collect();
+    for node in &nodes {
+        world.spawn(node.clone().keep_running(bed.clone()));
+    }
+    world.spawn(watch_owners(world.clone(), nodes.clone()));
+    let all = nodes.iter().flat_map(|node| paths(node)).collect();
+    let host = Rc::new(Paths::new(&world, all, THINK));
+    let mut units = BTreeMap::new();
+    // With caches, the pool with a journal: what is acknowledged is durable, and nothing may be missing, ever.
+    for (lun, (name, pool, pages, _)) in
+        (0..).zip(VOLUMES).filter(|(_, (_, pool, ..))| between == Between::Nothing || *pool == 0)
+    {
+        let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
+        shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
+        let unit = Lu::behind(Path::Nodes(host.clone()), Lun(lun), pool).await;
+        let unit = unit.unwrap_or_else(|e| panic!("{name}: {e}"));
+        unit.write_through().await.unwrap_or_else(|e| panic!("{name}: {e}"));
+        units.insert(name.to_owned(), unit);
+    }
+    let faults = Faults::new(&world, model, &nodes, &shared);
+    world.spawn(faults.clone().strike(rng.u64(6..=14)));
+    let steps = Rc::new(Cell::new(rng.u64(1500..3500)));
+    workload::run(&world, &units, &shared, &steps).await;
+    for (name, unit) in &units {
+        workload::compare_all(unit, &shared, name).await;
+    }
+    let total = |of: fn(&Node) -> u64| nodes.iter().map(|node| of(node)).sum();
+    let story = Story {
+        nodes: count as u64,
+        faults: faults.counts(),
+        served: total(|node| node.served.get()),
+        failed: total(|node| node.failed.get()),
+        changes: host.changes(),
+        waited_max: host.waited_max(),
+        ..Story::default()
+    };
+    nodes.iter().filter_map(|node| node.machine()).for_each(|machine| machine.kill());
+    story
+}
+
+/// Two nodes within their terms at one instant are the failure that terms are to prevent. One that stands
+/// still does nothing, and dies when it goes on.
+async fn watch_owners(world: World, nodes: Vec<Rc<Node>>) {
+    let mut last = 0;
+    loop {
+        let serving = nodes.iter().filter(|node| node.is_within_term());
+        let epochs: Vec<(&str, u64)> =
+            serving.filter_map(|node| Some((node.name.as_str(), node.serves()?))).collect();
+        assert!(epochs.len() <= 1, "{epochs:?} serve at {:?}, seed {}", world.now(), world.seed());
+        if let Some((name, epoch)) = epochs.first() {
+            assert!(*epoch >= last, "{name} serves in epoch {epoch} after {last}, seed {}", world.seed());
+            last = *epoch;
+        }
+        world.sleep(LOOK).await;
+    }
+}

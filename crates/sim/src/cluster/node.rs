@@ -1,0 +1,239 @@
+//! A node: a machine whose process stands by, owns the array, serves, and begins anew when it has ended, as a
+//! service manager does it.
+
+use std::cell::{Cell, RefCell};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::{Control, Nodes, Ownership};
+use cluster::{Clock, Member, NodeRecord, Standing, State, portal_group, run};
+use registry::{Faulty, Link, Memory, Registry, Store};
+use world::sync::Signal;
+use world::{Instant, World};
+use world_model::{Machine, Model};
+
+use crate::actors::workload::Shared;
+use crate::stacks::array::{Between, CONTROLLERS, declaration, portal, start};
+
+/// Until a process that has ended is started again.
+const RESTART: Duration = Duration::from_secs(1);
+/// Between two attempts to fence a drive.
+const FENCE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What all nodes share.
+pub(super) struct Bed {
+    pub(super) model: Rc<Model>,
+    pub(super) world: World,
+    pub(super) registry: Store,
+    pub(super) between: Between,
+    pub(super) shared: Shared,
+}
+
+/// A node, over all lives of its process.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    at: Ipv4Addr,
+    /// Permille that its clock is fast.
+    drift: i64,
+    pub(crate) link: Rc<Link>,
+    registry: Rc<dyn Registry>,
+    between: Between,
+    shared: Shared,
+    machine: RefCell<Option<Machine>>,
+    /// The epoch in which it serves hosts, as long as its process lives.
+    serves: Cell<Option<u64>>,
+    /// It is asked to hand over.
+    moves: Cell<bool>,
+    asked: Signal,
+    /// Whether the term of its process holds.
+    term: RefCell<Option<Rc<dyn Fn() -> bool>>>,
+    /// On its own disk.
+    epoch_seen: Cell<u64>,
+    pub(super) served: Cell<u64>,
+    /// Lives that ended before the array served: its drives could not be opened.
+    pub(super) failed: Cell<u64>,
+}
+
+/// Where the node of this number listens.
+fn address(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, number as u8 + 1)
+}
+
+impl Node {
+    pub(super) fn new(bed: &Bed, number: usize, drift: i64) -> Rc<Node> {
+        let client = Faulty::new(&bed.world, Rc::new(Memory::new(&bed.world, &bed.registry)));
+        client.link().delay.set(Duration::from_millis(2));
+        Rc::new(Node {
+            name: format!("n{}", number + 1),
+            at: address(number),
+            drift,
+            link: client.link(),
+            registry: Rc::new(client),
+            between: bed.between,
+            shared: bed.shared.clone(),
+            machine: RefCell::default(),
+            serves: Cell::new(None),
+            moves: Cell::new(false),
+            asked: Signal::default(),
+            term: RefCell::default(),
+            epoch_seen: Cell::new(0),
+            served: Cell::new(0),
+            failed: Cell::new(0),
+        })
+    }
+
+    /// Where hosts reach it.
+    pub(super) fn address(&self) -> Ipv4Addr {
+        self.at
+    }
+
+    /// Its process, if there is one.
+    pub(crate) fn machine(&self) -> Option<Machine> {
+        self.machine.borrow().clone().filter(|machine| !machine.is_dead())
+    }
+
+    /// Whether it is an owner whose term has not ended, by its own clock.
+    pub(super) fn is_within_term(&self) -> bool {
+        self.term.borrow().as_ref().is_some_and(|within| within())
+    }
+
+    /// The epoch in which it serves hosts.
+    pub(crate) fn serves(&self) -> Option<u64> {
+        self.serves.get().filter(|_| self.machine().is_some())
+    }
+
+    /// Asks it to hand over, if it serves.
+    pub(crate) fn move_away(&self) {
+        self.moves.set(true);
+        self.asked.wake_all();
+    }
+
+    /// The service manager: starts the process whenever there is none.
+    pub(super) async fn keep_running(self: Rc<Node>, bed: Rc<Bed>) {
+        loop {
+            let machine = bed.model.machine(&self.name);
+            *self.machine.borrow_mut() = Some(machine.clone());
+            self.serves.set(None);
+            self.moves.set(false);
+            machine.world().spawn(life(self.clone(), machine.clone()));
+            machine.dead().await;
+            bed.world.sleep(RESTART).await;
+        }
+    }
+
+    /// Never set and never stopped: it goes on while the machine stands still.
+    fn clock(&self, world: &World) -> Clock {
+        let (world, drift) = (world.clone(), self.drift);
+        let steady = move || Instant((86_400_000_000_000 + world.now().0) / 1000 * (1000 + drift) as u64);
+        Clock { steady: Rc::new(steady), wall_ms: Rc::new(|| 0) }
+    }
+}
+
+/// How the member stands, for the rest of its process.
+#[derive(Default)]
+struct Told {
+    state: RefCell<Option<State>>,
+    changed: Signal,
+    /// The end of the term, by the node's own clock.
+    until: Cell<Option<Instant>>,
+}
+
+impl Told {
+    async fn until_owner(&self) -> u64 {
+        let epoch = || match self.state.borrow().as_ref()?.standing {
+            Standing::Owner { epoch, .. } => Some(epoch),
+            _ => None,
+        };
+        self.changed.wait_for(epoch).await
+    }
+
+    async fn until_left(&self) {
+        let left = || {
+            self.state.borrow().as_ref().is_some_and(|state| state.standing == Standing::Left).then_some(())
+        };
+        self.changed.wait_for(left).await;
+    }
+}
+
+/// One life of the process.
+async fn life(node: Rc<Node>, machine: Machine) {
+    let (world, told) = (machine.world(), Rc::new(Told::default()));
+    let clock = node.clock(&world);
+    let (now, term) = (clock.steady.clone(), told.clone());
+    let holds = move || term.until.get().map(|until| now() < until);
+    let within = holds.clone();
+    *node.term.borrow_mut() = Some(Rc::new(move || within() == Some(true)));
+    machine.dies_unless(move || holds() != Some(false));
+    let member = {
+        let (told, node, machine) = (told.clone(), node.clone(), machine.clone());
+        let about = NodeRecord { portals: vec![portal(node.at, 0).to_string()], ..NodeRecord::default() };
+        Member::new(&world, clock, (&node.name.clone(), about), node.epoch_seen.get(), move |state| {
+            node.epoch_seen.set(node.epoch_seen.get().max(state.epoch_seen));
+            told.until.set(match state.standing {
+                Standing::Owner { until, .. } => Some(until),
+                _ => None,
+            });
+            if matches!(state.standing, Standing::Lost(_)) {
+                machine.kill();
+            }
+            *told.state.borrow_mut() = Some(state.clone());
+            told.changed.wake_all();
+        })
+    };
+    let (task, registry) = (member.clone(), node.registry.clone());
+    world.spawn(async move {
+        run(task, registry).await.expect("its name is a key");
+    });
+    let epoch = told.until_owner().await;
+    if serve(&node, &world, &told, epoch).await.is_err() {
+        node.failed.set(node.failed.get() + 1);
+        // It can be tried again by another node.
+    }
+    member.move_away();
+    told.until_left().await;
+    machine.kill();
+}
+
+/// Fences the drives, starts the array, and serves until the node is asked to hand over.
+async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<(), String> {
+    let declared = declaration(node.between, node.at);
+    for drive in &declared.drives {
+        while let Err(error) = world.fence(&drive.spec).await {
+            debug_assert!(!error.cause.is_empty());
+            world.sleep(FENCE_PAUSE).await;
+        }
+    }
+    let mut array = start(world);
+    let number = told.state.borrow().as_ref().and_then(|state| state.number).unwrap_or(0);
+    let owner = world.random(&format!("{} {epoch}", node.name)).u64(1..);
+    let nodes = Arc::new(Nodes {
+        first_group: portal_group(number, 0),
+        ownership: Some(Ownership { epoch, owner }),
+        ..Nodes::default()
+    });
+    for controller in array.controllers() {
+        controller.ask(Control::Nodes(nodes.clone())).await.map_err(|e| e.to_string())?;
+    }
+    array.apply(declared).await.map_err(|e| e.to_string())?;
+    node.shared.tell(|| format!("{:?}: {} serves in epoch {epoch}", world.now(), node.name));
+    node.serves.set(Some(epoch));
+    node.served.set(node.served.get() + 1);
+    node.asked.wait_for(|| node.moves.get().then_some(())).await;
+    node.serves.set(None);
+    array.stop().await.map_err(|e| e.to_string())
+}
+
+/// One process, alone, makes the array, and closes it.
+pub(super) async fn make(world: &World, between: Between) {
+    let mut array = start(world);
+    array.apply(declaration(between, address(0))).await.unwrap_or_else(|e| panic!("apply: {e}"));
+    array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
+}
+
+/// The options of sessions to the ports of this node.
+pub(super) fn paths(node: &Node) -> impl Iterator<Item = iscsi::initiator::Options> {
+    let at = node.address();
+    (0..CONTROLLERS).map(move |controller| crate::stacks::array::options(at, controller))
+}

@@ -1,0 +1,214 @@
+//! What fails of nodes, their registry, their hosts and their storage, one thing after the other, some of
+//! them at the same time.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use world::{Rng, World};
+use world_model::Model;
+
+use crate::actors::workload::Shared;
+use crate::cluster::node::Node;
+
+/// Between two faults.
+const PAUSE_MS_MAX: u64 = 6_000;
+/// Longer than a lease, so that others take over meanwhile.
+const STILL_MS_MAX: u64 = 20_000;
+/// How late writes arrive, so that others have taken over meanwhile.
+const LATE_MS: std::ops::Range<u64> = 5_000..15_000;
+/// A drive that answers nothing for longer is taken for gone.
+const HANG_MS_MAX: u64 = 2_000;
+/// A registry is slow, and an owner can still renew in time.
+const SLOW_MS_MAX: u64 = 300;
+
+/// How often what failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) kills: u64,
+    pub(crate) pauses: u64,
+    pub(crate) moves: u64,
+    /// Of one node's way to the registry, or of all.
+    pub(crate) cuts: u64,
+    /// Writes of a node were late when it died or stood still.
+    pub(crate) late: u64,
+    /// Connections of hosts that were reset, or silent.
+    pub(crate) connections: u64,
+    pub(crate) hangs: u64,
+}
+
+/// Who fails.
+pub(crate) struct Faults {
+    world: World,
+    model: Rc<Model>,
+    nodes: Vec<Rc<Node>>,
+    rng: RefCell<Rng>,
+    counts: Cell<Counts>,
+    shared: Shared,
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+impl Faults {
+    pub(crate) fn new(world: &World, model: &Rc<Model>, nodes: &[Rc<Node>], shared: &Shared) -> Rc<Faults> {
+        Rc::new(Faults {
+            world: world.clone(),
+            model: model.clone(),
+            nodes: nodes.to_vec(),
+            rng: RefCell::new(world.random("faults")),
+            counts: Cell::default(),
+            shared: shared.clone(),
+        })
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// So many of them.
+    pub(crate) async fn strike(self: Rc<Faults>, times: u64) {
+        for _ in 0..times {
+            let pause = self.rng.borrow_mut().u64(..PAUSE_MS_MAX);
+            self.world.sleep(ms(pause)).await;
+            self.one();
+        }
+    }
+
+    fn tell(&self, text: impl FnOnce() -> String) {
+        self.shared.tell(|| format!("{:?}: {}", self.world.now(), text()));
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// Mostly the one that serves.
+    fn victim(&self) -> Rc<Node> {
+        let mut rng = self.rng.borrow_mut();
+        let owner = self.nodes.iter().find(|node| node.serves().is_some()).filter(|_| rng.u8(..4) > 0);
+        owner.unwrap_or_else(|| &self.nodes[rng.usize(..self.nodes.len())]).clone()
+    }
+
+    fn draw(&self, range: impl std::ops::RangeBounds<u64>) -> u64 {
+        self.rng.borrow_mut().u64(range)
+    }
+
+    /// Begins one fault, which ends by itself.
+    fn one(self: &Rc<Faults>) {
+        let victim = self.victim();
+        match self.draw(..12) {
+            0..2 => self.kill(&victim),
+            2..4 => self.pause(&victim),
+            4..6 => self.delay_writes(&victim),
+            6 | 7 => {
+                self.count(|counts| counts.moves += 1);
+                self.tell(|| format!("{} moves away", victim.name));
+                victim.move_away();
+            }
+            8 => self.cut_registry(std::slice::from_ref(&victim)),
+            9 if self.draw(..3) == 0 => self.cut_registry(&self.nodes),
+            9 => self.slow_registry(&victim),
+            10 => self.hang_drive(),
+            _ => self.break_connections(),
+        }
+    }
+
+    /// Runs beside the faults that follow.
+    fn later(self: &Rc<Faults>, after_ms: u64, act: impl FnOnce(&Rc<Faults>) + 'static) {
+        let (faults, sleep) = (self.clone(), self.world.sleep(ms(after_ms)));
+        self.world.spawn(async move {
+            sleep.await;
+            act(&faults);
+        });
+    }
+
+    fn kill(&self, node: &Node) {
+        let Some(machine) = node.machine() else { return };
+        self.tell(|| format!("{} is killed", node.name));
+        machine.kill();
+        self.count(|counts| counts.kills += 1);
+    }
+
+    fn pause(self: &Rc<Faults>, node: &Node) {
+        let Some(machine) = node.machine() else { return };
+        machine.pause();
+        self.count(|counts| counts.pauses += 1);
+        let (name, still_ms) = (node.name.clone(), self.draw(1..STILL_MS_MAX));
+        self.tell(|| format!("{name} stands still for {still_ms} ms"));
+        self.later(still_ms, move |faults| {
+            faults.tell(|| format!("{name} goes on"));
+            machine.resume();
+        });
+    }
+
+    /// Its writes are late; soon after, it dies or stands still, and they are on their way.
+    fn delay_writes(self: &Rc<Faults>, node: &Rc<Node>) {
+        let Some(machine) = node.machine() else { return };
+        let late_ms = self.draw(LATE_MS);
+        self.tell(|| format!("writes of {} are {late_ms} ms late", node.name));
+        machine.set_way_to_storage(ms(late_ms));
+        self.count(|counts| counts.late += 1);
+        let node = node.clone();
+        self.later(self.draw(1..500), move |faults| {
+            match faults.draw(..2) {
+                0 => faults.kill(&node),
+                _ => faults.pause(&node),
+            }
+            machine.set_way_to_storage(Duration::ZERO);
+        });
+    }
+
+    /// These nodes reach no registry.
+    fn cut_registry(self: &Rc<Faults>, nodes: &[Rc<Node>]) {
+        self.count(|counts| counts.cuts += 1);
+        let links: Vec<_> = nodes.iter().map(|node| node.link.clone()).collect();
+        links.iter().for_each(|link| link.cut.set(true));
+        let cut_ms = self.draw(1..STILL_MS_MAX);
+        self.tell(|| {
+            let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+            format!("{} cut from the registry for {cut_ms} ms", names.join(", "))
+        });
+        self.later(cut_ms, move |_| links.iter().for_each(|link| link.cut.set(false)));
+    }
+
+    /// It hears late, and of no change.
+    fn slow_registry(self: &Rc<Faults>, node: &Node) {
+        let (link, was) = (node.link.clone(), node.link.delay.get());
+        link.delay.set(ms(self.draw(1..SLOW_MS_MAX)));
+        link.loses_watches.set(true);
+        self.later(self.draw(1..STILL_MS_MAX), move |_| {
+            link.delay.set(was.min(ms(2)));
+            link.loses_watches.set(false);
+        });
+    }
+
+    /// One drive answers nothing for a while.
+    fn hang_drive(self: &Rc<Faults>) {
+        let disks = self.model.disks();
+        let Some(disk) = disks.get(&format!("d{}", self.draw(..crate::stacks::array::DISKS as u64))) else {
+            return;
+        };
+        disk.hang();
+        self.count(|counts| counts.hangs += 1);
+        let hang_ms = self.draw(1..HANG_MS_MAX);
+        self.tell(|| format!("{} hangs for {hang_ms} ms", disk.name()));
+        self.later(hang_ms, move |_| disk.resume());
+    }
+
+    /// Of hosts to nodes: reset, or nothing arrives any more.
+    fn break_connections(&self) {
+        let net = self.model.net();
+        for (client, _) in net.connections() {
+            self.count(|counts| counts.connections += 1);
+            self.tell(|| format!("the connection of {client} breaks"));
+            match self.draw(..2) {
+                0 => net.reset(client),
+                _ => net.silence(client),
+            }
+        }
+    }
+}
