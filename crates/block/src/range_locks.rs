@@ -29,7 +29,7 @@ pub enum LockMode {
     Shared,
     /// Shared ones.
     Write,
-    /// None.
+    /// No other one.
     Exclusive,
 }
 

@@ -16,9 +16,9 @@ use world::{
     TaskBackend, World, WorldBackend,
 };
 
-use crate::machine::{State, Turn};
 use crate::modelled_drive;
 use crate::net::Net;
+use crate::process::{Process, Turn};
 use crate::rack::Disks;
 use crate::ready::{Note, Ready};
 use crate::timeline::{Event, Timeline, stream};
@@ -48,12 +48,12 @@ pub(crate) struct Core {
     sleeps: Completions<()>,
     polls_at_this_time: Cell<u64>,
     polls_at_one_time_max: u64,
-    machines: RefCell<Vec<Weak<State>>>,
+    machines: RefCell<Vec<Weak<Process>>>,
 }
 
 struct Spawned {
     /// Where it runs, if not in the one process of the run.
-    machine: Option<Rc<State>>,
+    machine: Option<Rc<Process>>,
     /// Not there while it is polled.
     task: Option<Task>,
     note: Arc<Note>,
@@ -85,18 +85,18 @@ impl Core {
     }
 
     /// A handle for the code on this machine; none: for the one process of the run.
-    pub(crate) fn world(self: &Rc<Core>, machine: Option<Rc<State>>) -> World {
+    pub(crate) fn world(self: &Rc<Core>, machine: Option<Rc<Process>>) -> World {
         World::new(Rc::new(Handle { core: self.clone(), machine }))
     }
 
     /// A new machine.
-    pub(crate) fn know(&self, machine: &Rc<State>) {
+    pub(crate) fn know(&self, machine: &Rc<Process>) {
         self.machines.borrow_mut().push(Rc::downgrade(machine));
     }
 
     /// The machine's process dies: its tasks are dropped, but for one that takes a step right now, which
     /// ends with it.
-    pub(crate) fn kill(&self, machine: &Rc<State>) {
+    pub(crate) fn kill(&self, machine: &Rc<Process>) {
         if machine.is_dead() {
             return;
         }
@@ -232,7 +232,7 @@ impl Core {
 /// What a [`World`] of the model holds.
 struct Handle {
     core: Rc<Core>,
-    machine: Option<Rc<State>>,
+    machine: Option<Rc<Process>>,
 }
 
 impl TaskBackend for Handle {

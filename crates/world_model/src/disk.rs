@@ -41,8 +41,8 @@ use crate::clockwork::Clockwork;
 use crate::disk_spec::{DiskSpec, Timing};
 use crate::drives::Usage;
 use crate::in_flight::{Client, InFlight};
-use crate::machine::State;
 use crate::power::Power;
+use crate::process::Process;
 use crate::store::{Doubtful, SECTOR_BYTES, Store};
 use crate::timeline::Timeline;
 
@@ -87,14 +87,14 @@ pub(crate) struct Lock {
     clients: Cell<Client>,
     /// These and all before them are fenced.
     fenced: Cell<Client>,
-    holder: RefCell<Option<(Client, Rc<State>)>>,
+    holder: RefCell<Option<(Client, Rc<Process>)>>,
     /// Whoever opens the disk has it, and nobody is fenced.
     is_shared: Cell<bool>,
 }
 
 impl Lock {
     /// The machine gets the disk, unless another one has it, whose name is the error.
-    pub(crate) fn take(&self, machine: &Rc<State>) -> Result<Client, String> {
+    pub(crate) fn take(&self, machine: &Rc<Process>) -> Result<Client, String> {
         if self.is_shared.get() {
             return Ok(0);
         }

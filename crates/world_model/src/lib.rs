@@ -66,6 +66,7 @@ pub mod net;
 mod net_spec;
 mod pipe;
 mod power;
+mod process;
 mod rack;
 mod ready;
 pub mod station;

@@ -13,7 +13,7 @@ use crate::disk::{Health, Shared};
 use crate::disk_spec::{DiskSpec, Timing};
 use crate::drives::{BLOCK_BYTES, Prepared, Request};
 use crate::in_flight::{Client, Op};
-use crate::machine::State;
+use crate::process::Process;
 use crate::rack::Disks;
 use crate::store::{Content, SECTOR_BYTES};
 use crate::timeline::{Fire, Timeline};
@@ -32,7 +32,7 @@ const MEMORY_NUMBER: u64 = u64::MAX;
 pub(crate) fn open(
     timeline: &Rc<Timeline>,
     disks: &Disks,
-    machine: Option<&Rc<State>>,
+    machine: Option<&Rc<Process>>,
     spec: &DriveSpec,
 ) -> Result<Drive, OpenError> {
     let refuse = |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned() });
@@ -102,7 +102,7 @@ pub(crate) fn fence(timeline: &Timeline, disks: &Disks, spec: &DriveSpec) -> Opt
 struct ModelledDrive {
     disk: Rc<Shared>,
     client: Client,
-    machine: Option<Rc<State>>,
+    machine: Option<Rc<Process>>,
     timeline: Rc<Timeline>,
     reads: Completions<Filled>,
     others: Completions<Result<(), DriveError>>,

@@ -99,8 +99,8 @@ fn task_management_ends_commands_and_tells_the_others() {
     });
 }
 
-/// A host that has lost a path sends its write again over another one, and writes anew when that has ended: the
-/// first one, still under way at a slow drive, landed on top.
+/// A host that has lost a path sends its write again over another one, and writes anew when that has ended:
+/// the first one, still under way at a slow drive, landed on top.
 #[test]
 fn a_write_waits_for_an_older_one_to_its_blocks_and_a_read_does_not() {
     bench(async |b| {

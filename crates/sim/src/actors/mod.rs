@@ -2,7 +2,7 @@
 //!
 //! * [`workload`]: reads, writes and offloads, compared with the shadow.
 //! * [`sessions`]: the iSCSI sessions of a host, which log in again when a connection breaks.
-//! * [`paths`]: the paths of a host to nodes of which one serves, and that of another when it does not any more.
+//! * [`paths`]: the paths of a host to nodes, of which one serves at a time.
 //! * [`repairs`]: blank drives take the places of lost ones, and are filled.
 //! * [`reshape`]: groups of a pool come, are emptied, go; pages spread.
 

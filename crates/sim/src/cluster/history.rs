@@ -117,10 +117,9 @@ async fn history(model: &Rc<Model>, world: World, between: Between, verbose: boo
     let all = nodes.iter().flat_map(|node| paths(node)).collect();
     let host = Rc::new(Paths::new(&world, all, THINK));
     let mut units = BTreeMap::new();
-    // With caches, the pool with a journal: what is acknowledged is durable, and nothing may be missing, ever.
-    for (lun, (name, pool, pages, _)) in
-        (0..).zip(VOLUMES).filter(|(_, (_, pool, ..))| between == Between::Nothing || *pool == 0)
-    {
+    // What is acknowledged has to be durable: with caches, in the pool that has a journal.
+    let is_used = |pool: usize| between == Between::Nothing || pool == 0;
+    for (lun, (name, pool, pages, _)) in (0..).zip(VOLUMES).filter(|(_, (_, pool, ..))| is_used(*pool)) {
         let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
         shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
         let unit = Lu::behind(Path::Nodes(host.clone()), Lun(lun), pool).await;

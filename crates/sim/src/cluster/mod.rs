@@ -6,11 +6,11 @@
 //!
 //! # What it leaves out
 //!
-//! Hosts that are led to the owner by a standby (a standby does not listen here), the state that follows the
-//! owner (every node has the same declaration), LUs with WCE = 1 (what a host has not flushed is lost with the
-//! owner, and it does not learn that), persistent reservations, COMPARE AND WRITE (a command may be executed twice, and would
-//! miscompare), and the loss of power. Machines fail as a whole: that one
-//! thread of a process stands still while another goes on is not simulated.
+//! Hosts that are led to the owner by a standby (a standby does not listen here), the state that follows
+//! the owner (every node has the same declaration), LUs with WCE = 1 (what a host has not flushed is lost
+//! with the owner, and it does not learn that), persistent reservations, COMPARE AND WRITE (a command may be
+//! executed twice, and would miscompare), and the loss of power. Machines fail as a whole: that one thread of
+//! a process stands still while another goes on is not simulated.
 
 mod history;
 pub(crate) mod node;
@@ -73,8 +73,8 @@ mod tests {
         assert_ne!(tell(1).digest, tell(2).digest);
     }
 
-    /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of the
-    /// next one.
+    /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of
+    /// the next one.
     #[test]
     fn late_writes_are_found_where_nobody_is_fenced() {
         let fails = |seed| std::panic::catch_unwind(|| history::tell(seed, Fault::NoFence, false)).is_err();

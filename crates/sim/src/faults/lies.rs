@@ -1,5 +1,5 @@
-//! Drives that acknowledge an operation without carrying it out, or carry it out when it is too late. Data have no checksums, so no array can
-//! survive this: the shadow must detect it.
+//! Drives that acknowledge an operation without carrying it out, or carry one out when it is too late. Data
+//! have no checksums, so no array can survive this: the shadow must detect it.
 
 use std::time::Duration;
 
