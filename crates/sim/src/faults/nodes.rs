@@ -2,10 +2,11 @@
 //! them at the same time.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Rng, World};
+use world::{Instant, Rng, World};
 use world_model::Model;
 
 use crate::actors::workload::Shared;
@@ -44,6 +45,8 @@ pub(crate) struct Faults {
     nodes: Vec<Rc<Node>>,
     rng: RefCell<Rng>,
     counts: Cell<Counts>,
+    /// Until when nodes stand still.
+    still: RefCell<BTreeMap<String, Instant>>,
     shared: Shared,
 }
 
@@ -59,6 +62,7 @@ impl Faults {
             nodes: nodes.to_vec(),
             rng: RefCell::new(world.random("faults")),
             counts: Cell::default(),
+            still: RefCell::default(),
             shared: shared.clone(),
         })
     }
@@ -102,7 +106,7 @@ impl Faults {
         let victim = self.victim();
         match self.draw(..12) {
             0..2 => self.kill(&victim),
-            2..4 => self.pause(&victim),
+            2..4 => self.pause(&victim, self.draw(1..STILL_MS_MAX)),
             4..6 => self.delay_writes(&victim),
             6 | 7 => {
                 self.count(|counts| counts.moves += 1);
@@ -133,19 +137,25 @@ impl Faults {
         self.count(|counts| counts.kills += 1);
     }
 
-    fn pause(self: &Rc<Faults>, node: &Node) {
+    fn pause(self: &Rc<Faults>, node: &Node, still_ms: u64) {
         let Some(machine) = node.machine() else { return };
         machine.pause();
         self.count(|counts| counts.pauses += 1);
-        let (name, still_ms) = (node.name.clone(), self.draw(1..STILL_MS_MAX));
+        let name = node.name.clone();
         self.tell(|| format!("{name} stands still for {still_ms} ms"));
+        let until = self.world.now() + ms(still_ms);
+        let longest = self.still.borrow().get(&name).copied().map_or(until, |other| other.max(until));
+        self.still.borrow_mut().insert(name.clone(), longest);
         self.later(still_ms, move |faults| {
-            faults.tell(|| format!("{name} goes on"));
-            machine.resume();
+            if faults.still.borrow()[&name] <= faults.world.now() {
+                faults.tell(|| format!("{name} goes on"));
+                machine.resume();
+            }
         });
     }
 
-    /// Its writes are late; soon after, it dies or stands still, and they are on their way.
+    /// Its writes are late; soon after, it dies or stands still for longer than a term, and they are on their
+    /// way. One that goes on as the owner would find its drives silent.
     fn delay_writes(self: &Rc<Faults>, node: &Rc<Node>) {
         let Some(machine) = node.machine() else { return };
         let late_ms = self.draw(LATE_MS);
@@ -156,7 +166,7 @@ impl Faults {
         self.later(self.draw(1..500), move |faults| {
             match faults.draw(..2) {
                 0 => faults.kill(&node),
-                _ => faults.pause(&node),
+                _ => faults.pause(&node, LATE_MS.end),
             }
             machine.set_way_to_storage(Duration::ZERO);
         });
