@@ -18,6 +18,8 @@ const PAUSE_MS_MAX: u64 = 6_000;
 const STILL_MS_MAX: u64 = 20_000;
 /// How late writes arrive, so that others have taken over meanwhile.
 const LATE_MS: std::ops::Range<u64> = 5_000..15_000;
+/// How slow writes of an owner are that goes on: a host has given up the path, and the drives are not silent yet.
+const SLOW_WRITE_MS: std::ops::Range<u64> = 3_500..9_000;
 /// A drive that answers nothing for longer is taken for gone.
 const HANG_MS_MAX: u64 = 2_000;
 /// A registry is slow, and an owner can still renew in time.
@@ -154,19 +156,21 @@ impl Faults {
         });
     }
 
-    /// Its writes are late; soon after, it dies or stands still for longer than a term, and they are on their
-    /// way. One that goes on as the owner would find its drives silent.
+    /// Its writes are late. Soon after, it dies or stands still for longer than a term, while they are on their
+    /// way; or it goes on, and later writes overtake them unless they wait.
     fn delay_writes(self: &Rc<Faults>, node: &Rc<Node>) {
         let Some(machine) = node.machine() else { return };
-        let late_ms = self.draw(LATE_MS);
+        let ends = self.draw(..3);
+        let late_ms = self.draw(if ends < 2 { LATE_MS } else { SLOW_WRITE_MS });
         self.tell(|| format!("writes of {} are {late_ms} ms late", node.name));
         machine.set_way_to_storage(ms(late_ms));
         self.count(|counts| counts.late += 1);
         let node = node.clone();
         self.later(self.draw(1..500), move |faults| {
-            match faults.draw(..2) {
+            match ends {
                 0 => faults.kill(&node),
-                _ => faults.pause(&node, LATE_MS.end),
+                1 => faults.pause(&node, LATE_MS.end),
+                _ => {}
             }
             machine.set_way_to_storage(Duration::ZERO);
         });
