@@ -18,7 +18,8 @@ const PAUSE_MS_MAX: u64 = 6_000;
 const STILL_MS_MAX: u64 = 20_000;
 /// How late writes arrive, so that others have taken over meanwhile.
 const LATE_MS: std::ops::Range<u64> = 5_000..15_000;
-/// How slow writes of an owner are that goes on: a host has given up the path, and the drives are not silent yet.
+/// How slow writes of an owner are that goes on: a host has given up the path, and the drives are not silent
+/// yet.
 const SLOW_WRITE_MS: std::ops::Range<u64> = 3_500..9_000;
 /// A drive that answers nothing for longer is taken for gone.
 const HANG_MS_MAX: u64 = 2_000;
@@ -156,8 +157,8 @@ impl Faults {
         });
     }
 
-    /// Its writes are late. Soon after, it dies or stands still for longer than a term, while they are on their
-    /// way; or it goes on, and later writes overtake them unless they wait.
+    /// Its writes are late. Soon after, it dies or stands still for longer than a term, while they are on
+    /// their way; or it goes on, and later writes overtake them unless they wait.
     fn delay_writes(self: &Rc<Faults>, node: &Rc<Node>) {
         let Some(machine) = node.machine() else { return };
         let ends = self.draw(..3);
