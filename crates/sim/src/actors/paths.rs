@@ -68,6 +68,7 @@ impl Paths {
         self.world.sleep(Duration::from_nanos(think)).await;
         let begun = self.world.now();
         loop {
+            self.has_patience(begun);
             let (number, session) = self.session(begun).await;
             let answer = self.within(session.command(lun, cdb, out.clone(), data_in_max)).await;
             match answer {
@@ -97,10 +98,15 @@ impl Paths {
                     return (number, session);
                 }
             }
-            let waited = self.world.now() - begun;
-            assert!(waited < GIVES_UP, "no node has answered a host for {} s", waited.as_secs());
+            self.has_patience(begun);
             self.world.sleep(PAUSE).await;
         }
+    }
+
+    /// Panics when a command has waited too long.
+    fn has_patience(&self, begun: Instant) {
+        let waited = self.world.now() - begun;
+        assert!(waited < GIVES_UP, "no node has answered a host for {} s", waited.as_secs());
     }
 
     async fn within<T>(&self, call: impl Future<Output = T>) -> Option<T> {
