@@ -136,12 +136,13 @@ encrypted() {
   is 200 "" as "$token" --cacert "$own" "$url/v1/volumes" && ! curl -sS --cacert "$WORK/old.pem" "$url/healthz"
 }
 get_schemathesis() { [ -x "$VENV/bin/schemathesis" ] || { python3 -m venv "$VENV" && "$VENV/bin/pip" install -q 'schemathesis==4.32.5'; }; }
-# Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs.
+# Streams are left out: they do not end before their time. Events may be asked to wait. It keeps files where it runs. One worker: two take
+# keys out of one cache of its own, and one of them ends with a KeyError, now and then. A busy machine needs several times as long.
 tried() (
   root=$PWD
-  cd "$WORK" && timeout 60 "$root/$VENV/bin/schemathesis" --config-file "$root/judges/schemathesis.toml" run "http://127.0.0.1:$port/openapi.json" \
+  cd "$WORK" && timeout 400 "$root/$VENV/bin/schemathesis" --config-file "$root/judges/schemathesis.toml" run "http://127.0.0.1:$port/openapi.json" \
     -H "Authorization: Bearer $TOKEN" --phases examples,coverage,fuzzing,stateful --max-examples "${EXAMPLES:-5}" --seed "$SEED" \
-    --rate-limit 150/s --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 2
+    --rate-limit 150/s --exclude-path-regex 'stream$' --request-timeout 30 --no-color --workers 1
 )
 alive() { kill -0 "$pid" && is 200 "" ask GET /healthz && ! grep -q panicked "$WORK/log"; }
 
