@@ -244,6 +244,8 @@ impl Agent {
         if self.is_listed {
             return Ok(());
         }
+        // First what may have to wait for other nodes: one that is listed is a member a moment later.
+        let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
         let record = self.member.record(lease.0).encode();
         match self.registry.compare_and_put(&self.own_key, None, &record, Some(lease)).await {
             Ok(_) => {}
@@ -257,15 +259,14 @@ impl Agent {
             }
             Err(error) => return Err(error.into()),
         }
-        self.join().await?;
+        self.join(number).await?;
         self.is_listed = true;
         Ok(())
     }
 
     /// Puts what stays of the node when it is down.
-    async fn join(&self) -> Result<(), Fault> {
+    async fn join(&self, number: u16) -> Result<(), Fault> {
         let found = self.registry.get(&self.member_key).await?;
-        let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
         self.member.set(|state| state.number = Some(number));
         let record = encode(&self.member.member_record(number));
         if found.as_ref().is_some_and(|entry| entry.value == record) {

@@ -17,6 +17,9 @@ pub fn portal_group(number: u16, index: usize) -> u16 {
     number * PORTALS_MAX as u16 + index as u16 + 1
 }
 
+/// Nodes that start at the same moment try the same number: each try gives it to one of them.
+const TRIES: usize = 32;
+
 /// Who has which number.
 type Taken = BTreeMap<u16, (registry::Version, Option<String>)>;
 
@@ -24,8 +27,18 @@ type Taken = BTreeMap<u16, (registry::Version, Option<String>)>;
 /// nodes only when no other is left. None: each belongs to a node that was not removed.
 ///
 /// # Errors
-/// The registry does not answer, or another node was faster: the caller tries again.
+/// The registry does not answer, or other nodes were faster at each try.
 pub(crate) async fn number_of(registry: &dyn Registry, name: &str) -> Result<Option<u16>, RegistryError> {
+    for _ in 1..TRIES {
+        match claim(registry, name).await {
+            Err(RegistryError::Conflict { .. }) => {}
+            done => return done,
+        }
+    }
+    claim(registry, name).await
+}
+
+async fn claim(registry: &dyn Registry, name: &str) -> Result<Option<u16>, RegistryError> {
     let mut taken = Taken::new();
     for (key, entry) in registry.list(NUMBERS).await? {
         let number = key.as_str().strip_prefix(NUMBERS).and_then(|text| text.parse().ok());

@@ -12,9 +12,9 @@ use world_model::Model;
 
 use crate::number::number_of;
 use crate::{
-    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, Kept, KeptError, Lost, MEMBERS, Member,
-    NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, OwnerRecord, Standing, State, TEXT_LEN_MAX,
-    Waits, another_lives, portal_group, run, successor,
+    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Kept, KeptError, Lost, MEMBERS,
+    Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, OwnerRecord, Standing, State,
+    TEXT_LEN_MAX, Waits, another_lives, portal_group, run, successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
@@ -592,6 +592,17 @@ fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes
         bed.nodes[gone].start(&bed.world);
         bed.sleep(5).await;
         assert_eq!((number(gone), is_up(before[gone])), (before[gone], Some(true)));
+    });
+}
+
+#[test]
+fn nodes_that_start_at_the_same_moment_have_all_joined_before_their_next_interval() {
+    with_bed(&[0; 12], async |bed| {
+        bed.world.sleep(EVERY / 2).await;
+        let client = Memory::new(&bed.world, &bed.store);
+        assert_eq!(client.list(MEMBERS).await.expect("it answers").len(), 12);
+        let fault = |node: &Rc<Process>| node.member.borrow().state().fault;
+        assert_eq!(bed.nodes.iter().find_map(fault), None);
     });
 }
 
