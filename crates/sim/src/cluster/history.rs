@@ -94,11 +94,16 @@ pub(super) fn tell(seed: u64, fault: Fault, verbose: bool) -> Story {
     }
     let between = if seed.is_multiple_of(2) { Between::Nothing } else { Between::Caches };
     model.run(async |world| make(&world, between).await);
-    let story = model.run(async |world| history(&model, world, between, verbose).await);
+    let story = model.run(async |world| history(&model, world, (between, fault), verbose).await);
     Story { histories: 1, digest: model.digest(), ..story }
 }
 
-async fn history(model: &Rc<Model>, world: World, between: Between, verbose: bool) -> Story {
+async fn history(
+    model: &Rc<Model>,
+    world: World,
+    (between, fault): (Between, Fault),
+    verbose: bool,
+) -> Story {
     let mut rng = world.random("history");
     let shared = Shared::from(Snapshot::default());
     if verbose {
@@ -128,7 +133,7 @@ async fn history(model: &Rc<Model>, world: World, between: Between, verbose: boo
         units.insert(name.to_owned(), unit);
     }
     let faults = Faults::new(&world, model, &nodes, &shared);
-    world.spawn(faults.clone().strike(rng.u64(6..=14)));
+    world.spawn(faults.clone().strike(rng.u64(6..=14), fault == Fault::NoFence));
     let steps = Rc::new(Cell::new(rng.u64(1500..3500)));
     workload::run(&world, &units, &shared, &steps).await;
     for (name, unit) in &units {

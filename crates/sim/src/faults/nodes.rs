@@ -74,12 +74,15 @@ impl Faults {
         self.counts.get()
     }
 
-    /// So many of them.
-    pub(crate) async fn strike(self: Rc<Faults>, times: u64) {
+    /// So many of them; of `late_writes` only those, which nothing but a fence survives.
+    pub(crate) async fn strike(self: Rc<Faults>, times: u64, late_writes: bool) {
         for _ in 0..times {
             let pause = self.rng.borrow_mut().u64(..PAUSE_MS_MAX);
             self.world.sleep(ms(pause)).await;
-            self.one();
+            match late_writes {
+                true => self.delay_writes(&self.victim()),
+                false => self.one(),
+            }
         }
     }
 
