@@ -1,7 +1,8 @@
 //! A flow: an instance of a policy, with its tags and its recent behaviour.
 
 use crate::health::FlowWindow;
-use crate::members::Ring;
+use crate::ceiling::Ceiling;
+use crate::members::{Ring, Work};
 use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
@@ -15,11 +16,6 @@ pub(crate) const LENIENT_NS: u64 = 100_000_000;
 /// A client that sends its next request within this time was not idle: the turn-around of a host and its
 /// network.
 const CONTINUES_NS: u64 = 20_000_000;
-/// A maximum is paced at 99/100 of itself, so that service that is 25 ms late may be caught up, a response
-/// may come 25 ms sooner than the previous one, and any 5 s still have no more than the maximum and one
-/// request: 0.99 x (5 s + 50 ms) < 5 s.
-const PACE: (u64, u64) = (99, 100);
-const LATE_NS: u64 = 25_000_000;
 /// Requests by which a flow served for its minimum may be ahead in the weight phase: it is not served there
 /// for that long if its minimum is removed.
 pub(crate) const LEAD_REQUESTS: u64 = 16;
@@ -42,13 +38,11 @@ pub(crate) struct Flow {
     pub(crate) in_use: bool,
     /// Minimum, bytes per second; 0: none.
     pub(crate) minimum: u64,
-    maximum: u64,
-    bandwidth: u64,
     /// On the reservation clock: when the next request is due.
     pub(crate) reserve: Tag,
-    /// In real time: when the next request is allowed.
-    limit: Tag,
-    bytes: Tag,
+    /// In real time: its maximums, of units and of bytes.
+    maximum: Ceiling,
+    bandwidth: Ceiling,
     /// The tag of the next request in the weight phase.
     pub(crate) share: Tag,
     peak_bytes: u64,
@@ -69,21 +63,19 @@ pub(crate) struct Flow {
 impl Flow {
     /// A new flow, whose turn is now.
     pub(crate) fn new(now: u64, clock: u64, turn: u64) -> Flow {
-        let (reserve, limit, share) = (Tag::at(clock), Tag::at(now), Tag::at(turn));
-        Flow { in_use: true, reserve, limit, bytes: limit, share, ..Flow::default() }
+        let (reserve, share) = (Tag::at(clock), Tag::at(turn));
+        let (maximum, bandwidth) = (Ceiling::new(now), Ceiling::new(now));
+        Flow { in_use: true, reserve, maximum, bandwidth, share, ..Flow::default() }
     }
 
     /// Sets another policy.
     pub(crate) fn set_policy(&mut self, policy: Policy, unit_bytes: u64, now: u64, clock: u64) {
-        let pace = |rate: u64| (rate * PACE.0 / PACE.1).max(1);
         self.policy = policy;
         self.minimum = policy.minimum_iops * unit_bytes;
-        self.maximum = policy.maximum_iops.map_or(0, |units| pace(units * unit_bytes));
-        self.bandwidth = policy.bandwidth_bytes_per_s.map_or(0, pace);
-        // The delay from the old rates does not apply to the new ones.
+        self.maximum.set(now, policy.maximum_iops.map_or(0, |units| units * unit_bytes));
+        self.bandwidth.set(now, policy.bandwidth_bytes_per_s.unwrap_or(0));
+        // The delay from the old rate does not apply to the new one.
         self.reserve = Tag::at(self.reserve.at.min(clock));
-        self.limit = Tag::at(self.limit.at.min(now));
-        self.bytes = Tag::at(self.bytes.at.min(now));
         self.pressure.reset();
     }
 
@@ -119,22 +111,38 @@ impl Flow {
         self.share.raise_to(turn.saturating_sub(behind.max(burst)));
     }
 
-    /// Earliest time that its maximum allows.
-    pub(crate) fn free_at(&self) -> u64 {
-        let at = |tag: &Tag, rate: u64| if rate > 0 { tag.at } else { 0 };
-        at(&self.limit, self.maximum).max(at(&self.bytes, self.bandwidth))
+    /// Earliest time that its maximums allow.
+    pub(crate) fn free_at(&mut self, now: u64) -> u64 {
+        self.maximum.free_at(now).max(self.bandwidth.free_at(now))
     }
 
-    /// Charges work to all tags except the minimum's.
-    pub(crate) fn charge(&mut self, now: u64, bytes: u64, cost: u64) {
-        if self.maximum > 0 {
-            self.limit.raise_to(now.saturating_sub(LATE_NS));
-            self.limit.spend(cost, self.maximum);
-        }
-        if self.bandwidth > 0 {
-            self.bytes.raise_to(now.saturating_sub(LATE_NS));
-            self.bytes.spend(bytes, self.bandwidth);
-        }
+    /// Charges a request that is dispatched to all tags except the minimum's.
+    pub(crate) fn start(&mut self, now: u64, work: Work) {
+        self.maximum.start(now, work.cost);
+        self.bandwidth.start(now, work.bytes);
+        self.charge_share(work.cost);
+    }
+
+    /// Such a request has ended.
+    pub(crate) fn end(&mut self, now: u64, work: Work) {
+        self.maximum.end(now, work.cost);
+        self.bandwidth.end(now, work.bytes);
+    }
+
+    /// Charges work that was done elsewhere, to the same.
+    pub(crate) fn charge(&mut self, now: u64, work: Work) {
+        self.maximum.spend(now, work.cost);
+        self.bandwidth.spend(now, work.bytes);
+        self.charge_share(work.cost);
+    }
+
+    /// A client comes with requests below, or leaves with them.
+    pub(crate) fn moved(&mut self, comes: Work, leaves: Work) {
+        self.maximum.moved(comes.cost, leaves.cost);
+        self.bandwidth.moved(comes.bytes, leaves.bytes);
+    }
+
+    fn charge_share(&mut self, cost: u64) {
         self.peak_bytes = remembered_peak(self.peak_bytes, cost);
         self.share.share(cost, self.policy.weight);
     }

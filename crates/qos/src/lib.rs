@@ -16,6 +16,7 @@
 
 mod admission;
 mod capacity;
+mod ceiling;
 mod coordinate;
 mod curve;
 mod depth;
@@ -39,6 +40,7 @@ mod tests;
 
 pub use admission::{Overcommitted, admit};
 pub use capacity::Capacity;
+pub use ceiling::Ceiling;
 pub use coordinate::{Elsewhere, Tracker, shares};
 pub use depth::DepthLimit;
 pub use expected::{Claim, Expected, FLOOR_PERCENT_DEFAULT, expected, expected_with_floor, reach};

@@ -30,6 +30,13 @@ pub struct ClientCounts {
     pub waited_requests: u64,
 }
 
+/// Work: bytes, and what is charged for them, at least a unit for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) bytes: u64,
+    pub(crate) cost: u64,
+}
+
 #[derive(Default)]
 pub(crate) struct Client {
     pub(crate) in_use: bool,
@@ -37,6 +44,7 @@ pub(crate) struct Client {
     pub(crate) queue: Queue,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
+    pub(crate) work_below: Work,
     pub(crate) counts: ClientCounts,
     credit: i64,
     next: u32,

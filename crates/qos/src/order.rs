@@ -8,7 +8,7 @@ impl Scheduler {
     pub(crate) fn place(&mut self, now: u64, number: u32) {
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
-        let free_at = flow.free_at();
+        let free_at = flow.free_at(now);
         if flow.waiting == 0 || free_at > now {
             self.due.remove(number);
             self.turns.remove(number);

@@ -31,6 +31,8 @@ pub(crate) enum Place {
 pub(crate) struct Request {
     pub(crate) client: u32,
     pub(crate) bytes: u64,
+    /// Below the scheduler: what was charged for it, by the unit of that time.
+    pub(crate) cost: u64,
     pub(crate) cookie: u64,
     pub(crate) place: Place,
     /// Time of submission; below the scheduler: time of dispatch.
@@ -80,6 +82,7 @@ impl Requests {
         let request = Request {
             client,
             bytes,
+            cost: 0,
             cookie,
             place: Place::Waits,
             since: now,

@@ -6,7 +6,7 @@ use crate::expected::FLOOR_PERCENT_DEFAULT;
 use crate::flow::Flow;
 use crate::heap::Heap;
 use crate::judge::Judge;
-use crate::members::{Client, ClientCounts, ClientId};
+use crate::members::{Client, ClientCounts, ClientId, Work};
 use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
@@ -263,8 +263,7 @@ impl Scheduler {
     /// Moves a client to another flow, with its waiting requests.
     pub fn move_client(&mut self, now: u64, client: ClientId, flow: FlowId) {
         let number = client.0 as usize;
-        let (from, waiting, below) =
-            (self.clients[number].flow, self.clients[number].waiting, self.clients[number].below);
+        let Client { flow: from, waiting, below, work_below, .. } = self.clients[number];
         if from == flow.0 {
             return;
         }
@@ -272,6 +271,7 @@ impl Scheduler {
         old.clients -= 1;
         old.waiting -= waiting;
         old.below -= below;
+        old.moved(Work::default(), work_below);
         if waiting > 0 {
             old.ring.remove(&mut self.clients, client.0);
         }
@@ -285,6 +285,7 @@ impl Scheduler {
         new.clients += 1;
         new.waiting += waiting;
         new.below += below;
+        new.moved(work_below, Work::default());
         if waiting > 0 {
             new.ring.push(&mut self.clients, client.0);
         }

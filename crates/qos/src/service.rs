@@ -3,7 +3,7 @@
 use crate::coordinate::Elsewhere;
 use crate::flow::{Flow, LEAD_REQUESTS, LENIENT_NS, remembered_peak};
 use crate::heap::Heap;
-use crate::members::ClientId;
+use crate::members::{ClientId, Work};
 use crate::queue::Phase;
 use crate::queue::{Place, RequestId};
 use crate::scheduler::{Dispatch, Next, Scheduler};
@@ -108,7 +108,7 @@ impl Scheduler {
         flow.ring.served(&mut self.clients, cost);
         self.take_out(id, client);
         let request = self.requests.get(id);
-        (request.place, request.since, request.phase) = (Place::Below, now, phase);
+        (request.place, request.since, request.phase, request.cost) = (Place::Below, now, phase, cost);
         self.below += 1;
         self.peak_bytes = remembered_peak(self.peak_bytes, cost);
         self.count_floor(number, cost);
@@ -118,7 +118,7 @@ impl Scheduler {
         match phase {
             Phase::Minimum => {
                 flow.reserve(cost);
-                flow.charge(now, bytes, cost);
+                flow.start(now, Work { bytes, cost });
                 flow.bound_lead(self.turn, LEAD_REQUESTS);
             }
             // Its minimum is due again as if this had been served for it, and no later: a flow above its
@@ -130,7 +130,7 @@ impl Scheduler {
                 let on = self.turn.saturating_add(share_of(cost, flow.policy.weight));
                 self.turn = self.turn.max(flow.share.at.min(on));
                 flow.postpone(clock, cost);
-                flow.charge(now, bytes, cost);
+                flow.start(now, Work { bytes, cost });
             }
         }
         flow.pressure.dispatched(self.below, flow.waiting + flow.below, waited_ns);
@@ -141,6 +141,8 @@ impl Scheduler {
         }
         let known = &mut self.clients[client as usize];
         known.below += 1;
+        known.work_below.bytes += bytes;
+        known.work_below.cost += cost;
         let counts = &mut known.counts;
         match phase {
             Phase::Minimum => counts.minimum_requests += 1,
@@ -173,15 +175,18 @@ impl Scheduler {
         self.meter.elapse(now);
         let ended = self.requests.end(request);
         assert!(ended.place == Place::Below, "a request is completed that was not dispatched");
-        let cost = ended.bytes.max(self.settings.unit_bytes);
+        let cost = ended.cost;
         let known = &mut self.clients[ended.client as usize];
         known.below -= 1;
+        known.work_below.bytes -= ended.bytes;
+        known.work_below.cost -= cost;
         self.below -= 1;
         self.meter.served_bytes += cost;
         let number = known.flow;
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below -= 1;
+        flow.end(now, Work { bytes: ended.bytes, cost });
         flow.answered(now);
         flow.window.served_bytes += cost;
         flow.window.changed(now, flow.outstanding());
@@ -209,7 +214,7 @@ impl Scheduler {
         known.counts.charged_bytes += bytes;
         let number = known.flow;
         let flow = &mut self.flows[number as usize];
-        flow.charge(now, bytes, bytes);
+        flow.charge(now, Work { bytes, cost: bytes });
         flow.reserve(bytes);
         flow.window.served_bytes += bytes;
         self.meter.served_bytes += bytes;
@@ -224,7 +229,7 @@ impl Scheduler {
     pub fn elsewhere(&mut self, now: u64, client: ClientId, service: Elsewhere) {
         let number = self.clients[client.0 as usize].flow;
         let flow = &mut self.flows[number as usize];
-        flow.charge(now, service.all_bytes, service.all_bytes);
+        flow.charge(now, Work { bytes: service.all_bytes, cost: service.all_bytes });
         flow.reserve(service.minimum_bytes);
         self.place(now, number);
     }

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use futures::stream::select;
+use futures::{FutureExt, Stream, StreamExt};
 use qos::Policy;
-use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError, Version};
 use world::Instant;
 
 use crate::divide::Divider;
@@ -30,6 +31,15 @@ const ATTEMPTS_MAX: usize = 100;
 fn key(name: &str) -> Key {
     Key::new(name).expect("a constant key")
 }
+
+/// What a watch tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changed {
+    Shares,
+    Policies,
+}
+
+type Changes<'a> = dyn Stream<Item = Result<Changed, RegistryError>> + Unpin + 'a;
 
 /// Why an interval was not done.
 #[derive(Debug)]
@@ -97,7 +107,8 @@ struct Agent {
 
 /// Reports and takes shares until the node leaves.
 pub async fn run(node: Rc<Node>, registry: Rc<dyn Registry>) {
-    let mut watch = registry.watch(SHARES);
+    let changes = |what: Changed, key: &str| registry.watch(key).map(move |news| news.map(|()| what));
+    let mut watch = select(changes(Changed::Shares, SHARES), changes(Changed::Policies, POLICIES));
     let mut agent = Agent {
         node: node.clone(),
         registry: registry.clone(),
@@ -149,18 +160,23 @@ impl Agent {
         state.store = Store::Answers;
     }
 
-    /// Waits for the end of the interval; takes shares that come meanwhile, and the leader's time with them.
-    async fn follow(&mut self, begun: Instant, watch: &mut Watch) {
+    /// Waits for the end of the interval; takes policies and shares that come meanwhile, and the leader's time
+    /// with the shares.
+    async fn follow(&mut self, begun: Instant, watch: &mut Changes<'_>) {
         let node = self.node.clone();
         let mut next = begun + EVERY;
         while node.world().now() < next && !node.leaves.get() {
-            let mut has_news = false;
-            let news = watch.next().map(|news| has_news = matches!(news, Some(Ok(()))));
-            node.wait(next, news).await;
-            if !has_news {
+            let mut changed = None;
+            node.wait(next, watch.next().map(|news| changed = news.and_then(Result::ok))).await;
+            let Some(changed) = changed else {
                 // A watch that ended or failed says nothing more: the next interval reads.
                 node.wait(next, std::future::pending()).await;
                 return;
+            };
+            if changed == Changed::Policies {
+                // Maximums are in force at once. What fails here is said by the next interval.
+                let _ = self.take_policies().await;
+                continue;
             }
             if self.leading.is_none()
                 && let Ok(Some(entry)) = self.registry.get(&key(SHARES)).await

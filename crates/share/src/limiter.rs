@@ -1,16 +1,12 @@
 //! Holds the disks of a node to their shares and maximums, and measures what they asked for and got. Pure.
 
-use qos::{Claim, Policy};
+use qos::{Ceiling, Claim, Policy};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// By so much service that was late may be caught up: of a share, of one with a minimum, and of a maximum.
-/// When the array is slow, disks without a minimum yield at once; a maximum must not be exceeded by more than
-/// a request.
+/// By so much service that was late may be caught up: of a share, and of one with a minimum. When the array
+/// is slow, disks without a minimum yield at once.
 const SHARE_LATE_NS: u64 = 50_000_000;
 const MINIMUM_LATE_NS: u64 = 500_000_000;
-const MAXIMUM_LATE_NS: u64 = 25_000_000;
-/// The rate of a maximum, in exchange for what may be caught up.
-const MAXIMUM_PERMILLE: u64 = 975;
 /// A disk that had requests for this part of an interval wants more.
 const HUNGRY_PERCENT: u64 = 90;
 /// Whoever had less demand than its share may have so much more in the next interval.
@@ -80,7 +76,7 @@ pub struct Usage {
 struct Disk {
     policy: Policy,
     share: Bucket,
-    maximum: Bucket,
+    maximum: Ceiling,
     outstanding: u32,
     /// Of the interval that runs.
     since_ns: u64,
@@ -108,7 +104,7 @@ impl Limiter {
         let disk = |_| Disk {
             policy: Policy::none(),
             share: Bucket::new(SHARE_LATE_NS),
-            maximum: Bucket::new(MAXIMUM_LATE_NS),
+            maximum: Ceiling::new(now),
             outstanding: 0,
             since_ns: now,
             busy_ns: 0,
@@ -129,7 +125,7 @@ impl Limiter {
         let disk = &mut self.disks[disk];
         disk.policy = policy;
         disk.share.late_ns = if policy.minimum_iops > 0 { MINIMUM_LATE_NS } else { SHARE_LATE_NS };
-        disk.maximum.set(now, most.map(|most| most / 1000 * MAXIMUM_PERMILLE));
+        disk.maximum.set(now, most.map_or(0, |most| most.max(1)));
     }
 
     /// The policy of a disk.
@@ -154,15 +150,19 @@ impl Limiter {
         self.disks[disk].count(now, 1);
     }
 
-    /// A request ends, however.
-    pub fn end(&mut self, now: u64, disk: usize) {
-        self.disks[disk].count(now, -1);
+    /// A request ends, however; with its bytes if it had gone.
+    pub fn end(&mut self, now: u64, disk: usize, gone: Option<u64>) {
+        let (disk, unit_bytes) = (&mut self.disks[disk], self.unit_bytes);
+        disk.count(now, -1);
+        if let Some(bytes) = gone {
+            disk.maximum.end(now, bytes.max(unit_bytes));
+        }
     }
 
     /// When the next request of a disk may go; it must be asked for again after a change.
     pub fn free_ns(&mut self, now: u64, disk: usize) -> u64 {
         let disk = &mut self.disks[disk];
-        let free = disk.share.free_ns().max(disk.maximum.free_ns());
+        let free = disk.share.free_ns().max(disk.maximum.free_at(now));
         disk.was_held |= free > now;
         free
     }
@@ -172,7 +172,7 @@ impl Limiter {
         let cost = bytes.max(self.unit_bytes);
         let disk = &mut self.disks[disk];
         disk.share.spend(now, cost);
-        disk.maximum.spend(now, cost);
+        disk.maximum.start(now, cost);
         disk.largest = disk.largest.max(cost);
     }
 
@@ -272,7 +272,7 @@ mod tests {
             limiter.go(now, 0, 512 << 10);
             now += array_ns;
             limiter.served(0, 512 << 10);
-            limiter.end(now, 0);
+            limiter.end(now, 0, Some(512 << 10));
             bytes += 512 << 10;
         }
         bytes
@@ -329,7 +329,7 @@ mod tests {
         let bound = limiter.close(1000 * MS)[0];
         assert!(bound.is_held_up && !held.is_held_up, "{bound:?}");
         limiter.begin(1000 * MS, 0);
-        limiter.end(1010 * MS, 0);
+        limiter.end(1010 * MS, 0, None);
         let idle = limiter.close(1500 * MS)[0];
         assert_eq!((idle.is_hungry, idle.demand), (false, Some(512 << 10)));
     }

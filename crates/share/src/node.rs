@@ -62,6 +62,8 @@ pub struct Admitted {
     node: Rc<Node>,
     disk: usize,
     bytes: u64,
+    /// Not while it waits.
+    has_gone: bool,
 }
 
 impl Admitted {
@@ -73,7 +75,8 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.node.limiter.borrow_mut().end(self.node.world.now().0, self.disk);
+        let gone = self.has_gone.then_some(self.bytes);
+        self.node.limiter.borrow_mut().end(self.node.world.now().0, self.disk, gone);
     }
 }
 
@@ -127,7 +130,7 @@ impl Node {
     /// Waits until a request of a disk may go.
     pub async fn admit(self: &Rc<Node>, disk: usize, bytes: u64) -> Admitted {
         self.limiter.borrow_mut().begin(self.world.now().0, disk);
-        let admitted = Admitted { node: self.clone(), disk, bytes };
+        let mut admitted = Admitted { node: self.clone(), disk, bytes, has_gone: false };
         let _turn = self.turns[disk].take(1).await;
         loop {
             let (now, seen) = (self.world.now(), self.changes.get());
@@ -138,6 +141,7 @@ impl Node {
             self.until(Instant(free), seen).await;
         }
         self.limiter.borrow_mut().go(self.world.now().0, disk, bytes);
+        admitted.has_gone = true;
         admitted
     }
 
