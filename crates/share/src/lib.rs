@@ -12,7 +12,7 @@
 //!   it got more or less than its share, and `Grants` put minimums first. All pure, put together by
 //!   `Divider`.
 //! * [`Limiter`] holds each disk of a node to its share and its maximum, and measures what it asked for and
-//!   got. Pure.
+//!   got. While the array is slow, disks without a minimum yield at once (`Crowding`). Pure.
 //! * [`Node`] is where requests wait; [`run`] is the task that reports to the registry and takes the shares
 //!   that the leader among the nodes writes there, every [`EVERY`].
 //!
@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod crowding;
 mod deficit;
 mod divide;
 mod estimate;

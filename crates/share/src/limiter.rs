@@ -2,6 +2,8 @@
 
 use qos::{Ceiling, Claim, Policy};
 
+use crate::crowding::{Crowding, Usual};
+
 const SECOND_NS: u64 = 1_000_000_000;
 /// By so much service that was late may be caught up: of a share, and of one with a minimum. When the array
 /// is slow, disks without a minimum yield at once.
@@ -90,11 +92,14 @@ struct Disk {
     granted_ns: u64,
     largest: u64,
     was_held: bool,
+    usual: Usual,
 }
 
 /// The disks of a node, by number.
 pub struct Limiter {
     unit_bytes: u64,
+    crowding: Crowding,
+    yields: bool,
     disks: Vec<Disk>,
 }
 
@@ -115,8 +120,14 @@ impl Limiter {
             granted_ns: now,
             largest: unit_bytes,
             was_held: false,
+            usual: Usual::new(now),
         };
-        Limiter { unit_bytes, disks: (0..disks).map(disk).collect() }
+        Limiter {
+            unit_bytes,
+            crowding: Crowding::usual(),
+            yields: false,
+            disks: (0..disks).map(disk).collect(),
+        }
     }
 
     /// Another policy for a disk, from now on.
@@ -150,13 +161,20 @@ impl Limiter {
         self.disks[disk].count(now, 1);
     }
 
-    /// A request ends, however; with its bytes if it had gone.
-    pub fn end(&mut self, now: u64, disk: usize, gone: Option<u64>) {
-        let (disk, unit_bytes) = (&mut self.disks[disk], self.unit_bytes);
+    /// A request ends, however; with its bytes and the time when it went, if it did.
+    pub fn end(&mut self, now: u64, disk: usize, gone: Option<(u64, u64)>) {
+        let disk = &mut self.disks[disk];
         disk.count(now, -1);
-        if let Some(bytes) = gone {
-            disk.maximum.end(now, bytes.max(unit_bytes));
+        if let Some((bytes, at)) = gone {
+            disk.maximum.end(now, bytes.max(self.unit_bytes));
+            self.crowding.observe(now, &mut disk.usual, now.saturating_sub(at));
         }
+    }
+
+    /// Whether disks without a minimum yield to others while the array is slow; somebody must correct their
+    /// rates meanwhile.
+    pub fn yields(&mut self, yields: bool) {
+        self.yields = yields;
     }
 
     /// When the next request of a disk may go; it must be asked for again after a change.
@@ -171,7 +189,8 @@ impl Limiter {
     pub fn go(&mut self, now: u64, disk: usize, bytes: u64) {
         let cost = bytes.max(self.unit_bytes);
         let disk = &mut self.disks[disk];
-        disk.share.spend(now, cost);
+        let yields = self.yields && disk.policy.minimum_iops == 0;
+        disk.share.spend(now, if yields { self.crowding.cost(cost) } else { cost });
         disk.maximum.start(now, cost);
         disk.largest = disk.largest.max(cost);
     }
@@ -272,7 +291,7 @@ mod tests {
             limiter.go(now, 0, 512 << 10);
             now += array_ns;
             limiter.served(0, 512 << 10);
-            limiter.end(now, 0, Some(512 << 10));
+            limiter.end(now, 0, Some((512 << 10, now - array_ns)));
             bytes += 512 << 10;
         }
         bytes
@@ -303,6 +322,22 @@ mod tests {
             assert!(got <= 5 * 8_192_000 + (512 << 10), "{got}");
             assert!(got >= 5 * 8_192_000 / 100 * 97, "{got}");
         }
+    }
+
+    /// What the array lacks in a bad moment is for those to go without who have no minimum, at once.
+    #[test]
+    fn a_disk_without_a_minimum_yields_while_responses_are_slow() {
+        let got = |yields: bool, minimum_iops: u64| {
+            let mut limiter = Limiter::new(0, 8192, 1);
+            limiter.set_policy(0, 0, Policy { minimum_iops, ..Policy::none() });
+            limiter.set_share(0, 0, Some(6 << 20));
+            limiter.yields(yields);
+            served(&mut limiter, (0, 5_000 * MS), 20 * MS);
+            served(&mut limiter, (5_000 * MS, 7_000 * MS), 40 * MS)
+        };
+        let kept = got(false, 0);
+        assert_eq!((got(true, 1), got(false, 1)), (kept, kept));
+        assert!(got(true, 0) < kept / 100 * 90, "{} of {kept}", got(true, 0));
     }
 
     #[test]

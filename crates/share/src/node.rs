@@ -51,6 +51,8 @@ pub struct Node {
     steady: RefCell<Vec<Option<u64>>>,
     /// One request of each disk at a time looks whether it may go.
     turns: Vec<Permits>,
+    /// Whether any disk of all nodes has a minimum.
+    has_minimums: Cell<bool>,
     changes: Cell<u64>,
     changed: Signal,
     pub(crate) state: RefCell<State>,
@@ -62,8 +64,8 @@ pub struct Admitted {
     node: Rc<Node>,
     disk: usize,
     bytes: u64,
-    /// Not while it waits.
-    has_gone: bool,
+    /// Nanoseconds; none: it waits.
+    went_at: Option<u64>,
 }
 
 impl Admitted {
@@ -75,7 +77,7 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let gone = self.has_gone.then_some(self.bytes);
+        let gone = self.went_at.map(|at| (self.bytes, at));
         self.node.limiter.borrow_mut().end(self.node.world.now().0, self.disk, gone);
     }
 }
@@ -93,6 +95,7 @@ impl Node {
             steady: RefCell::new(vec![None; disks.len()]),
             turns: disks.iter().map(|_| Permits::new(1)).collect(),
             disks,
+            has_minimums: Cell::new(false),
             changes: Cell::new(0),
             changed: Signal::default(),
             state: RefCell::new(State {
@@ -130,7 +133,7 @@ impl Node {
     /// Waits until a request of a disk may go.
     pub async fn admit(self: &Rc<Node>, disk: usize, bytes: u64) -> Admitted {
         self.limiter.borrow_mut().begin(self.world.now().0, disk);
-        let mut admitted = Admitted { node: self.clone(), disk, bytes, has_gone: false };
+        let mut admitted = Admitted { node: self.clone(), disk, bytes, went_at: None };
         let _turn = self.turns[disk].take(1).await;
         loop {
             let (now, seen) = (self.world.now(), self.changes.get());
@@ -140,8 +143,9 @@ impl Node {
             }
             self.until(Instant(free), seen).await;
         }
-        self.limiter.borrow_mut().go(self.world.now().0, disk, bytes);
-        admitted.has_gone = true;
+        let now = self.world.now().0;
+        self.limiter.borrow_mut().go(now, disk, bytes);
+        admitted.went_at = Some(now);
         admitted
     }
 
@@ -170,6 +174,7 @@ impl Node {
     pub(crate) fn set_policies(&self, policies: &BTreeMap<String, Policy>) {
         let now = self.world.now().0;
         let mut limiter = self.limiter.borrow_mut();
+        self.has_minimums.set(policies.values().any(|policy| policy.minimum_iops > 0));
         for (number, disk) in self.disks.iter().enumerate() {
             let policy = policies.get(disk).copied().unwrap_or_else(Policy::none);
             if limiter.policy(number) != policy {
@@ -184,6 +189,7 @@ impl Node {
     pub(crate) fn set_shares(&self, shares: &Shares) {
         let now = self.world.now().0;
         let mut limiter = self.limiter.borrow_mut();
+        limiter.yields(self.has_minimums.get());
         for (number, disk) in self.disks.iter().enumerate() {
             if let Some(grant) = shares.disks.get(disk) {
                 limiter.set_share(now, number, Some(grant.rate));
@@ -201,6 +207,7 @@ impl Node {
     pub(crate) fn hold(&self) {
         let now = self.world.now().0;
         let mut limiter = self.limiter.borrow_mut();
+        limiter.yields(false);
         for (number, steady) in self.steady.borrow().iter().enumerate() {
             if steady.is_some() {
                 limiter.set_share(now, number, *steady);

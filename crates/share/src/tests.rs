@@ -168,6 +168,26 @@ fn with_bed(room: u64, nodes: usize, disks: usize, play: impl AsyncFnOnce(&Bed, 
     });
 }
 
+/// It took up to 500 ms, in which a host exceeded its new maximum.
+#[test]
+fn a_new_maximum_is_in_force_at_all_hosts_at_once() {
+    with_bed(4 << 20, 2, 10, async |bed, _| {
+        // At any point of their intervals.
+        for wait_ms in [12_000, 3_100, 3_230, 3_470] {
+            bed.world.sleep(Duration::from_millis(wait_ms)).await;
+            bed.set(&[Policy { maximum_iops: Some(64), ..Policy::none() }; 10]).await;
+            // What was sent before is below: an I/O of each, 5 MB of 140 MB/s.
+            bed.world.sleep(Duration::from_millis(60)).await;
+            let before: Vec<u64> = bed.written.iter().map(|written| written.get()).collect();
+            bed.world.sleep(Duration::from_millis(1500)).await;
+            // One I/O a second, and one more.
+            let written = bed.written.iter().zip(before).map(|(written, before)| written.get() - before);
+            assert!(written.max() <= Some(3 * IO));
+            bed.set(&[Policy::none(); 10]).await;
+        }
+    });
+}
+
 #[test]
 fn two_hosts_that_cannot_see_each_other_keep_minimums_weights_and_the_floor() {
     for room in [4 << 20, 12 << 20, 1 << 30] {
