@@ -8,7 +8,7 @@ use crate::cdb::Cdb;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::opcode::{self, Access, Command, Handler, Needs};
-use crate::request::{Request, Response, Status};
+use crate::request::{Request, Response};
 use crate::sense::{Format, failure_of};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
@@ -50,14 +50,7 @@ pub(crate) async fn execute<D: LogicalDisk>(
     }
     let mut response = match result {
         _ if aborted => respond_failed(&CommandError::Aborted, lu.block_bytes(), lu.sense_format(), wanted),
-        Ok(data_in) => Response {
-            status: Status::Good,
-            sense: Vec::new(),
-            data_in,
-            data_out_wanted: wanted,
-            aborted: false,
-            trace: None,
-        },
+        Ok(data_in) => Response::good(data_in, wanted),
         Err(error) => respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted),
     };
     response.aborted = aborted && !told;
@@ -223,12 +216,5 @@ pub(crate) fn respond_failed(
     wanted: u64,
 ) -> Response {
     let failure = failure_of(error, block_bytes);
-    Response {
-        status: failure.status,
-        sense: failure.sense.map_or_else(Vec::new, |s| s.encode(format)),
-        data_in: Pieces::new(),
-        data_out_wanted: wanted,
-        aborted: false,
-        trace: None,
-    }
+    Response::failed(failure.status, failure.sense.map_or_else(Vec::new, |s| s.encode(format)), wanted)
 }

@@ -76,6 +76,25 @@ pub struct Response {
     pub trace: Option<Box<CommandTrace>>,
 }
 
+impl Response {
+    /// A command that succeeded: its data, and the data-out length that its CDB requires.
+    pub fn good(data_in: Pieces, data_out_wanted: u64) -> Response {
+        Response {
+            status: Status::Good,
+            sense: Vec::new(),
+            data_in,
+            data_out_wanted,
+            aborted: false,
+            trace: None,
+        }
+    }
+
+    /// A command that did not, without data.
+    pub fn failed(status: Status, sense: Vec<u8>, data_out_wanted: u64) -> Response {
+        Response { status, sense, ..Response::good(Pieces::new(), data_out_wanted) }
+    }
+}
+
 /// SAM-5 clause 7: task management functions that reach a logical unit or the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskFunction {

@@ -30,14 +30,7 @@ impl<D: LogicalDisk> View<D> {
     fn execute_without_unit(&self, request: &Request) -> Response {
         let cdb = Cdb(request.cdb);
         match dispatch::without_unit(self, &cdb) {
-            Ok(data_in) => Response {
-                status: Status::Good,
-                sense: Vec::new(),
-                data_in,
-                data_out_wanted: 0,
-                aborted: false,
-                trace: None,
-            },
+            Ok(data_in) => Response::good(data_in, 0),
             Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
         }
     }

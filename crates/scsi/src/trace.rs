@@ -254,14 +254,7 @@ mod tests {
             world.sleep(Duration::from_millis(1)).await;
             let mut sense = vec![0; 18];
             (sense[0], sense[2], sense[12]) = (0x70, 0x03, 0x11);
-            let response = Response {
-                status: Status::CheckCondition,
-                sense,
-                data_in: block::Pieces::new(),
-                data_out_wanted: 0,
-                aborted: false,
-                trace: None,
-            };
+            let response = Response::failed(Status::CheckCondition, sense, 0);
             tracer.end(*trace, &response);
             let kept = kept.traces.borrow();
             assert_eq!((kept[0].name(), kept[0].blocks()), (Some("READ(10)"), Some((256, 8))));

@@ -74,12 +74,5 @@ async fn manage(owner: ControllerHandle, nexus: RemoteNexus, function: TaskFunct
 }
 
 fn busy() -> Response {
-    Response {
-        status: Status::Busy,
-        sense: Vec::new(),
-        data_in: block::Pieces::new(),
-        data_out_wanted: 0,
-        aborted: false,
-        trace: None,
-    }
+    Response::failed(Status::Busy, Vec::new(), 0)
 }

@@ -302,14 +302,7 @@ fn fault_response(fault: Fault) -> Response {
     sense[7] = 10;
     sense[12] = code;
     sense[13] = qualifier;
-    Response {
-        status: Status::CheckCondition,
-        sense,
-        data_in: block::Pieces::new(),
-        data_out_wanted: 0,
-        aborted: false,
-        trace: None,
-    }
+    Response::failed(Status::CheckCondition, sense, 0)
 }
 
 #[cfg(test)]

@@ -180,15 +180,7 @@ mod tests {
     };
 
     fn good(data_in: usize, data_out_wanted: u64) -> Response {
-        let data_in = Pieces::copy_of(&vec![7u8; data_in]);
-        Response {
-            status: Status::Good,
-            sense: Vec::new(),
-            data_in,
-            data_out_wanted,
-            aborted: false,
-            trace: None,
-        }
+        Response::good(Pieces::copy_of(&vec![7u8; data_in]), data_out_wanted)
     }
 
     /// The PDUs of an answer: opcode, flags, data length, DataSN, offset, residual.

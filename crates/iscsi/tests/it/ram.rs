@@ -107,7 +107,7 @@ impl Disk {
             buf.copy_from_slice(part);
             pieces.push(buf.freeze());
         }
-        good(pieces, 0)
+        Response::good(pieces, 0)
     }
 
     fn write(&self, request: &Request) -> Response {
@@ -117,25 +117,14 @@ impl Disk {
         if n > 0 {
             request.data_out.slice(0, n).copy_to(&mut self.memory.borrow_mut()[at..at + n]);
         }
-        good(Pieces::new(), len as u64)
-    }
-}
-
-fn good(data_in: Pieces, data_out_wanted: u64) -> Response {
-    Response {
-        status: Status::Good,
-        sense: Vec::new(),
-        data_in,
-        data_out_wanted,
-        aborted: false,
-        trace: None,
+        Response::good(Pieces::new(), len as u64)
     }
 }
 
 fn failed(code: u8, qualifier: u8) -> Response {
     let mut sense = vec![0u8; 18];
     (sense[0], sense[2], sense[7], sense[12], sense[13]) = (0x70, 5, 10, code, qualifier);
-    Response { status: Status::CheckCondition, sense, ..good(Pieces::new(), 0) }
+    Response::failed(Status::CheckCondition, sense, 0)
 }
 
 fn inquiry(cdb: &[u8; 16]) -> Response {
@@ -143,7 +132,7 @@ fn inquiry(cdb: &[u8; 16]) -> Response {
     (data[2], data[3], data[4]) = (6, 2, 31);
     data[8..32].copy_from_slice(b"masu    RAM disk        ");
     data.truncate(usize::from(u16::from_be_bytes([cdb[3], cdb[4]])));
-    good(Pieces::copy_of(&data), 0)
+    Response::good(Pieces::copy_of(&data), 0)
 }
 
 impl Target for Ram {
@@ -206,22 +195,22 @@ impl HostView for View {
             self.0.order.borrow_mut().push((cdb[15], request.attribute));
         }
         match cdb[0] {
-            0x00 | 0x35 | 0x91 => good(Pieces::new(), 0),
+            0x00 | 0x35 | 0x91 => Response::good(Pieces::new(), 0),
             0x12 if cdb[1] & 1 == 0 => inquiry(cdb),
-            0x1a => good(Pieces::copy_of(&[3, 0, 0, 0]), 0),
+            0x1a => Response::good(Pieces::copy_of(&[3, 0, 0, 0]), 0),
             0x25 => {
                 let blocks = (self.0.memory.borrow().len() / BLOCK) as u32;
                 let data = [(blocks - 1).to_be_bytes(), (BLOCK as u32).to_be_bytes()].concat();
-                good(Pieces::copy_of(&data), 0)
+                Response::good(Pieces::copy_of(&data), 0)
             }
             0x9e if cdb[1] & 0x1f == 0x10 => {
                 let mut data = [0u8; 32];
                 let blocks = (self.0.memory.borrow().len() / BLOCK) as u64;
                 data[..8].copy_from_slice(&(blocks - 1).to_be_bytes());
                 data[8..12].copy_from_slice(&(BLOCK as u32).to_be_bytes());
-                good(Pieces::copy_of(&data), 0)
+                Response::good(Pieces::copy_of(&data), 0)
             }
-            0xa0 => good(Pieces::copy_of(&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 0),
+            0xa0 => Response::good(Pieces::copy_of(&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 0),
             0x08 | 0x28 | 0x88 | 0xa8 | SLOW_READ => self.0.read(cdb),
             0x0a | 0x2a | 0x8a | 0xaa => self.0.write(&request),
             _ => failed(0x20, 0),
