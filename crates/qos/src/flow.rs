@@ -1,7 +1,7 @@
 //! A flow: an instance of a policy, with its tags and its recent behaviour.
 
-use crate::health::FlowWindow;
 use crate::ceiling::Ceiling;
+use crate::health::FlowWindow;
 use crate::members::{Ring, Work};
 use crate::policy::Policy;
 use crate::pressure::Pressure;

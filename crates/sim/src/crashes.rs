@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 
-use crate::forks::THREADS;
 use crate::lives::How;
+use crate::rounds::on_all_threads;
 use crate::stacks::{Deed, Stack, run_stack};
 use crate::tally::Tally;
 
@@ -32,30 +32,18 @@ pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64, how: How) {
         stacks.iter().flat_map(|stack| std::iter::repeat_n(*stack, weight(*stack))).collect();
     // Rounds of one length run one after the other, on any thread: which rounds run depends only on their
     // crashes.
-    let (next, survived) = (AtomicU64::new(0), AtomicU64::new(0));
+    let survived = AtomicU64::new(0);
     let all: Mutex<BTreeMap<String, Tally>> = Mutex::default();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS.min(crashes as usize))
-            .map(|_| {
-                scope.spawn(|| {
-                    while survived.load(Ordering::Relaxed) < crashes {
-                        let round = next.fetch_add(1, Ordering::Relaxed);
-                        let stack = turns[round as usize % turns.len()];
-                        let tally = one(stack, seed.wrapping_add(round), how);
-                        survived.fetch_add(tally.crashes, Ordering::Relaxed);
-                        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                        all.entry(format!("{stack:?}")).or_default().add(tally);
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            if let Err(panic) = thread.join() {
-                // The other thread stops after its round.
-                survived.store(crashes, Ordering::Relaxed);
-                std::panic::resume_unwind(panic);
-            }
+    let rounds = on_all_threads(crashes, |round| {
+        let is_needed = survived.load(Ordering::Relaxed) < crashes;
+        if is_needed {
+            let stack = turns[round as usize % turns.len()];
+            let tally = one(stack, seed.wrapping_add(round), how);
+            survived.fetch_add(tally.crashes, Ordering::Relaxed);
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(format!("{stack:?}")).or_default().add(tally);
         }
+        is_needed
     });
     let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (stack, tally) in &all {
@@ -63,7 +51,6 @@ pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64, how: How) {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let total: u64 = all.values().map(|t| t.crashes).sum();
-    let rounds = next.load(Ordering::Relaxed);
     println!(
         "{total} crashes survived in {rounds} rounds and {seconds:.1} s: {:.0} per second",
         total as f64 / seconds

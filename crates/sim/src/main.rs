@@ -38,6 +38,7 @@ mod forks;
 mod lives;
 mod places;
 mod redundancy;
+mod rounds;
 mod shadow;
 mod stacks;
 mod stamp;

@@ -15,11 +15,10 @@
 mod history;
 pub(crate) mod node;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::faults::Fault;
-use crate::forks::THREADS;
+use crate::rounds::on_all_threads;
 use history::Story;
 
 /// Tells so many histories, of the seeds from `seed` on, and what happened in them.
@@ -27,26 +26,13 @@ use history::Story;
 pub(crate) fn run(seed: u64, histories: u64, fault: Fault, verbose: bool) {
     println!("{histories} histories of several nodes, seeds from {seed}");
     let begun = std::time::Instant::now();
-    let (next, all) = (AtomicU64::new(0), Mutex::new(Story::default()));
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS.min(histories as usize))
-            .map(|_| {
-                scope.spawn(|| {
-                    while let number = next.fetch_add(1, Ordering::Relaxed)
-                        && number < histories
-                    {
-                        let story = one(seed.wrapping_add(number), fault, verbose);
-                        all.lock().unwrap_or_else(PoisonError::into_inner).add(story);
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            if let Err(panic) = thread.join() {
-                next.store(histories, Ordering::Relaxed);
-                std::panic::resume_unwind(panic);
-            }
+    let all = Mutex::new(Story::default());
+    on_all_threads(histories, |number| {
+        if number < histories {
+            let story = one(seed.wrapping_add(number), fault, verbose);
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(story);
         }
+        number < histories
     });
     let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{all}, {:.1} s", begun.elapsed().as_secs_f64());
