@@ -160,8 +160,8 @@ impl Agent {
         state.store = Store::Answers;
     }
 
-    /// Waits for the end of the interval; takes policies and shares that come meanwhile, and the leader's time
-    /// with the shares.
+    /// Waits for the end of the interval; takes policies and shares that come meanwhile, and with the shares
+    /// the leader's time.
     async fn follow(&mut self, begun: Instant, watch: &mut Changes<'_>) {
         let node = self.node.clone();
         let mut next = begun + EVERY;
