@@ -82,12 +82,15 @@ fn minimums(qos: &Qos, views: &[View<'_>], form: Form) -> Vec<Measure> {
             let with: Vec<f64> =
                 phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean / 1e6).collect();
             let promised = phase.vms.iter().map(|vm| vm.rates.minimum).fold(0.0, f64::max) / 1e6;
-            let note = format!(
-                "{} VMs promised {promised:.2} MB/s each get {:.2} on average, {:.1} together",
-                with.len(),
-                with.iter().sum::<f64>() / with.len() as f64,
-                with.iter().sum::<f64>()
-            );
+            let note = match with[..] {
+                [own] => format!("promised {promised:.2} MB/s, it gets {own:.2} on average"),
+                _ => format!(
+                    "{} VMs promised {promised:.2} MB/s each get {:.2} on average, {:.1} together",
+                    with.len(),
+                    with.iter().sum::<f64>() / with.len() as f64,
+                    with.iter().sum::<f64>()
+                ),
+            };
             let measure = of_phase("minimum", exact(100.0 * worst), view, phase);
             out.push(measure.note(note).published(published(qos, view, phase)));
         }

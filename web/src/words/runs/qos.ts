@@ -78,6 +78,7 @@ export const qos: Record<string, string> = {
   "each host by itself": "ホスト個別のスケジューラ",
   "the array schedules": "アレイのスケジューラ",
   "hosts with shares": "配分を受けるホスト",
+  "promised {} MB/s, it gets {} on average": "下限値 {1} MB/s に対し、平均 {2} MB/s",
   "{} VMs promised {} MB/s each get {} on average, {} together": "下限値 {2} MB/s の VM {1} 台の平均は各 {3} MB/s、合計 {4} MB/s",
   "a minimum is not kept to the end of its phase": "フェーズの終わりまで下限値を満たさない",
   "the slowest of all: {}": "最も遅いもの: {1}",
