@@ -155,7 +155,11 @@ impl Faults {
         self.later(still_ms, move |faults| {
             if faults.still.borrow()[&name] <= faults.world.now() {
                 faults.tell(|| format!("{name} goes on"));
-                machine.resume();
+                // It may be another life of the node by now, which stood still until the same moment.
+                let node = faults.nodes.iter().find(|node| node.name == name);
+                if let Some(machine) = node.and_then(|node| node.machine()) {
+                    machine.resume();
+                }
             }
         });
     }
