@@ -3,6 +3,7 @@
 mod deletions;
 mod groups;
 mod host_changes;
+mod moves;
 mod pools;
 pub mod refusals;
 mod volumes;
@@ -118,7 +119,21 @@ impl Array {
         overwrite: &[String],
     ) -> Result<Vec<String>, ControlError> {
         config.check()?;
-        let config = self.with_formats(config).await?;
+        let mut config = self.with_formats(config).await?;
+        let moves = moves::without_moves(&self.config, &mut config);
+        let mut done = self.apply_in_place(config, overwrite).await?;
+        for moving in moves {
+            done.extend(self.move_pool(&moving.pool, moving.to).await?);
+        }
+        Ok(done)
+    }
+
+    /// Applies a declaration that moves no pool between controllers.
+    async fn apply_in_place(
+        &mut self,
+        config: Config,
+        overwrite: &[String],
+    ) -> Result<Vec<String>, ControlError> {
         self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
             let cause = format!(
@@ -175,7 +190,7 @@ impl Array {
             controller.ask(Control::Release(shared.clone())).await?;
         }
         for controller in &self.controllers {
-            let prepare = Control::Prepare { config: shared.clone(), made: before.clone() };
+            let prepare = Control::Prepare { config: shared.clone(), made: before.clone(), arrival: None };
             if let Reply::Prepared(lines, open) = controller.ask(prepare).await? {
                 done.extend(lines);
                 ids.extend(open);
@@ -286,7 +301,7 @@ impl Array {
     async fn ask(&self, controller: usize, control: Control) -> Result<Vec<String>, ControlError> {
         match self.controllers[controller].ask(control).await? {
             Reply::Done(lines) => Ok(lines),
-            Reply::Prepared(..) | Reply::Status(_) | Reply::Imported(_) | Reply::Formats(_) => Ok(vec![]),
+            _ => Ok(vec![]),
         }
     }
 

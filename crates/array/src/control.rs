@@ -1,11 +1,11 @@
 //! The control plane's interface: messages to controllers, from any thread or runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::oneshot;
-use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOutcome};
+use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOutcome, VolatileState};
 
 use world::DriveSpec;
 
@@ -43,6 +43,16 @@ pub enum Control {
     /// These are the nodes of the array from now on. The tags of this node's portals are set before it
     /// declares any.
     Nodes(Arc<Nodes>),
+    /// Make ready to release a pool: refuse what cannot move, destage while hosts go on.
+    MakeReady(String),
+    /// Hold the commands on these volumes, and on no others.
+    Hold(Arc<BTreeSet<String>>),
+    /// Tell this controller, which owns the held volumes now, of the nexuses that use them.
+    Announce(usize),
+    /// All nexuses that use the held volumes are announced: what ended meanwhile leaves nothing behind.
+    Arrived,
+    /// Close a pool whose volumes are held: it moves to another controller.
+    ReleasePool(String),
     /// Release the groups that this declaration assigns to another controller.
     Release(Arc<Config>),
     /// Open the declared objects that exist, and create the new ones: drives, groups, pools, volumes, images.
@@ -52,6 +62,8 @@ pub enum Control {
         config: Arc<Config>,
         /// What was created before: it is opened or left alone.
         made: Arc<Made>,
+        /// The pool that moves to this controller with it: if it cannot be opened, the declaration is refused.
+        arrival: Option<Arrival>,
     },
     /// Present the prepared objects to hosts: change mappings, open ports. Existing objects that are not
     /// declared stay.
@@ -137,6 +149,26 @@ pub enum Reply {
     Imported(Box<Imported>),
     /// Images and their formats.
     Formats(Vec<(String, FileFormat)>),
+    /// What the logical units of a pool take along to another controller.
+    Released(Vec<MovedLu>),
+}
+
+/// A logical unit on its way to another controller.
+#[derive(Clone, Debug)]
+pub struct MovedLu {
+    /// Its volume.
+    pub volume: String,
+    /// What it takes along.
+    pub state: VolatileState,
+}
+
+/// A pool that comes from another controller.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Its name.
+    pub pool: String,
+    /// Its logical units.
+    pub lus: Vec<MovedLu>,
 }
 
 /// An imported pool, as it is to be declared.
@@ -178,10 +210,29 @@ impl ControlError {
 /// A message to a controller from another thread.
 pub(crate) enum Message {
     Control(Control, oneshot::Sender<Result<Reply, ControlError>>),
-    Execute { nexus: RemoteNexus, lun: Option<Lun>, request: Request, reply: oneshot::Sender<Response> },
-    Manage { nexus: RemoteNexus, function: TaskFunction, reply: oneshot::Sender<TaskOutcome> },
-    Copy { nexus: RemoteNexus, request: CopyRequest, reply: oneshot::Sender<CopyAnswer> },
-    Close { nexus: RemoteNexus },
+    Execute {
+        nexus: RemoteNexus,
+        lun: Option<Lun>,
+        request: Request,
+        reply: oneshot::Sender<Response>,
+    },
+    Manage {
+        nexus: RemoteNexus,
+        function: TaskFunction,
+        reply: oneshot::Sender<TaskOutcome>,
+    },
+    Copy {
+        nexus: RemoteNexus,
+        request: CopyRequest,
+        reply: oneshot::Sender<CopyAnswer>,
+    },
+    /// A nexus at the sender's port uses logical units that have moved here.
+    Open {
+        nexus: RemoteNexus,
+    },
+    Close {
+        nexus: RemoteNexus,
+    },
 }
 
 /// The sending end of a controller; cheap to clone, usable from every thread.

@@ -12,11 +12,6 @@ impl Config {
         for pool in &self.pools {
             let Some(later) = next.pool(&pool.name) else { continue };
             let place = || format!("pool {:?}", pool.name);
-            if later.controller != pool.controller {
-                let cause =
-                    format!("controller {} has it: restart the array to change that", pool.controller);
-                return Err(ConfigError { place: place(), cause });
-            }
             let stays = |g: &&String| later.groups.contains(g) || later.leaving.contains(g);
             if let Some(group) = pool.groups.iter().find(|g| !stays(g)) {
                 let cause = format!(
@@ -62,11 +57,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_loses_no_group_and_no_controller_by_declaration() {
+    fn a_pool_loses_no_group_by_declaration() {
         check(&declared(&["a", "b", "c"], &[], 0), None);
         check(&declared(&["b"], &["a"], 0), None);
         check(&Config::empty("iqn.2026-11.test:array"), None);
         check(&declared(&["b"], &[], 0), Some("remove-group"));
-        check(&declared(&["a", "b"], &[], 1), Some("restart"));
+        check(&declared(&["a", "b"], &[], 1), None);
     }
 }

@@ -32,6 +32,11 @@ impl Pool {
         self.0.stage.counts()
     }
 
+    /// Whether another handle keeps the pool open: of itself, of a volume or of a ROD.
+    pub fn is_used_elsewhere(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
     /// Used and free space.
     pub fn space(&self) -> PoolSpace {
         let (space, page) = (self.0.space.borrow(), self.0.page_bytes);

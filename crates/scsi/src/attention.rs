@@ -75,10 +75,17 @@ impl Attention {
 }
 
 /// The pending conditions of one nexus on one LU: a set, so that a host that never asks costs nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Attentions(Cell<u16>);
 
 impl Attentions {
+    /// One condition.
+    pub fn of(attention: Attention) -> Attentions {
+        let attentions = Attentions::default();
+        attentions.raise(attention);
+        attentions
+    }
+
     /// Adds a condition.
     pub fn raise(&self, attention: Attention) {
         self.0.set(self.0.get() | 1 << attention as u8);

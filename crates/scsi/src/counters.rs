@@ -31,6 +31,7 @@ const POWERS: usize = 35;
 pub const BUCKETS: usize = (POWERS + 1) << SUB_BITS;
 
 /// A latency histogram: linear below 8 ns, then eight buckets per power of two.
+#[derive(Clone, Debug)]
 pub struct Histogram {
     counts: [Cell<u64>; BUCKETS],
     sum_ns: Cell<u64>,
@@ -77,7 +78,7 @@ impl Histogram {
 }
 
 /// A cell that counts up.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Count(Cell<u64>);
 
 impl Count {
@@ -98,7 +99,7 @@ impl Count {
 }
 
 /// The live counters of a logical unit.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Counting {
     /// Commands that ended with GOOD, per class.
     pub commands: [Count; CLASSES],

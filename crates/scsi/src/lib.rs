@@ -26,6 +26,7 @@ mod designator;
 mod dispatch;
 pub mod error;
 mod extended_copy;
+mod holding;
 mod host_view;
 mod inquiry;
 pub mod limits;
@@ -49,6 +50,7 @@ mod unit;
 mod unmap;
 mod verify;
 mod view;
+mod volatile_state;
 mod vpd;
 mod write_same;
 
@@ -64,6 +66,7 @@ pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, T
 pub use trace::{CommandTrace, TraceSink, Tracer, WHOLE_MILLIONTHS};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};
+pub use volatile_state::VolatileState;
 
 #[cfg(test)]
 mod tests;

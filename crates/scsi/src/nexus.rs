@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use lu::NexusId;
 
@@ -109,7 +110,7 @@ impl Ports {
 pub(crate) struct Nexus {
     pub id: NexusId,
     /// The initiator port.
-    pub initiator: Rc<InitiatorPort>,
+    pub initiator: Arc<InitiatorPort>,
     /// The target port.
     pub port: Rc<TargetPort>,
     /// Its pending unit attentions.

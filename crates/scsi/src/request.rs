@@ -110,6 +110,19 @@ pub enum TaskFunction {
     TargetReset,
 }
 
+impl TaskFunction {
+    /// The LUN that it is for; none for all that the host sees.
+    pub(crate) fn lun(self) -> Option<Lun> {
+        match self {
+            TaskFunction::AbortTask(lun, _)
+            | TaskFunction::AbortTaskSet(lun)
+            | TaskFunction::ClearTaskSet(lun)
+            | TaskFunction::LunReset(lun) => Some(lun),
+            TaskFunction::TargetReset => None,
+        }
+    }
+}
+
 /// SAM-5 7.1: how a task management function ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskOutcome {

@@ -49,6 +49,11 @@ impl Sanitizing {
         }
     }
 
+    /// Whether an operation runs.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state.get(), State::Running { .. })
+    }
+
     /// Changes the state and wakes the waiters.
     pub(crate) fn set(&self, state: State) {
         self.state.set(state);

@@ -9,6 +9,7 @@ use world::{Instant, Stage, Trace};
 use crate::attention::Attention;
 use crate::cdb::Cdb;
 use crate::dispatch::{self, respond_failed};
+use crate::error::CommandError;
 use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Handler};
@@ -71,6 +72,29 @@ impl<D: LogicalDisk> View<D> {
             self.reported_luns.reported();
         }
         response
+    }
+
+    /// The response to a command that was aborted while its logical unit moved.
+    fn aborted_while_held(&self) -> Response {
+        Response { aborted: true, ..respond_failed(&CommandError::Aborted, 1, Format::Fixed, 0) }
+    }
+
+    /// Aborts the commands that wait for a logical unit that moves, and waits until it has: the rest is its new
+    /// owner's.
+    async fn manage_held(&self, function: TaskFunction) {
+        if !self.holding.is_on() {
+            return;
+        }
+        match function {
+            TaskFunction::AbortTask(lun, tag) => self.holding.abort(|l, t| (l, t) == (lun, tag)),
+            TaskFunction::AbortTaskSet(lun)
+            | TaskFunction::ClearTaskSet(lun)
+            | TaskFunction::LunReset(lun) => {
+                self.holding.abort(|l, _| l == lun);
+            }
+            TaskFunction::TargetReset => self.holding.abort(|_, _| true),
+        }
+        self.holding.over(function.lun()).await;
     }
 
     /// A task management function on the logical units of this controller. It returns after the commands that
@@ -154,6 +178,12 @@ impl<D: LogicalDisk> HostView for View<D> {
         if self.at_port {
             self.reported_luns.asked();
         }
+        if self.holding.is_on()
+            && let Some(lun) = lun
+            && !Box::pin(self.holding.pass(lun, request.tag)).await
+        {
+            return self.aborted_while_held();
+        }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
             match request.trace.take() {
                 None => dispatch::execute(self, &seat, &request, None).await,
@@ -161,6 +191,9 @@ impl<D: LogicalDisk> HostView for View<D> {
             }
         } else if let Some((unit, owner)) = self.owner(lun) {
             self.cross(&unit, &*owner, request).await
+        } else if self.elsewhere(lun).is_some() {
+            // It came here from another controller's port while the logical unit moved on.
+            Response::failed(Status::Busy, Vec::new(), 0)
         } else {
             self.execute_without_unit(&request)
         };
@@ -171,11 +204,8 @@ impl<D: LogicalDisk> HostView for View<D> {
 
     /// It returns after the commands that it aborted have ended.
     async fn manage(&self, function: TaskFunction) -> TaskOutcome {
-        let (TaskFunction::AbortTask(lun, _)
-        | TaskFunction::AbortTaskSet(lun)
-        | TaskFunction::ClearTaskSet(lun)
-        | TaskFunction::LunReset(lun)) = function
-        else {
+        self.manage_held(function).await;
+        let Some(lun) = function.lun() else {
             self.reset_elsewhere().await;
             return self.manage_here(function).await;
         };

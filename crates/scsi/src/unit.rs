@@ -8,7 +8,7 @@ use lu::{Capabilities, Durability, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
 
 use crate::atomics::{Atomics, undo_task};
-use crate::attention::Attention;
+use crate::attention::{Attention, Attentions};
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
 use crate::mode::Modes;
@@ -70,24 +70,38 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) atomics: Rc<Atomics>,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
+    /// While it moves to another controller: its nexuses, with what they have not heard of yet.
+    pub(crate) moved: RefCell<Vec<(NexusId, Attentions)>>,
 }
 
 impl<D: LogicalDisk> LogicalUnit<D> {
     /// A logical unit on `medium`, with the reservations saved there.
     pub fn new(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
+        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default());
+        LogicalUnit::of(world, identity, disk, state)
+    }
+
+    /// A logical unit with this state.
+    pub(crate) fn of(
+        world: World,
+        identity: Identity,
+        disk: D,
+        (modes, reservations, counting): (Modes, Reservations, Counting),
+    ) -> Rc<LogicalUnit<D>> {
         let lu = Rc::new(LogicalUnit {
             world,
             identity,
             locks: RangeLocks::default(),
             tasks: TaskSet::default(),
-            counting: Counting::default(),
-            modes: Modes::load(&disk),
-            reservations: Reservations::load(&disk),
+            counting,
+            modes,
+            reservations,
             sanitizing: Sanitizing::load(&disk),
             atomics: Rc::new(Atomics::load(&disk)),
             capabilities: disk.capabilities(),
             geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),
+            moved: RefCell::default(),
             disk,
         });
         if lu.atomics.check().is_err() {
@@ -182,12 +196,17 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.nexuses.borrow_mut().push(nexus);
     }
 
+    /// Removes a nexus from the list.
+    pub(crate) fn forget(&self, nexus: &Rc<Nexus>) {
+        self.nexuses.borrow_mut().retain(|n| !Rc::ptr_eq(n, nexus));
+    }
+
     /// Removes a nexus, or one of its LUNs. Repeated calls have no effect.
     pub(crate) fn leave(&self, nexus: &Rc<Nexus>) {
         if nexus.ended.replace(true) {
             return;
         }
-        self.nexuses.borrow_mut().retain(|n| !Rc::ptr_eq(n, nexus));
+        self.forget(nexus);
         if !self.nexuses.borrow().iter().any(|n| n.id == nexus.id) {
             self.abort(None, None, |id| id == nexus.id);
             self.reservations.nexus_ended(nexus);

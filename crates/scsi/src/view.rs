@@ -1,14 +1,16 @@
 //! The view of one host through one nexus: its logical units by LUN.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use lu::{LogicalDisk, NexusId};
 
-use crate::attention::{Attention, Attentions};
+use crate::attention::Attention;
 use crate::error::TokenFault;
 use crate::extended_copy::Operations;
+use crate::holding::Holding;
 use crate::host_view::{Elsewhere, HostTraffic, Owner, PortTraffic, Traffic};
 use crate::nexus::{InitiatorPort, Nexus, Ports, TargetPort};
 use crate::odx::{InUse, Token, Tokens};
@@ -54,7 +56,7 @@ pub(crate) struct Seat<D: LogicalDisk> {
 /// The view of one nexus. Dropping it ends the nexus.
 pub struct View<D: LogicalDisk> {
     pub(crate) nexus: NexusId,
-    pub(crate) initiator: Rc<InitiatorPort>,
+    pub(crate) initiator: Arc<InitiatorPort>,
     pub(crate) port: Rc<TargetPort>,
     pub(crate) ports: Rc<Ports>,
     pub(crate) others: Rc<[Rc<dyn Owner>]>,
@@ -67,6 +69,7 @@ pub struct View<D: LogicalDisk> {
     /// Logical units of other controllers, ordered by number.
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
     pub(crate) reported_luns: ReportedLuns,
+    pub(crate) holding: Holding,
     pub(crate) at_port: bool,
     traffic: Traffic,
     pub(crate) tracer: Option<Rc<Tracer>>,
@@ -79,7 +82,7 @@ impl<D: LogicalDisk> View<D> {
     pub fn new(spec: ViewSpec<D>) -> View<D> {
         View {
             nexus: spec.nexus,
-            initiator: Rc::new(spec.initiator),
+            initiator: Arc::new(spec.initiator),
             port: spec.port,
             ports: spec.ports,
             others: spec.others,
@@ -89,6 +92,7 @@ impl<D: LogicalDisk> View<D> {
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
             reported_luns: ReportedLuns::default(),
+            holding: Holding::default(),
             at_port: spec.at_port,
             traffic: Traffic::default(),
             tracer: spec.tracer,
@@ -113,7 +117,10 @@ impl<D: LogicalDisk> View<D> {
                 seat.lu.leave(&seat.nexus);
             }
         }
-        self.reported_luns.changed();
+        // One that moves between controllers stays where the host sees it.
+        if gone.iter().chain(fresh.keys()).any(|lun| !self.holding.holds(*lun)) {
+            self.reported_luns.changed();
+        }
         fresh.into_iter().for_each(|(lun, lu)| self.seat_unit(lun, lu));
     }
 
@@ -122,10 +129,9 @@ impl<D: LogicalDisk> View<D> {
             id: self.nexus,
             initiator: self.initiator.clone(),
             port: self.port.clone(),
-            attentions: Attentions::default(),
+            attentions: lu.first_attentions(self.nexus),
             ended: false.into(),
         });
-        nexus.attentions.raise(Attention::PowerOn);
         lu.join(nexus.clone());
         self.seats.borrow_mut().insert(lun, Rc::new(Seat { lun, lu, nexus }));
     }
@@ -144,9 +150,34 @@ impl<D: LogicalDisk> View<D> {
         // Searched by every command: there may be thousands.
         units.sort_unstable_by_key(|unit| unit.lun);
         let before = self.elsewhere.replace(units);
-        if !before.iter().map(|unit| unit.lun).eq(self.elsewhere.borrow().iter().map(|unit| unit.lun)) {
+        let now = self.elsewhere.borrow();
+        let stays = |unit: &&Elsewhere| !self.holding.holds(unit.lun);
+        if !before.iter().filter(stays).map(|unit| unit.lun).eq(now.iter().filter(stays).map(|unit| unit.lun))
+        {
             self.reported_luns.changed();
         }
+    }
+
+    /// Holds these LUNs, and no others: their commands wait, because the logical units move between controllers.
+    pub fn hold(&self, luns: BTreeSet<Lun>) {
+        self.holding.set(luns);
+    }
+
+    /// Whether any LUN is held.
+    pub fn is_holding(&self) -> bool {
+        self.holding.is_on()
+    }
+
+    /// Takes a held logical unit out of the view: it moves to another controller, and its nexus with it.
+    pub fn move_out(&self, lun: Lun) {
+        let seat = self.seats.borrow_mut().remove(&lun);
+        let Some(seat) = seat else { return };
+        seat.lu.nexus_moves(&seat.nexus);
+        // Transports go on asking how much data its commands have.
+        let unit = Elsewhere { lun, block_bytes: seat.lu.block_bytes(), owner: None };
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        let at = elsewhere.partition_point(|other| other.lun < lun);
+        elsewhere.insert(at, unit);
     }
 
     /// The list of target ports has changed: the host gets a unit attention from each logical unit of this
@@ -216,6 +247,7 @@ impl<D: LogicalDisk> View<D> {
 
     /// Ends the nexus on every logical unit: aborts its commands and releases a RESERVE.
     pub(crate) fn leave_all(&self) {
+        self.holding.end();
         self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
     }
 }

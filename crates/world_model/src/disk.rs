@@ -64,6 +64,7 @@ pub(crate) struct Faults {
     pub(crate) misdirect_to: Option<u64>,
     pub(crate) flush_lies: bool,
     pub(crate) read_only: bool,
+    pub(crate) refuse_opens: u32,
 }
 
 impl Default for Faults {
@@ -76,6 +77,7 @@ impl Default for Faults {
             misdirect_to: None,
             flush_lies: false,
             read_only: false,
+            refuse_opens: 0,
         }
     }
 }
@@ -276,6 +278,11 @@ impl Disk {
     /// succeed.
     pub fn set_read_only(&self, read_only: bool) {
         self.0.faults.borrow_mut().read_only = read_only;
+    }
+
+    /// The next `count` openings fail.
+    pub fn refuse_opens(&self, count: u32) {
+        self.0.faults.borrow_mut().refuse_opens = count;
     }
 
     fn fire_parked(&self) {

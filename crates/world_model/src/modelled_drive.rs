@@ -59,6 +59,11 @@ pub(crate) fn open(
         // It would be opened for reading and writing.
         return refuse(disk.name.clone(), "read-only");
     }
+    let left = disk.faults.borrow().refuse_opens;
+    if left > 0 {
+        disk.faults.borrow_mut().refuse_opens = left - 1;
+        return refuse(disk.name.clone(), "the disk refuses to be opened");
+    }
     let client = match machine.map(|machine| disk.lock.take(machine)).transpose() {
         Ok(client) => client.unwrap_or(0),
         Err(holder) => return refuse(disk.name.clone(), &format!("{holder} has it open")),

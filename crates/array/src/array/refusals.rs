@@ -2,6 +2,8 @@
 //! change and for its dry run. Pure.
 
 use crate::config::{Config, GroupConfig, PoolConfig, VolumeConfig};
+use world::DriveSpec;
+
 use crate::control::ControlError;
 
 /// A volume that may be deleted, with the controller that owns it.
@@ -44,6 +46,32 @@ pub fn with_clone(config: &Config, from: &str, to: &str) -> Result<Config, Contr
     let mut next = config.clone();
     let snapshot_of = Some(from.to_owned());
     next.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
+    next.check()?;
+    Ok(next)
+}
+
+/// The declaration with a pool at another controller.
+///
+/// # Errors
+/// No such pool or controller, or the pool is on memory drives.
+pub fn with_controller(config: &Config, pool: &str, controller: usize) -> Result<Config, ControlError> {
+    let fail = ControlError::at(format!("pool {pool:?}"));
+    let mut next = config.clone();
+    let Some(declared) = next.pools.iter_mut().find(|p| p.name == pool) else {
+        return Err(fail(&"not found"));
+    };
+    declared.controller = controller;
+    let used: Vec<&String> =
+        declared.groups.iter().chain(&declared.leaving).chain(&declared.journal).collect();
+    let drives = config.groups.iter().filter(|g| used.contains(&&g.name)).flat_map(|g| &g.drives);
+    let is_memory = |name: &&String| {
+        config.drives.iter().any(|d| d.name == **name && matches!(d.spec, DriveSpec::Memory { .. }))
+    };
+    if let Some(drive) = drives.into_iter().find(is_memory) {
+        return Err(fail(&format!(
+            "drive {drive:?} is a memory drive: another controller would find it empty"
+        )));
+    }
     next.check()?;
     Ok(next)
 }

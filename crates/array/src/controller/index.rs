@@ -83,11 +83,6 @@ impl<'a> Index<'a> {
         self.images.get(name).copied()
     }
 
-    /// Whether a volume or image of this name is declared.
-    pub(crate) fn declares(&self, name: &str) -> bool {
-        self.volumes.contains_key(name) || self.images.contains_key(name)
-    }
-
     /// The owner of a volume or an image.
     pub(crate) fn owner_of(&self, name: &str) -> Option<usize> {
         match self.images.get(name) {

@@ -2,6 +2,8 @@
 
 use world::Drive;
 
+use crate::config::Config;
+
 /// The kinds of objects that can be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -29,4 +31,13 @@ pub(crate) struct Fresh {
     pub(crate) volumes: Vec<String>,
     /// Spares that were labelled.
     pub(crate) spares: Vec<Drive>,
+}
+
+impl Fresh {
+    /// Leaves out what this declaration has.
+    pub(crate) fn keep_undeclared(&mut self, config: &Config) {
+        self.groups.retain(|name| config.groups.iter().all(|group| group.name != *name));
+        self.pools.retain(|name| config.pool(name).is_none());
+        self.volumes.retain(|name| config.volume(name).is_none());
+    }
 }

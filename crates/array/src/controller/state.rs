@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pool::Pool;
 use raid::Group;
-use scsi::{HostTraffic, LogicalUnit, Lun};
+use scsi::{HostTraffic, LogicalUnit, Lun, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
 use world::Drive;
 use world::sync::{Permits, Signal};
@@ -31,6 +31,10 @@ pub(crate) struct State {
     pub(crate) made: Arc<Made>,
     /// Objects that were created for a declaration that is not in force yet.
     pub(crate) fresh: Fresh,
+    /// Volumes whose commands wait, because they move between controllers.
+    pub(crate) held: Arc<BTreeSet<String>>,
+    /// The state with which the LUs of moving volumes begin, by volume.
+    pub(crate) arriving: BTreeMap<String, VolatileState>,
     /// Missing objects, with the reason.
     pub(crate) missing: BTreeMap<(Kind, String), String>,
     pub(crate) drives: BTreeMap<String, Drive>,
@@ -91,6 +95,8 @@ impl State {
             whereabouts: BTreeMap::new(),
             made: Arc::default(),
             fresh: Fresh::default(),
+            held: Arc::default(),
+            arriving: BTreeMap::new(),
             missing: BTreeMap::new(),
             drives: BTreeMap::new(),
             opening: BTreeSet::new(),
@@ -140,7 +146,9 @@ impl State {
     ) {
         match (self.lus.get(name), self.whereabouts.get(name)) {
             (Some(lu), _) => _ = here.insert(Lun(*lun), lu.clone()),
-            (None, Some(at)) if at.owner != index => elsewhere.push((Lun(*lun), *at)),
+            (None, Some(at)) if at.owner != index || self.held.contains(name) => {
+                elsewhere.push((Lun(*lun), *at));
+            }
             (None, _) => {}
         }
     }

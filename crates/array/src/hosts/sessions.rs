@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use scsi::{Owner, PortTraffic, View, ViewSpec};
+use scsi::{Lun, Owner, PortTraffic, View, ViewSpec};
 use stack::Disk;
 
 use super::crossing::{crossings, others};
@@ -75,6 +75,9 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> O
         view_of(controller, nexus, port_traffic.unwrap_or_default(), at_port),
         owners,
     ));
+    let held = controller.state().held.clone();
+    let held = host.luns.iter().filter(|(_, volume)| held.contains(*volume));
+    seen.view.hold(held.map(|(lun, _)| Lun(*lun)).collect());
     let (here, elsewhere) = controller.state().what_host_sees(host, controller.index);
     seen.update(&here, elsewhere);
     let group = seen.nexus.port.group;

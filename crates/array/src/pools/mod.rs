@@ -1,6 +1,7 @@
 //! The life cycle of pools and their volumes: open or create, remove groups, delete, export and import.
 
 mod delete;
+mod moving;
 mod open;
 mod placement;
 mod travel;
@@ -8,6 +9,7 @@ mod volumes;
 mod work;
 
 pub(crate) use delete::{DELETING, delete};
+pub(crate) use moving::{arrived, expect_lus, make_ready, release_pool};
 pub(crate) use open::{drop_pool, open_pool};
 #[cfg(test)]
 pub(crate) use placement::PLACEMENT_INTERVAL;

@@ -75,7 +75,12 @@ pub(crate) async fn open_volume(
                 None => Storage::Plain(PlainVolume::new(volume, declared.block_bytes)),
             };
             let disk = Disk::new(gate, storage);
-            let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
+            let moved = controller.state.borrow_mut().arriving.remove(&declared.name);
+            let world = controller.world.clone();
+            let lu = match moved {
+                Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
+                None => LogicalUnit::new(world, identity, disk),
+            };
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }
     }

@@ -13,7 +13,7 @@ use pool::Pool;
 
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
-use crate::control::{ControlError, Reply};
+use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
@@ -23,16 +23,20 @@ use crate::groups::{
 use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
 use crate::policies::set_policies;
-use crate::pools::{DELETING, create_volumes, drop_pool, open_pool, open_volume, set_classes};
+use crate::pools::{DELETING, create_volumes, drop_pool, expect_lus, open_pool, open_volume, set_classes};
 use crate::trace::choose_traced;
 
 /// Opens and creates what is declared.
 pub(crate) async fn prepare(
     controller: &Rc<Controller>,
     config: &Arc<Config>,
-    made: Arc<Made>,
+    (made, arrival): (Arc<Made>, Option<Arrival>),
 ) -> Result<Reply, ControlError> {
     let mut done = Vec::new();
+    let arriving = arrival.as_ref().map(|arrival| arrival.pool.clone());
+    if let Some(arrival) = arrival {
+        expect_lus(controller, arrival.lus);
+    }
     // Thousands of volumes: linear time, and hosts are served in between.
     let mut slices = Slices::new(&controller.world);
     let index = Index::of(config, &mut slices).await;
@@ -45,7 +49,9 @@ pub(crate) async fn prepare(
     let unopened = open_at_once(controller, config).await;
     for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
         let opened = open_group(controller, config, (group, &unopened), &mut done).await;
-        settle(controller, (Kind::Group, &group.name), made.has_group(&group.name), opened)?;
+        // One that comes from another controller goes back there.
+        let may_miss = made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
+        settle(controller, (Kind::Group, &group.name), may_miss, opened)?;
     }
     if controller.index == 0 {
         check_spares(controller, config).await?;
@@ -59,14 +65,22 @@ pub(crate) async fn prepare(
             continue;
         }
         let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
-        settle(controller, (Kind::Pool, &pool.name), made.pools.contains(&pool.name), opened)?;
+        let may_miss = made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
+        settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
     }
-    open_volumes(controller, config, &index, &mut slices, &mut done).await?;
+    let opening = Opening { index: &index, arriving };
+    open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
     index.let_go(&mut slices).await;
     let ids =
         controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
     Ok(Reply::Prepared(done, ids))
+}
+
+/// Whether a group is one of the pool that comes from another controller.
+fn arrives(config: &Config, arriving: Option<&String>, group: &String) -> bool {
+    let pool = arriving.and_then(|name| config.pool(name));
+    pool.is_some_and(|p| p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|name| name == group))
 }
 
 async fn prepare_pool(
@@ -86,11 +100,11 @@ async fn prepare_pool(
     journal
 }
 
-/// What was made before and cannot be opened is missing; what is new must succeed.
+/// What `may_miss` and cannot be opened is missing; everything else must succeed.
 fn settle(
     controller: &Controller,
     (kind, name): (Kind, &String),
-    was_made: bool,
+    may_miss: bool,
     outcome: Result<(), ControlError>,
 ) -> Result<(), ControlError> {
     let object = (kind, name.clone());
@@ -99,7 +113,7 @@ fn settle(
             controller.state.borrow_mut().missing.remove(&object);
             Ok(())
         }
-        Err(ControlError::Failed { cause, .. }) if was_made => {
+        Err(ControlError::Failed { cause, .. }) if may_miss => {
             let before = controller.state.borrow_mut().missing.insert(object, cause.clone());
             if before.as_ref() != Some(&cause) {
                 controller.events.alarm(format!("{} {name}: is not served: {cause}", kind.name()));
@@ -143,7 +157,7 @@ pub(crate) async fn commit(
     if !gone.is_empty() {
         let_go(controller, |volume| gone.contains(volume)).await?;
     }
-    close_journals(controller, |pool| config.pool(pool).is_none()).await?;
+    close_journals(controller, |pool| !is_own(controller, &config, pool)).await?;
     follow_spares(controller, &before, &config).await;
     close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
@@ -165,20 +179,20 @@ async fn follow_spares(controller: &Rc<Controller>, before: &Config, config: &Co
     }
 }
 
-/// The LUs that are declared no more.
+/// The LUs that are declared no more, or whose pool was to come from another controller and did not.
 async fn undeclared(controller: &Controller, index: &Index<'_>, slices: &mut Slices) -> Vec<String> {
     let (mut out, mut last) = (Vec::new(), None::<String>);
     loop {
         slices.step(1).await;
         last = name_after(&controller.state().lus, last.as_deref());
         let Some(name) = &last else { return out };
-        if !index.declares(name) {
+        if index.owner_of(name) != Some(controller.index) {
             out.push(name.clone());
         }
     }
 }
 
-/// The cached volumes that are declared no more.
+/// The cached volumes that are declared no more, or whose pool was to come from another controller and did not.
 async fn units_without_volume(
     controller: &Controller,
     index: &Index<'_>,
@@ -189,7 +203,7 @@ async fn units_without_volume(
         slices.step(1).await;
         last = name_after(&controller.state().units, last.as_deref());
         let Some(name) = &last else { return out };
-        if index.volume(name).is_none() {
+        if index.owner_of(name) != Some(controller.index) {
             out.insert(name.clone());
         }
     }
@@ -199,14 +213,21 @@ async fn units_without_volume(
 /// the other, where they are opened.
 const MANY_VOLUMES: usize = 64;
 
+/// What is opened: the declaration by name, and the pool that comes from another controller.
+struct Opening<'a> {
+    index: &'a Index<'a>,
+    arriving: Option<String>,
+}
+
 /// Opens the volumes of this controller that are not open, and grows those that are declared larger.
 async fn open_volumes(
     controller: &Rc<Controller>,
     config: &Config,
-    index: &Index<'_>,
+    opening: &Opening<'_>,
     slices: &mut Slices,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
+    let index = opening.index;
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
     let made = controller.state().made.clone();
     let mut known = BTreeMap::new();
@@ -242,9 +263,16 @@ async fn open_volumes(
                 open_volume(controller, config, (declared, volume), done).await
             }
         };
-        settle(controller, (Kind::Volume, &declared.name), made.volumes.contains(&declared.name), opened)?;
+        let may_miss =
+            made.volumes.contains(&declared.name) && opening.arriving.as_ref() != Some(&declared.pool);
+        settle(controller, (Kind::Volume, &declared.name), may_miss, opened)?;
     }
     Ok(())
+}
+
+/// Whether this controller is to have the pool.
+fn is_own(controller: &Controller, config: &Config, pool: &str) -> bool {
+    config.pool(pool).is_some_and(|declared| declared.controller == controller.index)
 }
 
 fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)) -> bool {
@@ -258,7 +286,9 @@ fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)
 /// Takes back what was prepared for a declaration that is not to be in force: no volume, pool, label or open
 /// drive of it stays. `config` is in force again. What was found on the drives is closed as it is.
 pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Result<(), ControlError> {
-    let fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
+    let mut fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
+    // It may not have come to this controller: then these are of the declaration that is in force.
+    fresh.keep_undeclared(&config);
     take_back_spares(fresh.spares).await;
     let put_back = commit(controller, config.clone()).await;
     for name in &fresh.volumes {
@@ -267,7 +297,7 @@ pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Re
             pool.delete_volume(name).await.map_err(|e| ControlError::at(format!("volume {name:?}"))(&e))?;
         }
     }
-    let undeclared = |name: &String| fresh.pools.contains(name) || config.pool(name).is_none();
+    let undeclared = |name: &String| fresh.pools.contains(name) || !is_own(controller, &config, name);
     let ends: Vec<String> = controller.state().pools.keys().filter(|p| undeclared(p)).cloned().collect();
     for name in &ends {
         if let Some(pool) = drop_pool(controller, name).await

@@ -17,7 +17,7 @@ use crate::config::GroupId;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
-use crate::hosts::{list_ports, remote_nexus};
+use crate::hosts::{announce, hold, list_ports, remote_nexus};
 use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
 
@@ -79,6 +79,7 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
                     let _ = reply.send(seen.view.serve_copy(request).await);
                 });
             }
+            Message::Open { nexus } => drop(remote_nexus(&controller, &nexus)),
             Message::Close { nexus } => {
                 controller.state.borrow_mut().nexuses.remove(nexus.id);
             }
@@ -93,8 +94,24 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
             list_ports(controller);
             Ok(Reply::Done(vec![]))
         }
+        Control::MakeReady(pool) => pools::make_ready(controller, &pool).await.map(|()| Reply::Done(vec![])),
+        Control::Hold(volumes) => {
+            hold(controller, volumes).await;
+            Ok(Reply::Done(vec![]))
+        }
+        Control::Announce(owner) => {
+            announce(controller, owner).await;
+            Ok(Reply::Done(vec![]))
+        }
+        Control::Arrived => {
+            pools::arrived(controller);
+            Ok(Reply::Done(vec![]))
+        }
+        Control::ReleasePool(pool) => pools::release_pool(controller, &pool).await.map(Reply::Released),
         Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
-        Control::Prepare { config, made } => apply::prepare(controller, &config, made).await,
+        Control::Prepare { config, made, arrival } => {
+            apply::prepare(controller, &config, (made, arrival)).await
+        }
         Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
         Control::GroupIds(names) => Ok(Reply::Prepared(vec![], group_ids(&controller.world, names))),

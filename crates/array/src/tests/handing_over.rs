@@ -59,9 +59,13 @@ fn a_group_goes_to_the_controller_of_its_pool_and_back() {
         let mut fewer = config.clone();
         fewer.pools[0].groups.pop();
         check_refused(array.apply(fewer).await, "masu pool remove-group");
-        let mut moved = config.clone();
-        moved.pools[0].controller = 0;
-        check_refused(array.apply(moved).await, "restart");
+        for controller in [0, 1] {
+            config.pools[0].controller = controller;
+            array.apply(config.clone()).await.expect("the pool moves");
+            let mut expected = vec![vec![]; 2];
+            expected[controller] = vec!["a", "b"];
+            assert_eq!(open_groups(&array).await, expected);
+        }
 
         array.remove_group("p", "b").await.expect("remove");
         let mut gone = false;
@@ -307,6 +311,30 @@ fn jobs_are_seen_and_can_be_stopped() {
         let status = array.status().await.expect("status");
         assert!(status[0].pools[0].group_spaces.iter().all(|g| !g.evacuating));
         assert_eq!(status[0].volumes[0].mapped_to, [Mapping { host: "host".to_owned(), lun: 0 }]);
+        host.verify().await;
+    });
+}
+
+/// A refused declaration took back what the last one had made, with its data, on controllers that it had not
+/// come to.
+#[test]
+fn a_declaration_that_one_controller_refuses_takes_nothing_from_the_others() {
+    let model = model(12, 3);
+    model.disks().get("d2").expect("it is there").poke(0, &[7; 4096]);
+    model.run(async |world| {
+        let mut array = start_two(&world);
+        let mut config = declaration(12, 3, vec![group("a", Level::Raid1, 0..2)]);
+        config.controllers = 2;
+        config.pools = vec![pool_on(1, "p", &["a"])];
+        array.apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, 12).await;
+        host.fill().await;
+
+        let mut refused = config.clone();
+        refused.groups.push(group("b", Level::Raid0, 2..3));
+        check_refused(array.apply(refused).await, "is not blank");
+        host.verify().await;
+        array.apply(config).await.expect("apply again");
         host.verify().await;
     });
 }

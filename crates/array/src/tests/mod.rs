@@ -12,6 +12,7 @@ mod hosts;
 mod images;
 mod keeping_whole;
 mod many_volumes;
+mod moving;
 mod paths;
 mod placing;
 mod qos;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use block::Pieces;
 use scsi::{Request, Response, Status, TaskAttribute};
 use world::World;
+use world_model::Disks;
 
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
@@ -17,6 +18,8 @@ pub(super) const BLOCK: u64 = 512;
 /// Two controllers, a pool and two volumes at each. Host `a` sees `v0` and `v1`, host `b` all four.
 pub(super) struct Rig {
     pub(super) array: Array,
+    pub(super) world: World,
+    pub(super) disks: Disks,
     ports: Vec<LocalPort>,
 }
 
@@ -53,10 +56,12 @@ impl Rig {
         traces: Option<TraceSender>,
         test: impl FnOnce(Rig) -> F,
     ) {
-        model(9, 2).run(async |world| test(Rig::start(&world, config, traces).await).await);
+        let model = model(9, 3);
+        let disks = model.disks().clone();
+        model.run(async |world| test(Rig::start(&world, disks, config, traces).await).await);
     }
 
-    async fn start(world: &World, config: Config, traces: Option<TraceSender>) -> Rig {
+    async fn start(world: &World, disks: Disks, config: Config, traces: Option<TraceSender>) -> Rig {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
         let mut ports = Vec::new();
         for (index, mailbox) in mailboxes.into_iter().enumerate() {
@@ -70,7 +75,7 @@ impl Rig {
         }
         let mut array = Array::new(handles, TARGET);
         array.apply(config).await.expect("applied");
-        Rig { array, ports }
+        Rig { array, world: world.clone(), disks, ports }
     }
 
     /// A new session of a host at a port.
@@ -80,8 +85,13 @@ impl Rig {
 
     /// A session of a host at a port, past the first unit attention of its LUs.
     pub(super) async fn host(&self, name: &str, port: usize, luns: u16) -> Host {
+        self.host_on(name, port, 0..luns).await
+    }
+
+    /// The same, which has used these LUNs and no others.
+    pub(super) async fn host_on(&self, name: &str, port: usize, luns: impl IntoIterator<Item = u16>) -> Host {
         let host = self.open(name, port);
-        for lun in 0..luns {
+        for lun in luns {
             while host.send(lun, &[0; 6], Pieces::new(), 0).await.status != Status::Good {}
         }
         host

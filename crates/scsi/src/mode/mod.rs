@@ -6,7 +6,7 @@ mod select;
 
 use block::Pieces;
 use lu::LogicalDisk;
-pub(crate) use modes::Modes;
+pub(crate) use modes::{Changeable, Modes};
 pub(crate) use select::select;
 
 use crate::context::{Context, cut};

@@ -11,14 +11,14 @@ const RECORD: &str = "modes";
 /// The changeable mode parameters. Shared by all nexuses (the mode page policy is "shared"). WCE can be saved
 /// (PS of its page); power on and a reset restore the saved value. The others return to their defaults.
 pub(crate) struct Modes {
-    pub(super) now: Cell<Changeable>,
+    pub(crate) now: Cell<Changeable>,
     pub(super) saved: Cell<Changeable>,
     pub(super) default: Changeable,
 }
 
 /// The parameters that MODE SELECT can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Changeable {
+pub(crate) struct Changeable {
     pub(super) d_sense: bool,
     pub(super) swp: bool,
     pub(super) tas: bool,

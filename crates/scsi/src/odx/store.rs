@@ -118,6 +118,13 @@ impl<D: LogicalDisk> Tokens<D> {
         self.0.alive.borrow().len()
     }
 
+    /// Forgets the tokens of the logical units that `of` selects by NAA designator.
+    pub fn forget(&self, of: impl Fn(&[u8; 16]) -> bool) {
+        let gone: Vec<_> = self.0.alive.borrow_mut().extract_if(.., |_, entry| of(&entry.naa)).collect();
+        // Freeing a ROD frees pages.
+        drop(gone);
+    }
+
     /// Creates a token. If necessary, it replaces the least recently used one: one of the same host, if that
     /// has its share.
     pub(super) fn make(&self, facts: &Facts<'_>, host: &str, idle_max: Duration, rods: Rods<D>) -> Token {

@@ -1,7 +1,7 @@
 //! The owner of a registration: an initiator port and a target port.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::nexus::{InitiatorPort, Nexus};
 
@@ -9,7 +9,7 @@ use crate::nexus::{InitiatorPort, Nexus};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ItNexus {
     /// The initiator port.
-    pub(crate) initiator: Rc<InitiatorPort>,
+    pub(crate) initiator: Arc<InitiatorPort>,
     /// The relative target port identifier.
     pub(crate) port: u16,
 }

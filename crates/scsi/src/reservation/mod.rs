@@ -29,4 +29,6 @@ mod transport_id;
 mod wire_tests;
 
 pub(crate) use execute::{persistent_in, persistent_out, release, reserve};
+pub(crate) use it_nexus::ItNexus;
 pub(crate) use reservations::Reservations;
+pub(crate) use state::State;

@@ -1,6 +1,6 @@
 //! PERSISTENT RESERVE OUT (SPC-5 6.17): the parameter list, the service actions, and their effects.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
@@ -29,7 +29,7 @@ pub(crate) struct Surroundings<'a> {
     /// The relative identifiers of all target ports of the target (ALL_TG_PT).
     pub(crate) ports: &'a [u16],
     /// The initiator ports that are logged in (a TransportID may name a whole initiator device).
-    pub(crate) initiators: &'a [Rc<InitiatorPort>],
+    pub(crate) initiators: &'a [Arc<InitiatorPort>],
 }
 
 /// The fields of the basic parameter list.

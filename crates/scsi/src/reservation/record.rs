@@ -16,7 +16,7 @@
 //! are checksummed as well.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
@@ -126,7 +126,7 @@ fn entry(bytes: &[u8]) -> Option<(ItNexus, u64)> {
     let key = u64::from_le_bytes(fixed[..8].try_into().expect("eight bytes"));
     let isid = fixed[8..14].try_into().expect("six bytes");
     let port = u16::from_le_bytes([fixed[14], fixed[15]]);
-    Some((ItNexus { initiator: Rc::new(InitiatorPort { name, isid }), port }, key))
+    Some((ItNexus { initiator: Arc::new(InitiatorPort { name, isid }), port }, key))
 }
 
 fn checksum(bytes: &[u8]) -> u64 {

@@ -1,6 +1,6 @@
 //! REGISTER, REGISTER AND IGNORE EXISTING KEY, REGISTER AND MOVE (SPC-5 5.14.7, 5.14.8).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::out::{Basic, LIST_LEN, Surroundings, Verdict};
@@ -89,7 +89,7 @@ impl State {
         let to = match transport_id::decode(&list[LIST_LEN..]) {
             // A device has many ports, and a reservation moves to one.
             Some((Named::Port(initiator), len)) if len == list.len() - LIST_LEN => {
-                ItNexus { initiator: Rc::new(initiator), port }
+                ItNexus { initiator: Arc::new(initiator), port }
             }
             _ => return Err(CommandError::parameter(24)),
         };
@@ -173,7 +173,7 @@ fn specified(nexus: &ItNexus, list: &[u8], around: Surroundings<'_>) -> Result<V
         ids = &ids[len..];
         match named {
             Named::Port(initiator) => {
-                nexuses.push(ItNexus { initiator: Rc::new(initiator), port: nexus.port })
+                nexuses.push(ItNexus { initiator: Arc::new(initiator), port: nexus.port })
             }
             Named::Device(name) => {
                 let known = around.initiators.iter().filter(|port| port.name == name);

@@ -14,7 +14,7 @@ use crate::opcode::Access;
 
 /// The reservations and registrations of one logical unit.
 pub(crate) struct Reservations {
-    pub(super) state: RefCell<State>,
+    pub(crate) state: RefCell<State>,
     /// One permit: reservation commands run one after the other, because saving takes time.
     pub(super) turn: Permits,
 }
@@ -25,7 +25,17 @@ impl Reservations {
     pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Reservations {
         let state =
             disk.load_record(RECORD_NAME).and_then(|record| State::restore(&record).ok()).unwrap_or_default();
+        Reservations::with(state)
+    }
+
+    /// This state.
+    pub(crate) fn with(state: State) -> Reservations {
         Reservations { state: RefCell::new(state), turn: Permits::new(1) }
+    }
+
+    /// Releases a RESERVE whose holder is not one of these.
+    pub(crate) fn keep_reserve_of(&self, is_here: impl Fn(&ItNexus) -> bool) {
+        self.state.borrow_mut().legacy.take_if(|holder| !is_here(holder));
     }
 
     /// Whether the nexus may send a command of this class. On the hot path: no allocation, and one comparison

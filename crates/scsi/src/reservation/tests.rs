@@ -1,6 +1,6 @@
 //! State as hosts use them: scripts of commands, and what every other host then sees.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::out::{Surroundings, Verdict};
@@ -15,7 +15,7 @@ const PORTS: [u16; 2] = [1, 2];
 
 fn host(n: u8) -> ItNexus {
     ItNexus {
-        initiator: Rc::new(InitiatorPort {
+        initiator: Arc::new(InitiatorPort {
             name: format!("iqn.2026-01.test:h{n}"),
             isid: [0x80, 0, 0, 0, 0, n],
         }),

@@ -1,0 +1,111 @@
+//! Pools that move between the controllers of a running array, while hosts use them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Array, refusals};
+use crate::config::Config;
+use crate::control::{Arrival, Control, ControlError, Reply};
+
+/// A pool and the controller that it moves to.
+pub(super) struct Move {
+    pub(super) pool: String,
+    pub(super) to: usize,
+}
+
+/// Takes the moves out of a declaration: the pools stay where they are, and the moves come after everything
+/// else has changed.
+pub(super) fn without_moves(now: &Config, next: &mut Config) -> Vec<Move> {
+    let mut moves = Vec::new();
+    for pool in &mut next.pools {
+        if let Some(known) = now.pool(&pool.name)
+            && known.controller != pool.controller
+        {
+            moves.push(Move { pool: pool.name.clone(), to: pool.controller });
+            pool.controller = known.controller;
+        }
+    }
+    moves
+}
+
+impl Array {
+    /// Moves a pool to another controller. Commands on its volumes wait while it moves; then the ports of that
+    /// controller are the optimized ones, and hosts hear of it. What the volumes' LUs have in memory goes along:
+    /// reservations, mode parameters, unit attentions, counters. ROD tokens and the results of copies do not.
+    ///
+    /// # Errors
+    /// No such pool or controller; the pool is not open, or on memory drives; work on it runs that cannot be
+    /// interrupted; or a command on it does not end within 5 s. Nothing has changed then. Where the other
+    /// controller cannot open the pool, the first one opens it again.
+    pub async fn move_pool(&mut self, pool: &str, to: usize) -> Result<Vec<String>, ControlError> {
+        let next = refusals::with_controller(&self.config, pool, to)?;
+        let from = self.config.pool(pool).map_or(to, |p| p.controller);
+        if from == to {
+            return Ok(vec![format!("pool {pool}: controller {to} has it already")]);
+        }
+        self.ask(from, Control::MakeReady(pool.into())).await?;
+        let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
+        self.ask_each(&Control::Hold(Arc::new(volumes.collect()))).await?;
+        let moved = self.carry_over(&next, (pool, from, to)).await;
+        let came_back = match &moved {
+            Ok(_) => Ok(()),
+            Err(_) => self.bring_back((from, to)).await,
+        };
+        let owner = if moved.is_ok() { to } else { from };
+        // Whatever happened: hosts go on.
+        self.ask_each(&Control::Announce(owner)).await?;
+        self.ask_each(&Control::Arrived).await?;
+        self.ask_each(&Control::Hold(Arc::new(BTreeSet::new()))).await?;
+        moved?;
+        came_back?;
+        Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
+    }
+
+    async fn ask_each(&self, what: &Control) -> Result<(), ControlError> {
+        for controller in &self.controllers {
+            controller.ask(what.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the declaration, has one controller release the pool and the other one open it, and shows hosts
+    /// where it is.
+    async fn carry_over(
+        &mut self,
+        next: &Config,
+        (pool, from, to): (&str, usize, usize),
+    ) -> Result<(), ControlError> {
+        let mut made = self.made.clone();
+        self.keep(next, &made)?;
+        let (shared, before) = (self.sent.config(next), self.sent.made(&made));
+        let lus = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
+            Reply::Released(lus) => lus,
+            _ => Vec::new(),
+        };
+        // The group of its journal.
+        self.ask(from, Control::Release(shared.clone())).await?;
+        let arrival = Some(Arrival { pool: pool.into(), lus });
+        let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
+        let mut ids = Default::default();
+        if let Reply::Prepared(_, open) = self.controllers[to].ask(prepare).await? {
+            ids = open;
+        }
+        made.finish(next, &ids);
+        self.ask_each(&Control::Commit(shared)).await?;
+        (self.config, self.made) = (next.clone(), made.clone());
+        self.kept = Some((next.clone(), made));
+        Ok(())
+    }
+
+    /// The pool goes back to the controller that had it, as it was declared.
+    async fn bring_back(&mut self, (from, to): (usize, usize)) -> Result<(), ControlError> {
+        let (config, made) = (self.config.clone(), self.made.clone());
+        let (shared, before) = (self.sent.config(&config), self.sent.made(&made));
+        self.ask(to, Control::Undo(shared.clone())).await?;
+        self.ask(to, Control::Release(shared.clone())).await?;
+        let prepare = Control::Prepare { config: shared.clone(), made: before, arrival: None };
+        self.controllers[from].ask(prepare).await?;
+        self.ask_each(&Control::Commit(shared)).await?;
+        self.keep(&config, &made)
+    }
+}

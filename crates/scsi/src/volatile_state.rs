@@ -1,0 +1,85 @@
+//! The state of a logical unit that is in memory only. It goes with the logical unit when that moves to
+//! another controller of its array, so that a host that sees it over both notices no reset.
+
+use std::rc::Rc;
+
+use lu::{LogicalDisk, NexusId};
+use world::World;
+
+use crate::attention::{Attention, Attentions};
+use crate::counters::Counting;
+use crate::mode::Modes;
+use crate::nexus::Nexus;
+use crate::reservation::{ItNexus, Reservations, State};
+use crate::unit::{Identity, LogicalUnit};
+
+/// What a logical unit takes along: mode parameters that no host has saved, reservations (also those that do
+/// not survive a power failure, and RESERVE), the unit attentions that nexuses have not heard of yet, and its
+/// counters.
+///
+/// What does not go along: ROD tokens, and the results of copies. A host that asks for them learns that they are
+/// unknown, and does the work itself.
+#[derive(Clone, Debug)]
+pub struct VolatileState {
+    modes: crate::mode::Changeable,
+    reservations: State,
+    attentions: Vec<(NexusId, Attentions)>,
+    counting: Counting,
+}
+
+impl<D: LogicalDisk> LogicalUnit<D> {
+    /// A logical unit on `disk` that has come from another controller with this state.
+    pub fn moved_in(world: World, identity: Identity, disk: D, state: VolatileState) -> Rc<LogicalUnit<D>> {
+        let modes = Modes::load(&disk);
+        modes.now.set(state.modes);
+        let reservations = Reservations::with(state.reservations);
+        let lu = LogicalUnit::of(world, identity, disk, (modes, reservations, state.counting));
+        *lu.moved.borrow_mut() = state.attentions;
+        lu
+    }
+
+    /// The state that goes along when the logical unit has left all views ([`View::move_out`]) and no command
+    /// runs.
+    ///
+    /// [`View::move_out`]: crate::View::move_out
+    pub fn move_out(&self) -> VolatileState {
+        VolatileState {
+            modes: self.modes.now.get(),
+            reservations: self.reservations.state.borrow().clone(),
+            attentions: self.moved.borrow().clone(),
+            counting: self.counting.clone(),
+        }
+    }
+
+    /// A nexus leaves for another controller: it has not ended.
+    pub(crate) fn nexus_moves(&self, nexus: &Rc<Nexus>) {
+        self.forget(nexus);
+        self.moved.borrow_mut().push((nexus.id, nexus.attentions.clone()));
+    }
+
+    /// The unit attentions with which a nexus begins: a new one hears of a reset, one that has moved of what it
+    /// had not heard yet, and that the paths have changed.
+    pub(crate) fn first_attentions(&self, id: NexusId) -> Attentions {
+        let mut moved = self.moved.borrow_mut();
+        let known = moved.iter().position(|(nexus, _)| *nexus == id).map(|at| moved.swap_remove(at).1);
+        match known {
+            Some(attentions) => {
+                attentions.raise(Attention::AccessStateChanged);
+                attentions
+            }
+            None => Attentions::of(Attention::PowerOn),
+        }
+    }
+
+    /// The move is over: a nexus that has not come has ended meanwhile, and with it its RESERVE.
+    pub fn arrived(&self) {
+        self.moved.borrow_mut().clear();
+        let nexuses = self.nexuses();
+        self.reservations.keep_reserve_of(|holder| nexuses.iter().any(|nexus| *holder == ItNexus::of(nexus)));
+    }
+
+    /// Whether nothing runs on it that only its own end interrupts.
+    pub fn may_move(&self) -> bool {
+        !self.sanitizing.is_running() && self.atomics.check().is_ok()
+    }
+}
