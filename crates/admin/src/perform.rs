@@ -41,6 +41,7 @@ pub(crate) async fn perform(
         Change::GroupWork { name, work } => array.steer_work(name, steer_of(*work)).await,
         Change::VolumeReclaim { name } => array.reclaim(name).await,
         Change::PoolRebalance { name } => array.rebalance(name).await,
+        Change::PoolMove { name, controller } => array.move_pool(name, *controller).await,
         Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
         Change::PoolDelete { name } => array.delete_pool(name).await,
         Change::GroupDelete { name } => array.delete_group(name).await,

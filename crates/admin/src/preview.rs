@@ -41,6 +41,7 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
             Some(_) => Ok(vec![format!("pool {name}: its pages would be spread over its groups")]),
             None => Err(format!("pool {name:?}: not found")),
         },
+        Change::PoolMove { name, controller } => move_pool(config, name, *controller),
         Change::PoolRemoveGroup { pool, group } => remove_group(config, pool, group),
         Change::PoolDelete { name } => delete_pool(config, name),
         Change::GroupDelete { name } => delete_group(config, name),
@@ -110,6 +111,15 @@ fn remove_group(config: &Config, pool: &str, group: &str) -> Result<Vec<String>,
     let next = refusals::with_leaving(config, pool, group).map_err(|e| e.to_string())?;
     next.check().map_err(|e| e.to_string())?;
     Ok(vec![format!("pool {pool}: group {group} would be evacuated, and leave the pool afterwards")])
+}
+
+fn move_pool(config: &Config, name: &str, controller: usize) -> Result<Vec<String>, String> {
+    refusals::with_controller(config, name, controller).map_err(|e| e.to_string())?;
+    let from = config.pool(name).map_or(controller, |pool| pool.controller);
+    Ok(vec![match from == controller {
+        true => format!("pool {name}: controller {controller} has it already"),
+        false => format!("pool {name}: would move from controller {from} to controller {controller}"),
+    }])
 }
 
 fn export(config: &Config, name: &str) -> Result<Vec<String>, String> {

@@ -72,6 +72,13 @@ pub enum Change {
         /// The pool.
         name: String,
     },
+    /// A pool moves to another controller. Commands of hosts wait meanwhile.
+    PoolMove {
+        /// The pool.
+        name: String,
+        /// The controller that is to serve it.
+        controller: usize,
+    },
     /// Hot pages move to faster groups, or no longer.
     PoolPlacement {
         /// The pool.

@@ -71,6 +71,7 @@ impl Change {
             | Change::PoolAddGroup { .. }
             | Change::PoolRemoveGroup { .. }
             | Change::PoolRebalance { .. }
+            | Change::PoolMove { .. }
             | Change::PoolPlacement { .. }
             | Change::PoolDelete { .. }
             | Change::PoolExport { .. }

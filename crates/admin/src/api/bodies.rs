@@ -92,6 +92,10 @@ pub(crate) struct PoolSet {
     /// Whether hot pages move to faster groups.
     #[serde(default)]
     placement: Option<bool>,
+    /// The controller that is to serve it: it moves there while hosts wait.
+    #[serde(default)]
+    #[schema(maximum = 63)]
+    controller: Option<usize>,
     /// A group that no pool has, which this one gets.
     #[serde(default)]
     pub(super) add_group: Option<String>,
@@ -334,7 +338,8 @@ impl PoolSet {
 
 impl Set for PoolSet {
     fn into_changes(self, name: &str) -> Vec<Change> {
-        let PoolSet { soft_threshold_percent, critical_threshold_percent, placement, add_group } = self;
+        let PoolSet { soft_threshold_percent, critical_threshold_percent, placement, controller, add_group } =
+            self;
         let name = name.to_owned();
         let mut all = Vec::new();
         all.extend(soft_threshold_percent.map(|soft_threshold_percent| Change::PoolThreshold {
@@ -343,7 +348,9 @@ impl Set for PoolSet {
             critical_threshold_percent,
         }));
         all.extend(placement.map(|on| Change::PoolPlacement { name: name.clone(), on }));
-        all.extend(add_group.map(|group| Change::PoolAddGroup { pool: name, group }));
+        all.extend(add_group.map(|group| Change::PoolAddGroup { pool: name.clone(), group }));
+        // What else is asked for is refused before hosts wait for anything.
+        all.extend(controller.map(|controller| Change::PoolMove { name, controller }));
         all
     }
 }

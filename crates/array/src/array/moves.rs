@@ -45,7 +45,7 @@ impl Array {
         }
         self.ask(from, Control::MakeReady(pool.into())).await?;
         let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
-        self.ask_each(&Control::Hold(Arc::new(volumes.collect()))).await?;
+        self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await?;
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let came_back = match &moved {
             Ok(_) => Ok(()),
@@ -53,15 +53,15 @@ impl Array {
         };
         let owner = if moved.is_ok() { to } else { from };
         // Whatever happened: hosts go on.
-        self.ask_each(&Control::Announce(owner)).await?;
-        self.ask_each(&Control::Arrived).await?;
-        self.ask_each(&Control::Hold(Arc::new(BTreeSet::new()))).await?;
+        self.ask_each(Control::Announce(owner)).await?;
+        self.ask_each(Control::Arrived).await?;
+        self.ask_each(Control::Hold(Arc::new(BTreeSet::new()))).await?;
         moved?;
         came_back?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }
 
-    async fn ask_each(&self, what: &Control) -> Result<(), ControlError> {
+    async fn ask_each(&self, what: Control) -> Result<(), ControlError> {
         for controller in &self.controllers {
             controller.ask(what.clone()).await?;
         }
@@ -91,7 +91,7 @@ impl Array {
             ids = open;
         }
         made.finish(next, &ids);
-        self.ask_each(&Control::Commit(shared)).await?;
+        self.ask_each(Control::Commit(shared)).await?;
         (self.config, self.made) = (next.clone(), made.clone());
         self.kept = Some((next.clone(), made));
         Ok(())
@@ -105,7 +105,7 @@ impl Array {
         self.ask(to, Control::Release(shared.clone())).await?;
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival: None };
         self.controllers[from].ask(prepare).await?;
-        self.ask_each(&Control::Commit(shared)).await?;
+        self.ask_each(Control::Commit(shared)).await?;
         self.keep(&config, &made)
     }
 }

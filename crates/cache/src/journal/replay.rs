@@ -93,6 +93,11 @@ impl<J: Device> Replay<J> {
         Replay { device, forgotten, window: Window::new(ring_len), batches, records, bytes_left }
     }
 
+    /// Whether the journal had no batch.
+    pub fn is_empty(&self) -> bool {
+        self.batches.as_slice().is_empty() && self.records.as_slice().is_empty()
+    }
+
     /// The remaining part of a write.
     fn left_of(&self, entry: &Entry, sequence: u64) -> Vec<Range<u64>> {
         let later = self.forgotten.partition_point(|f| f.sequence <= sequence);

@@ -19,6 +19,9 @@ Groups come and go while hosts work:
   masu pool rebalance p0            spread what is there over all groups
   masu pool remove-group p0 g0      move everything away from g0, then give it back
 
+To another controller of the array, while hosts wait for a moment:
+  masu pool move p0 --controller 1  masu status says how busy each controller is
+
 Hot pages on fast drives, cold ones on large drives:
   masu group class g1 fast          how fast a group is beside the others
   masu pool heat p0                 what is used how often, what moved, and why
@@ -96,6 +99,18 @@ pub(crate) enum PoolCommand {
         /// Return at once; the evacuation continues in the array
         #[arg(long)]
         detach: bool,
+    },
+    /// Move a pool to another controller, while hosts use it
+    ///
+    /// Commands on its volumes wait while the pool is closed at one controller and opened at the other:
+    /// some tenths of a second. Then the ports of the other controller are the optimized paths, and hosts are
+    /// told. Reservations and mode parameters stay; ROD tokens (ODX) do not.
+    Move {
+        /// The pool
+        name: String,
+        /// The controller that is to serve it
+        #[arg(long, value_name = "NUMBER")]
+        controller: usize,
     },
     /// Rebalance: spread the pages evenly over the groups
     Rebalance {
@@ -242,6 +257,9 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
         PoolCommand::RemoveGroup { pool, group, detach } => {
             let request = Change::PoolRemoveGroup { pool: pool.clone(), group: group.clone() };
             begin(at, &request, ("evacuate", group), *detach)
+        }
+        PoolCommand::Move { name, controller } => {
+            change(at, &Change::PoolMove { name: name.clone(), controller: *controller })
         }
         PoolCommand::Rebalance { name, detach } => {
             begin(at, &Change::PoolRebalance { name: name.clone() }, ("rebalance", name), *detach)
