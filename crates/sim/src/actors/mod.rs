@@ -2,11 +2,13 @@
 //!
 //! * [`workload`]: reads, writes and offloads, compared with the shadow.
 //! * [`sessions`]: the iSCSI sessions of a host, which log in again when a connection breaks.
+//! * [`moves`]: pools move between controllers.
 //! * [`paths`]: the paths of a host to nodes, of which one serves at a time.
 //! * [`repairs`]: blank drives take the places of lost ones, and are filled.
 //! * [`reshape`]: groups of a pool come, are emptied, go; pages spread.
 
 pub(crate) mod beside;
+pub(crate) mod moves;
 pub(crate) mod paths;
 pub(crate) mod repairs;
 pub(crate) mod reshape;

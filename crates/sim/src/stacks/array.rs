@@ -1,6 +1,7 @@
 //! The whole array, life after life: two controllers, two pools, and a host with iSCSI sessions at the ports
 //! of both.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -10,12 +11,14 @@ use array::config::{
     Provisioning, VolumeConfig,
 };
 use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
+use futures::future::join;
 use iscsi::Digests;
 use iscsi::initiator::Options;
 use world::{Rng, World};
 use world_model::Model;
 
 use super::lu::{Lu, Path};
+use crate::actors::moves::move_pools;
 use crate::actors::sessions::Sessions;
 use crate::actors::workload::{self, Shared, Snapshot};
 use crate::faults::{Fault, lies, links};
@@ -175,7 +178,18 @@ impl Living for ArrayLives {
             workload::compare_all(&unit, &self.shared, name).await;
             units.insert(name.to_owned(), unit);
         }
-        workload::run(&world, &units, &self.shared, &life.steps).await;
+        let (done, mut rng) = (Cell::new(false), world.random("moves"));
+        let work = async {
+            workload::run(&world, &units, &self.shared, &life.steps).await;
+            done.set(true);
+        };
+        match rng.bool() {
+            true => {
+                let moves = move_pools(&world, &mut array, (&self.shared, &done), &mut rng);
+                join(work, moves).await;
+            }
+            false => work.await,
+        }
         self.shared.tell(|| format!("{} sessions were made anew", sessions.renewed()));
         if life.closes {
             sessions.log_out().await.unwrap_or_else(|e| panic!("log out: {e}"));
