@@ -253,3 +253,33 @@ fn the_examination_of_nothing_is_refused() {
     assert_eq!(examine(dir.path(), &[]).0, Some(2));
     assert_eq!(examine(&dir.path().join("nowhere"), &[]).0, Some(2));
 }
+
+#[test]
+fn a_pool_moves_between_controllers_while_a_host_reads_and_writes_and_stays_there_after_a_crash() {
+    let declared = String::from("controllers = 2\n")
+        + "[[drive]]\nname = \"j0\"\nfile = \"j0.img\"\nsize = \"64MiB\"\n\
+           [[group]]\nname = \"journal\"\nlevel = \"raid0\"\ndrives = [\"j0\"]\n"
+        + &raid5().replace("groups = [\"g0\"]\n", "groups = [\"g0\"]\njournal = \"journal\"\n")
+        + "[cache]\nmemory = \"32MiB\"\n";
+    let (spares, rest) = (declared.find("spares").expect("it has some"), "spares = [\"s0\"]\n");
+    let declared = format!("{rest}{}{}", &declared[..spares], &declared[spares + rest.len()..]);
+    let mut array = Running::start(&declared);
+    qemu_io(&array.url(0), &["write -P 0x5a 0 48M", "flush"]).expect("write");
+    let commands = ["read -P 0x5a 0 48M", "write -P 0x11 56M 1M", "read -P 0x11 56M 1M"];
+    let passes = verifying_while(&array, &commands, || {
+        for to in ["1", "0", "1"] {
+            let done = array.ok(&["pool", "move", "p0", "--controller", to]);
+            assert!(done.contains(&format!("to controller {to}")), "{done}");
+            thread::sleep(Duration::from_millis(300));
+        }
+    });
+    assert!(passes > 2, "the host went on");
+    wait_for(&array, &["pool", "list", "--columns", "name,controller"], &["p0", "1"]);
+    array.kill_and_restart();
+    wait_for(&array, &["pool", "list", "--columns", "name,controller"], &["p0", "1"]);
+    qemu_io(&array.url(0), &commands[..1]).expect("nothing is lost");
+    let refused = array.command(&["pool", "move", "p0", "--controller", "2"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("controller 2 of 2 does not exist"));
+    array.stop();
+    check_clean(&array.data());
+}
