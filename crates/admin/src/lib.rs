@@ -22,6 +22,7 @@ mod health;
 pub mod identity;
 mod membership;
 mod metrics;
+mod moves;
 mod nodes;
 mod perform;
 mod preview;

@@ -97,6 +97,7 @@ mod tests {
             critical_threshold_percent: 95,
             group_spaces: in_pool.iter().map(space).collect(),
             controller: 0,
+            operations: 0,
         }];
         status
     }

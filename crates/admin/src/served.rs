@@ -19,6 +19,7 @@ use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::health::Records;
 use crate::metrics::Named;
+use crate::moves::Balance;
 use crate::nodes::{self, Nodes};
 use crate::store::Store;
 use crate::tls::{Tls, trouble_of_end};
@@ -52,6 +53,8 @@ pub(crate) struct Served {
     pub(crate) streams: Arc<Semaphore>,
     /// How pools fill.
     pub(crate) trends: std::sync::Mutex<Trends>,
+    /// How busy controllers are, and which pools have moved.
+    pub(crate) balance: std::sync::Mutex<Balance>,
     /// What its block devices report about themselves.
     pub(crate) health: std::sync::Mutex<Records>,
     /// Of an array of several.
@@ -106,6 +109,10 @@ impl Served {
 
     pub(crate) fn trends(&self) -> std::sync::MutexGuard<'_, Trends> {
         self.trends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn balance(&self) -> std::sync::MutexGuard<'_, Balance> {
+        self.balance.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn health(&self) -> std::sync::MutexGuard<'_, Records> {

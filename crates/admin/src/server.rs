@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::{Array, Event, EventSender};
+use array::{Array, Event, EventSender, MoveReceiver};
 use axum::middleware;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, Semaphore, oneshot};
@@ -17,6 +17,7 @@ use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
 use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
+use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
 use crate::served::{Peer, Served};
 use crate::store::Store;
@@ -85,6 +86,7 @@ pub struct Bound {
     metrics_top: usize,
     nodes: Option<Nodes>,
     traces: Option<TraceMeter>,
+    moves: Option<MoveReceiver>,
 }
 
 /// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
@@ -96,7 +98,7 @@ pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
     let (socket, metrics_top) = (SocketFile(options.socket), options.metrics_top);
-    Ok(Bound { socket, unix, tcp, tls: None, metrics_top, nodes: None, traces: None })
+    Ok(Bound { socket, unix, tcp, tls: None, metrics_top, nodes: None, traces: None, moves: None })
 }
 
 fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
@@ -128,6 +130,11 @@ impl Bound {
         Bound { traces: Some(meter), ..self }
     }
 
+    /// Where hosts ask that pools be moved.
+    pub fn with_moves(self, moves: MoveReceiver) -> Bound {
+        Bound { moves: Some(moves), ..self }
+    }
+
     /// Serves the API on the current tokio runtime until [`Server::stop`].
     pub fn serve(
         self,
@@ -151,6 +158,7 @@ impl Bound {
             traces: self.traces,
             nodes: self.nodes,
             trends: std::sync::Mutex::default(),
+            balance: std::sync::Mutex::default(),
             health: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
@@ -170,6 +178,15 @@ impl Bound {
                 () = stopped => {}
             }
         });
+        if let Some(asked) = self.moves {
+            let (moving, stopped) = (served.clone(), server.stop_signal());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = move_as_asked(&moving, &asked) => {}
+                    () = stopped => {}
+                }
+            });
+        }
         for handle in controllers {
             let (asking, stopped) = (served.clone(), server.stop_signal());
             tokio::spawn(async move {
@@ -209,6 +226,7 @@ async fn follow(served: &Served) {
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
         status.failover = served.failover();
+        balance(served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
         let Some(next) = next else { continue };

@@ -14,6 +14,7 @@ use crate::config::{
     VolumeConfig,
 };
 use crate::event::EventSender;
+use crate::move_request::MoveSender;
 use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
 use crate::status::ControllerStatus;
@@ -248,6 +249,7 @@ pub struct Mailbox {
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
     pub(crate) traces: Option<TraceSender>,
+    pub(crate) moves: Option<MoveSender>,
 }
 
 impl Mailbox {
@@ -260,13 +262,21 @@ impl Mailbox {
     pub fn tracing(self, traces: TraceSender) -> Mailbox {
         Mailbox { traces: Some(traces), ..self }
     }
+
+    /// The same mailbox, for a controller that also sends there which pools hosts want to be moved.
+    pub fn moving(self, moves: MoveSender) -> Mailbox {
+        Mailbox { moves: Some(moves), ..self }
+    }
 }
 
 impl ControllerHandle {
     /// The two ends of a controller's mailbox.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None, traces: None })
+        (
+            ControllerHandle { index, sender },
+            Mailbox { messages: receiver, events: None, traces: None, moves: None },
+        )
     }
 
     /// Sends a request and waits for the reply.

@@ -27,6 +27,14 @@ pub struct Config {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = CONTROLLERS_MAX))]
     pub controllers: usize,
+    /// Whether hosts may move a pool to another controller of the array (SET TARGET PORT GROUPS): explicit ALUA.
+    #[serde(default = "on", skip_serializing_if = "Clone::clone")]
+    #[schemars(!skip_serializing_if)]
+    pub explicit_alua: bool,
+    /// Whether masu moves a pool from a controller that is over 70 % busy for a minute to one that is under 40 %.
+    #[serde(default = "on", skip_serializing_if = "Clone::clone")]
+    #[schemars(!skip_serializing_if)]
+    pub balance: bool,
     /// Whether discovery sessions authenticate, too: a host with a `chap` secret learns the target's name and
     /// portals only after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -96,6 +104,9 @@ fn target() -> String {
 fn one() -> usize {
     1
 }
+fn on() -> bool {
+    true
+}
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -120,6 +131,8 @@ impl Config {
             target: target.into(),
             controllers: 1,
             portals: vec![],
+            explicit_alua: true,
+            balance: true,
             discovery_chap: false,
             drive_slow_ms: drive_slow_ms(),
             drive_drop_ms: drive_drop_ms(),
@@ -156,6 +169,8 @@ impl Config {
             target: other.target,
             controllers: other.controllers,
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
+            explicit_alua: other.explicit_alua,
+            balance: other.balance,
             discovery_chap: other.discovery_chap,
             drive_slow_ms: other.drive_slow_ms,
             drive_drop_ms: other.drive_drop_ms,

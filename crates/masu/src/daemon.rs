@@ -248,9 +248,11 @@ async fn serve_array(
     events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
     let (traces, traced) = array::trace_channel();
-    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, (&events, &traces))?;
-    // Each controller has its own end: the exporter ends with the last one.
-    drop(traces);
+    let (moves, asked) = array::move_channel();
+    let ends = (&events, &traces, &moves);
+    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, ends)?;
+    // Each controller has its own ends: the exporter ends with the last one.
+    drop((traces, moves));
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node {
         Some(node) => node.tell_of_nodes(&controllers.handles).await,
@@ -263,7 +265,7 @@ async fn serve_array(
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
-        let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter());
+        let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter()).with_moves(asked);
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;

@@ -14,7 +14,7 @@ use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
 use crate::{
     atomic, capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write,
-    report, reservation, sanitize, unmap, verify, write_same,
+    report, reservation, sanitize, target_port_groups, unmap, verify, write_same,
 };
 
 /// Executes a command on a logical unit.
@@ -160,7 +160,8 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
         Handler::ReportLuns => report::report_luns(ctx.view, &ctx.cdb),
         Handler::ReportOpcodes => report::report_opcodes(ctx),
         Handler::ReportTaskFunctions => Ok(report::report_task_functions(ctx)),
-        Handler::ReportTargetPortGroups => report::report_target_port_groups(ctx),
+        Handler::ReportTargetPortGroups => target_port_groups::report_target_port_groups(ctx),
+        Handler::SetTargetPortGroups => target_port_groups::set_target_port_groups(ctx),
         Handler::ReportIdentifyingInformation => report::report_identifying_information(ctx),
         Handler::ReportTimestamp => Ok(report::report_timestamp(ctx)),
         Handler::PersistentReserveIn => reservation::persistent_in(ctx).await,

@@ -79,6 +79,9 @@ pub enum CommandError {
     /// The LU is read-only.
     #[error("write protected")]
     WriteProtected,
+    /// SET TARGET PORT GROUPS cannot be done now.
+    #[error("set target port groups command failed")]
+    PortGroupsNotSet,
     /// A sanitize operation runs.
     #[error("sanitize in progress")]
     SanitizeInProgress {

@@ -58,7 +58,12 @@ pub(crate) fn inquiry<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Co
     if page != 0 {
         return Err(CommandError::field(2));
     }
-    Ok(cut(&standard(0, Some(&ctx.lu().identity)), allocation_len))
+    let mut data = standard(0, Some(&ctx.lu().identity));
+    if ctx.lu().may_be_moved() {
+        // TPGS = 11b: explicit ALUA, too.
+        data[5] |= 0x20;
+    }
+    Ok(cut(&data, allocation_len))
 }
 
 /// INQUIRY on a LUN without a logical unit (SPC-5 6.7.1): standard data only.

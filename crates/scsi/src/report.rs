@@ -1,6 +1,4 @@
-//! The REPORT commands: LUNs, operation codes, task management functions, target port groups, time.
-
-use std::collections::BTreeMap;
+//! The REPORT commands: LUNs, operation codes, task management functions, time.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -8,7 +6,6 @@ use lu::LogicalDisk;
 use crate::cdb::Cdb;
 use crate::context::{Context, cut};
 use crate::error::CommandError;
-use crate::nexus::{AccessState, ListedPort};
 use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -45,6 +42,7 @@ pub(crate) fn is_supported<D: LogicalDisk>(lu: &LogicalUnit<D>, command: &Comman
         Sanitize | WriteAtomic | PopulateToken | WriteUsingToken | ReceiveRodTokenInformation => {
             lu.capabilities.keeps_records
         }
+        SetTargetPortGroups => lu.may_be_moved(),
         _ => true,
     }
 }
@@ -110,57 +108,6 @@ pub(crate) fn report_task_functions<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pie
     let len = if extended { 16 } else { 4 };
     out[3] = len - 4;
     cut(&out[..usize::from(len)], ctx.cdb.uint(6, 4))
-}
-
-/// PREF: the ports at the owner.
-const PREFERRED: u8 = 0x80;
-/// U_SUP, AN_SUP, AO_SUP: the states that a group can be in.
-const STATES_SUPPORTED: u8 = 0x08 | 0x02 | 0x01;
-
-impl AccessState {
-    /// PREF, and the asymmetric access state (SPC-5 6.39).
-    fn byte(self) -> u8 {
-        match self {
-            AccessState::Optimized => PREFERRED,
-            AccessState::NonOptimized => 0x1,
-            AccessState::Unavailable => 0x3,
-        }
-    }
-}
-
-/// REPORT TARGET PORT GROUPS, SPC-5 6.39. The ports of the controller that owns the logical unit are
-/// active/optimized and preferred. Commands at all others cross to it: they are active/non-optimized, or
-/// unavailable.
-pub(crate) fn report_target_port_groups<D: LogicalDisk>(
-    ctx: &Context<'_, D>,
-) -> Result<Pieces, CommandError> {
-    let extended = match ctx.cdb.u8(1) >> 5 {
-        0 => false,
-        1 => true,
-        _ => return Err(CommandError::field_bit(1, 7)),
-    };
-    let mut groups: BTreeMap<u16, (AccessState, Vec<u16>)> = BTreeMap::new();
-    for ListedPort { port, access } in &*ctx.view.ports.get() {
-        groups.entry(port.group).or_insert((*access, vec![])).1.push(port.relative_id);
-    }
-    let mut out = vec![0; 4];
-    if extended {
-        // Format 001b, no implicit transition time.
-        out.extend([0x10, 0, 0, 0]);
-    }
-    for (group, (access, ports)) in groups {
-        let ports = &ports[..ports.len().min(255)];
-        out.extend([access.byte(), STATES_SUPPORTED]);
-        out.extend(group.to_be_bytes());
-        out.extend([0, 0, 0, ports.len() as u8]);
-        for port in ports {
-            out.extend([0, 0]);
-            out.extend(port.to_be_bytes());
-        }
-    }
-    let len = out.len() as u32 - 4;
-    out[..4].copy_from_slice(&len.to_be_bytes());
-    Ok(cut(&out, ctx.cdb.uint(6, 4)))
 }
 
 /// REPORT IDENTIFYING INFORMATION, SPC-5 6.34: empty, because it cannot be set.

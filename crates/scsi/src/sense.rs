@@ -199,6 +199,7 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         E::SanitizeFailed => Sense::new(MediumError, 0x3103),
         E::BecomingReady => Sense::new(NotReady, 0x0401),
         E::NotRecovered => Sense::new(HardwareError, 0x4400),
+        E::PortGroupsNotSet => Sense::new(HardwareError, 0x670a),
         E::Attention(attention) => Sense::new(UnitAttention, attention.asc().0),
         // EXTENDED COPY (SPC-4 6.4): the list as a whole, then one segment.
         E::TooManyTargetDescriptors => Sense::new(IllegalRequest, 0x2606),

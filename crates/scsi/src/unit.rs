@@ -1,6 +1,6 @@
 //! A logical unit: identity, disk, and the state that its nexuses share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use block::{BlockError, Geometry, RangeLocks};
@@ -16,6 +16,7 @@ use crate::nexus::Nexus;
 use crate::reservation::Reservations;
 use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
+use crate::target_port_groups::Mover;
 
 /// The fixed properties of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) atomics: Rc<Atomics>,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
+    pub(crate) mover: OnceCell<Box<dyn Mover>>,
     /// While it moves to another controller: its nexuses, with what they have not heard of yet.
     pub(crate) moved: RefCell<Vec<(NexusId, Attentions)>>,
 }
@@ -101,6 +103,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             capabilities: disk.capabilities(),
             geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),
+            mover: OnceCell::new(),
             moved: RefCell::default(),
             disk,
         });

@@ -33,6 +33,9 @@ pub struct Pool {
     pub heat: Heat,
     /// Owning controller.
     pub controller: usize,
+    /// Reads and writes of its volumes since that controller opened it: of one in sixteen.
+    #[serde(default)]
+    pub operations: u64,
 }
 
 /// How often the pages of a pool are used, and what moved between its classes of groups because of that.

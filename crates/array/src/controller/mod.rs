@@ -15,7 +15,7 @@ mod slices;
 mod state;
 mod watch;
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,7 @@ use world::{Instant, World};
 
 use crate::config::Config;
 use crate::control::ControllerHandle;
+use crate::move_request::MoveSender;
 
 pub(crate) use events::Events;
 pub(crate) use index::{Index, SECTOR_BYTES};
@@ -50,6 +51,8 @@ pub(crate) struct Controller {
     /// Chooses the commands at its ports that are traced.
     pub(crate) tracer: Rc<Tracer>,
     pub(crate) jobs: Rc<Jobs>,
+    /// Where hosts' wishes go that a pool be moved; none where nobody makes changes.
+    pub(crate) moves: OnceCell<MoveSender>,
     pub(crate) state: RefCell<State>,
     /// Start time, and the CPU time that the thread had used by then.
     pub(crate) started: (Instant, Duration),
@@ -67,8 +70,8 @@ impl Controller {
         let (tokens, events) = (Rc::new(Tokens::new(world.clone(), index)), Rc::new(events));
         let tracer = Rc::new(Tracer::new(world.clone()));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
-        let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
-        Controller { world, index, handles, tokens, events, tracer, jobs, state, started, stopping }
+        let (state, stopping, moves) = (RefCell::new(State::new()), Cell::new(false), OnceCell::new());
+        Controller { world, index, handles, tokens, events, tracer, jobs, moves, state, started, stopping }
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

@@ -8,8 +8,8 @@ use pool::Pool;
 use raid::Group;
 use scsi::{HostTraffic, LogicalUnit, Lun, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
-use world::Drive;
 use world::sync::{Permits, Signal};
+use world::{Drive, Instant};
 
 use super::index::Whereabouts;
 use super::made::{Fresh, Kind};
@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) held: Arc<BTreeSet<String>>,
     /// The state with which the LUs of moving volumes begin, by volume.
     pub(crate) arriving: BTreeMap<String, VolatileState>,
+    /// When hosts asked last that a pool be moved.
+    pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
     pub(crate) missing: BTreeMap<(Kind, String), String>,
     pub(crate) drives: BTreeMap<String, Drive>,
@@ -97,6 +99,7 @@ impl State {
             fresh: Fresh::default(),
             held: Arc::default(),
             arriving: BTreeMap::new(),
+            asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
             drives: BTreeMap::new(),
             opening: BTreeSet::new(),

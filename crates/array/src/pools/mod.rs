@@ -1,6 +1,7 @@
 //! The life cycle of pools and their volumes: open or create, remove groups, delete, export and import.
 
 mod delete;
+mod mover;
 mod moving;
 mod open;
 mod placement;

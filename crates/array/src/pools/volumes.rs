@@ -1,9 +1,12 @@
 //! Volumes and their LUs.
 
+use std::rc::Rc;
+
 use futures::future::join_all;
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
+use super::mover::mover_of;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME};
@@ -14,7 +17,7 @@ use stack::{Cached, Disk, PlainVolume, Storage};
 
 /// Opens a declared volume, or creates it; `known` is the existing volume of that name.
 pub(crate) async fn open_volume(
-    controller: &Controller,
+    controller: &Rc<Controller>,
     config: &Config,
     (declared, known): (&VolumeConfig, Option<Volume>),
     done: &mut Vec<String>,
@@ -81,6 +84,7 @@ pub(crate) async fn open_volume(
                 Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
                 None => LogicalUnit::new(world, identity, disk),
             };
+            mover_of(controller, pool.name()).into_iter().for_each(|mover| lu.moved_by(mover));
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }
     }

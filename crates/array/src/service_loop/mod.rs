@@ -38,6 +38,9 @@ pub fn run_with_local_port(
     if let Some(traces) = &mailbox.traces {
         send_traces(&controller, traces.clone());
     }
+    if let Some(moves) = &mailbox.moves {
+        _ = controller.moves.set(moves.clone());
+    }
     (LocalPort(controller.clone()), serve(controller, mailbox))
 }
 

@@ -17,7 +17,7 @@ use crate::status::{
     ServedImage, Session, VolumeQos, VolumeStatus,
 };
 use crate::terms;
-use stack::Disk;
+use stack::{Disk, Service};
 use status::PoolGroup;
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
@@ -135,9 +135,16 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             group_spaces: pool.group_spaces().into_iter().map(group_space).collect(),
             heat: heat(pool.heat(), declared.placement, space.page_bytes),
             controller,
+            operations: state.services.get(name).map_or(0, |of| operations(&of.service)),
         })
     };
     state.pools.iter().filter_map(pool).collect()
+}
+
+/// Reads and writes through the scheduler of a pool, of one in sixteen.
+fn operations(service: &Service) -> u64 {
+    let (reads, writes) = service.served();
+    reads.counts.iter().chain(&writes.counts).sum()
 }
 
 fn group_space(g: GroupSpace) -> PoolGroup {

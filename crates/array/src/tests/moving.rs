@@ -232,3 +232,57 @@ fn a_pool_that_the_other_controller_cannot_open_comes_back() {
         });
     }
 }
+
+/// SET TARGET PORT GROUPS: groups with their states.
+fn set_groups(states: &[(u8, u16)]) -> ([u8; 12], Pieces) {
+    let mut list = vec![0; 4];
+    for (state, group) in states {
+        list.extend([*state, 0]);
+        list.extend(group.to_be_bytes());
+    }
+    let mut cdb = [0; 12];
+    (cdb[0], cdb[1], cdb[9]) = (0xa4, 0x0a, list.len() as u8);
+    (cdb, Pieces::copy_of(&list))
+}
+
+/// TPGS of the standard INQUIRY data.
+async fn tpgs(host: &Host, lun: u16) -> u8 {
+    host.heard(lun, &[0x12, 0, 0, 0, 96, 0], Pieces::new()).await.data_in.joined()[5] >> 4
+}
+
+#[test]
+fn a_host_asks_for_the_ports_of_another_controller_and_the_pool_moves() {
+    let failed: Outcome = (Status::CheckCondition, Some((4, 0x670a)));
+    let invalid: Outcome = (Status::CheckCondition, Some((5, 0x2600)));
+    let mut config = config();
+    let portal = |n| PortalConfig { listen: portal(n), controller: usize::from(n), segment_bytes_max: None };
+    config.portals = vec![portal(0), portal(1)];
+    Rig::run_with(config.clone(), None, |mut rig| async move {
+        let host = rig.host("b", 0, 4).await;
+        assert_eq!(tpgs(&host, 1).await, 3, "implicit and explicit");
+        let set = async |lun, states: &[(u8, u16)]| {
+            let (cdb, list) = set_groups(states);
+            outcome(&host.heard(lun, &cdb, list).await)
+        };
+        // As it is: nothing moves.
+        assert_eq!(set(1, &[]).await, GOOD);
+        assert_eq!(set(1, &[(0, 2), (1, 1)]).await, GOOD);
+        for wrong in [&[(2, 1)][..], &[(15, 1)], &[(0, 7)], &[(0, 1), (1, 1)]] {
+            assert_eq!(set(1, wrong).await, invalid, "{wrong:?}");
+        }
+        assert_eq!(set(1, &[(0, 1), (1, 2)]).await, GOOD);
+        assert_eq!(set(1, &[(0, 1)]).await, failed, "once in ten seconds");
+        let asked = rig.asked.next().await.expect("a request");
+        assert_eq!((asked.pool.as_str(), asked.controller), ("p1", 0));
+        rig.array.move_pool(&asked.pool, asked.controller).await.expect("it moves");
+        assert_eq!(optimized(&host, 1).await, BTreeMap::from([(1, true), (2, false)]));
+        assert_eq!(set(1, &[(0, 2)]).await, GOOD, "its new controller was not asked yet");
+        // Hosts may not ask.
+        config.pools[1].controller = 0;
+        config.explicit_alua = false;
+        rig.array.apply(config).await.expect("applied");
+        assert_eq!(tpgs(&host, 1).await, 1);
+        let (cdb, list) = set_groups(&[(0, 2)]);
+        assert_eq!(outcome(&host.heard(1, &cdb, list).await).1.expect("a sense").0, 5);
+    });
+}

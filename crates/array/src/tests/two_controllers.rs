@@ -10,7 +10,8 @@ use world_model::Disks;
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
 use crate::{
-    Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, TraceSender, run_with_local_port,
+    Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, MoveReceiver, TraceSender, move_channel,
+    run_with_local_port,
 };
 
 pub(super) const BLOCK: u64 = 512;
@@ -20,6 +21,8 @@ pub(super) struct Rig {
     pub(super) array: Array,
     pub(super) world: World,
     pub(super) disks: Disks,
+    /// The moves that hosts ask for.
+    pub(super) asked: MoveReceiver,
     ports: Vec<LocalPort>,
 }
 
@@ -63,19 +66,20 @@ impl Rig {
 
     async fn start(world: &World, disks: Disks, config: Config, traces: Option<TraceSender>) -> Rig {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
-        let mut ports = Vec::new();
+        let (mut ports, (moves, asked)) = (Vec::new(), move_channel());
         for (index, mailbox) in mailboxes.into_iter().enumerate() {
             let mailbox = match &traces {
                 Some(traces) => mailbox.tracing(traces.clone()),
                 None => mailbox,
             };
+            let mailbox = mailbox.moving(moves.clone());
             let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles.clone());
             ports.push(port);
             world.spawn(run);
         }
         let mut array = Array::new(handles, TARGET);
         array.apply(config).await.expect("applied");
-        Rig { array, world: world.clone(), disks, ports }
+        Rig { array, world: world.clone(), disks, asked, ports }
     }
 
     /// A new session of a host at a port.

@@ -3,7 +3,7 @@
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
-use array::{ControllerHandle, EventSender, Mailbox, TraceSender};
+use array::{ControllerHandle, EventSender, Mailbox, MoveSender, TraceSender};
 use tokio::sync::mpsc;
 use world_real::RunError;
 
@@ -31,13 +31,13 @@ impl Controllers {
     pub(super) fn start(
         count: usize,
         pin_first: Option<usize>,
-        (events, traces): (&EventSender, &TraceSender),
+        (events, traces, moves): (&EventSender, &TraceSender, &MoveSender),
     ) -> Result<Controllers> {
         let (tell, ended) = mpsc::unbounded_channel();
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
         let mut controllers = Controllers { handles: handles.clone(), threads: vec![], ended };
         for (index, mailbox) in mailboxes.into_iter().enumerate() {
-            let mailbox = mailbox.telling(events.clone()).tracing(traces.clone());
+            let mailbox = mailbox.telling(events.clone()).tracing(traces.clone()).moving(moves.clone());
             let end = TellsEnd(index, tell.clone());
             let cpu = pin_first.map(|first| first + index);
             match start(index, cpu, mailbox, handles.clone(), end) {

@@ -44,6 +44,7 @@ pub enum Handler {
     Reserve,
     Sanitize,
     SendDiagnostic,
+    SetTargetPortGroups,
     StartStop,
     SynchronizeCache,
     TestUnitReady,

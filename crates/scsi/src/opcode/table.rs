@@ -243,6 +243,15 @@ pub static TABLE: &[Command] = &[
     cmd(0xa3, "REPORT TIMESTAMP", H::ReportTimestamp, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
         .action(0x0f)
         .gives(),
+    cmd(
+        0xa4,
+        "SET TARGET PORT GROUPS",
+        H::SetTargetPortGroups,
+        &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
+    )
+    .action(0x0a)
+    .list(6, 4)
+    .access(Access::Write),
     cmd(0xa8, "READ(12)", H::Read, &twelve(DPO_FUA)).gives().reads().class(OpClass::Read),
     cmd(0xaa, "WRITE(12)", H::Write, &twelve(DPO_FUA)).blocks(6, 4).writes().class(OpClass::Write),
     cmd(0xae, "WRITE AND VERIFY(12)", H::WriteAndVerify, &twelve(DPO_BYTCHK))

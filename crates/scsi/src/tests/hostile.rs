@@ -82,6 +82,7 @@ fn a_hundred_thousand_random_commands_and_no_panic() {
     Model::new(3).run(async |world| {
         let mut rng = world.random("commands");
         let b = Bench::on(world.clone(), ThinMemory::new(1 << 20, BLOCK as u32, PAGE));
+        b.lu.moved_by(Box::new(Moves));
         let hosts = [b.host(1).await, b.host(2).await];
         let mut good = std::collections::BTreeMap::new();
         for step in 0..100_000 {

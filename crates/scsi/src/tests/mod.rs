@@ -15,6 +15,7 @@ use lu::testing::ThinMemory;
 use world::World;
 use world_model::Model;
 
+use crate::Mover;
 use crate::host_view::HostView;
 use crate::nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 use crate::odx::Tokens;
@@ -76,6 +77,19 @@ impl Bench {
         });
         view.map(Lun(0), self.lu.clone());
         view
+    }
+}
+
+/// Takes every wish.
+pub(crate) struct Moves;
+
+impl Mover for Moves {
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, _: u16) -> bool {
+        true
     }
 }
 
