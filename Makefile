@@ -236,6 +236,11 @@ cluster-guest: build ## fail-over as a guest with dm-multipath and fio sees it: 
 	@$(STEP) "setup, with Ceph and a kernel that knows ALUA" judges/setup.sh --ceph --alua
 	@$(STEP) "fail-over as a guest sees it" judges/cluster_guest.sh
 
+.PHONY: controllers-guest
+controllers-guest: build ## a pool moves between two controllers as a guest with dm-multipath and fio sees it: MOVES (6) moves, and one that the guest asks for
+	@$(STEP) "setup, with a kernel that knows ALUA" judges/setup.sh --alua
+	@$(STEP) "moves as a guest sees them" judges/controllers_guest.sh
+
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)
 ceph-bench: setup-ceph release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine

@@ -12,10 +12,7 @@
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
 cd "$(dirname "$0")/.."
-readonly TARGET=iqn.2026-11.example.masu:cluster INITIATOR=iqn.2026-11.example.judge:host
-readonly OUT=$PWD/target/judges/cluster_guest STEP_TIMEOUT_S=120
-# docs/cluster.md recommends these.
-readonly REPLACEMENT_S=3 NOOP_S=3
+readonly TARGET=iqn.2026-11.example.masu:cluster OUT=$PWD/target/judges/cluster_guest
 # In milliseconds. The bars hold on a machine of its own: the guest is emulated, on the cores of the nodes.
 readonly MEDIAN_MAX=8000 WORST_MAX=12000 PLANNED_MAX=1000
 masu=${MASU:-target/release/masu}
@@ -23,18 +20,15 @@ kind=${1:-rbd}
 fail() { echo "cluster_guest: FAIL $*; the guest's console is $OUT/console" >&2; exit 1; }
 case $kind in rbd | short) drains=0 ;; drains) drains=${DRAINS:-10}; kind=rbd ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 [ -x "$masu" ] || { echo "cluster_guest: $masu is missing; run make build" >&2; exit 2; }
-for needed in qemu-system-x86_64 fio iscsid dmsetup udevadm; do
-  command -v "$needed" >/dev/null || { echo "cluster_guest: skipped: $needed is not installed; run judges/setup.sh"; exit 0; }
-done
-[ -x target/judges/multipath/sbin/multipathd ] || { echo "cluster_guest: skipped: no multipath-tools in target/judges; run judges/setup.sh"; exit 0; }
-[ -d target/judges/kernel_alua ] || { echo "cluster_guest: skipped: no kernel that knows ALUA in target/judges; run judges/setup.sh --alua"; exit 0; }
-judges/guest/build_cluster.sh
+# shellcheck source=judges/guest_load.sh
+. judges/guest_load.sh
+needs_guest
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
 rm -rf "$OUT"; mkdir -p "$OUT"
 
-etcd_pid="" guest=""
-declare -A node_pid port
+etcd_pid=""
+declare -A node_pid
 stop() {
   trap - EXIT INT TERM
   local pid
@@ -69,55 +63,18 @@ node() {
   "$masu" serve --node "$1" --listen "127.0.0.1:${port[$1]}" --registry "$registry" --data "$OUT/$1" --config "$OUT/array.toml" >>"$OUT/$1.log" 2>&1 &
   node_pid[$1]=$!
 }
-# until WHAT COMMAND...: it holds, or the judge fails.
-until_holds() {
-  local what=$1 waited=0; shift
-  until "$@"; do
-    [ "$waited" -lt $((STEP_TIMEOUT_S * 10)) ] || fail "$what: not after $STEP_TIMEOUT_S s"
-    sleep 0.1; waited=$((waited + 1))
-  done
-}
 # How often a node has begun to serve.
 served() { grep -c 'array: serves' "$OUT/$1.log" || true; }
 stands_by() { tail -n 3 "$OUT/$1.log" | grep -q 'standby of'; }
-said() {
-  ! grep -aqE 'guest: FAIL' "$OUT/console" || fail "$(grep -aE -m 1 'guest: FAIL' "$OUT/console" | tr -d '\r')"
-  [ "$(grep -acE "$1" "$OUT/console" || true)" -ge "$2" ]
-}
 node n1; until_holds "n1 serves" grep -q 'array: serves' "$OUT/n1.log"
 node n2; until_holds "n2 stands by" stands_by n2
 owner=n1; other=n2
 
-mkfifo "$OUT/orders"
-: >"$OUT/console"
-qemu-system-x86_64 -accel tcg -cpu max -m 640 -nographic -no-reboot -kernel target/judges/guest_cluster/vmlinuz -initrd target/judges/guest_cluster/initramfs \
-  -append "console=ttyS0 quiet panic=-1 rdinit=/cluster judge.ports=${port[n1]},${port[n2]} judge.target=$TARGET judge.initiator=$INITIATOR judge.replacement=$REPLACEMENT_S judge.noop=$NOOP_S judge.debug=1" \
-  -netdev user,id=n -device virtio-net-pci,netdev=n,romfile= <"$OUT/orders" >>"$OUT/console" 2>&1 & guest=$!
-exec 4>"$OUT/orders"
-until_holds "the guest begins" said '^guest: begins' 1
+boot "${port[n1]},${port[n2]}"
 for tag in 1 65; do
   grep -qaE "^guest: +127.0.0.1:[0-9]+,$tag " "$OUT/console" || fail "a discovery does not name the portals of both nodes, each with a tag of its own"
 done
 
-loads=0
-declare -A gaps
-sorted() { tr ' ' '\n' | sed '/^$/d' | sort -n; }
-# run NAME SECONDS FAULT...: fio for so long, and the fault meanwhile.
-run() {
-  local name=$1 seconds=$2 rc count gap at
-  shift 2
-  loads=$((loads + 1))
-  echo "load $seconds" >&4
-  until_holds "fio runs" said '^guest: loads' "$loads"
-  "$@"
-  echo "result" >&4
-  until_holds "fio ends" said '^guest: result' "$loads"
-  read -r rc count gap at _ < <(grep -aE '^guest: result' "$OUT/console" | tail -n 1 | tr -d '\r' | cut -d ' ' -f 3-)
-  [ "$rc" = 0 ] || fail "$name: fio ended with $rc"
-  printf 'cluster_guest: %-28s longest gap %5d ms in %5d I/Os (at %d ms)\n' "$name" "$gap" "$count" "$at"
-  gaps[${name%% *}]+=" $gap"
-}
-swap() { local last=$owner; owner=$other; other=$last; }
 taken_over() { local before=$1; until_holds "$other serves" more_than "$other" "$before"; swap; }
 more_than() { [ "$(served "$1")" -gt "$2" ]; }
 kill_owner() {
@@ -147,27 +104,15 @@ drain_owner() {
 stop_etcd() { kill -STOP "$etcd_pid"; sleep 3; kill -CONT "$etcd_pid"; }
 settled() { until_holds "$other stands by" stands_by "$other"; sleep 2; }
 
-# The kernel and multipathd prefer the owner's portal: optimized, where the other one is not.
-asked=0
-are_told_apart() {
-  asked=$((asked + 1))
-  echo "paths" >&4
-  until_holds "the paths are listed" said '^guest: paths end' "$asked"
-  tail -n 6 "$OUT/console" | tr -d '\r' >"$OUT/paths"
-  grep -qE "^guest: path ${port[$owner]} active/optimized 50" "$OUT/paths" && grep -qE "^guest: path ${port[$other]} active/non-optimized 10" "$OUT/paths"
-}
-told_apart() { until_holds "the path to $owner is preferred" are_told_apart; echo "cluster_guest: $1: active/optimized at the owner, active/non-optimized at the other"; }
-
 kills=${KILLS:-3}
 [ "$kind" = rbd ] || kills=1
 told_apart "at first"
 # The longest of each move, and the logs of the guest.
-finish() { echo end >&4; until_holds "the guest ends" said '^MASU_GUEST_OK' 1; wait "$guest" || true; guest=""; }
 if [ "$drains" -gt 0 ]; then
   for n in $(seq "$drains"); do run "drained $n" 12 drain_owner; settled; done
   echo log >&4; until_holds "the logs are shown" said '^guest: done log' 1
   finish
-  planned=$(echo "${gaps[drained]}" | sorted | tail -n 1)
+  planned=$(worst drained)
   echo "cluster_guest: drained $drains times: $(echo "${gaps[drained]}" | sorted | tr '\n' ' ')ms"
   [ "$planned" -le "$PLANNED_MAX" ] || fail "a planned move took $planned ms: more than $PLANNED_MAX ms"
   exit 0
@@ -188,8 +133,8 @@ fi
 finish
 
 median=$(echo "${gaps[killed]}" | sorted | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }')
-worst=$(echo "${gaps[killed]}" | sorted | tail -n 1)
-planned=$(echo "${gaps[drained]}" | sorted | tail -n 1)
+worst=$(worst killed)
+planned=$(worst drained)
 echo "cluster_guest: killed $kills times: median $median ms, worst $worst ms; drained: worst $planned ms; file system and files intact, fsck clean"
 [ "$median" -le "$MEDIAN_MAX" ] || fail "the median of unplanned fail-overs is $median ms: more than $MEDIAN_MAX ms"
 [ "$worst" -le "$WORST_MAX" ] || fail "the worst unplanned fail-over took $worst ms: more than $WORST_MAX ms"

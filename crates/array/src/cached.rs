@@ -130,8 +130,8 @@ pub(crate) async fn open_journal(
     check_identity(&pool, wanted, opened.as_ref().map(|(journal, _)| journal.id()))
         .map_err(|e| place()(&e))?;
     // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
-    // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed has
-    // none: it is used as it is, because formatting takes a second per GB, for which hosts wait.
+    // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed
+    // has none: it is used as it is, because formatting takes a second per GB, for which hosts wait.
     let is_usable = |replay: &cache::Replay<Group>| wanted.is_some() || replay.is_empty();
     let (journal, replay) = match opened.filter(|(_, replay)| is_usable(replay)) {
         Some((journal, replay)) => (journal, Some(replay)),

@@ -63,7 +63,8 @@ pub enum Control {
         config: Arc<Config>,
         /// What was created before: it is opened or left alone.
         made: Arc<Made>,
-        /// The pool that moves to this controller with it: if it cannot be opened, the declaration is refused.
+        /// The pool that moves to this controller with it: if it cannot be opened, the declaration is
+        /// refused.
         arrival: Option<Arrival>,
     },
     /// Present the prepared objects to hosts: change mappings, open ports. Existing objects that are not
@@ -157,7 +158,7 @@ pub enum Reply {
 /// A logical unit on its way to another controller.
 #[derive(Clone, Debug)]
 pub struct MovedLu {
-    /// Its volume.
+    /// As declared.
     pub volume: String,
     /// What it takes along.
     pub state: VolatileState,

@@ -6,7 +6,7 @@ const QUEUE_LEN: usize = 64;
 /// A host asks that a pool be served by another controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveRequest {
-    /// The pool.
+    /// As declared.
     pub pool: String,
     /// The controller whose ports are to be the optimized ones.
     pub controller: usize,

@@ -27,11 +27,13 @@ pub struct Config {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = CONTROLLERS_MAX))]
     pub controllers: usize,
-    /// Whether hosts may move a pool to another controller of the array (SET TARGET PORT GROUPS): explicit ALUA.
+    /// Whether hosts may move a pool to another controller of the array (SET TARGET PORT GROUPS): explicit
+    /// ALUA.
     #[serde(default = "on", skip_serializing_if = "Clone::clone")]
     #[schemars(!skip_serializing_if)]
     pub explicit_alua: bool,
-    /// Whether masu moves a pool from a controller that is over 70 % busy for a minute to one that is under 40 %.
+    /// Whether masu moves a pool from a controller that is over 70 % busy for a minute to one that is under
+    /// 40 %.
     #[serde(default = "on", skip_serializing_if = "Clone::clone")]
     #[schemars(!skip_serializing_if)]
     pub balance: bool,

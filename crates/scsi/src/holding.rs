@@ -7,8 +7,8 @@ use world::sync::Signal;
 
 use crate::request::Lun;
 
-/// The held LUNs of a view, and the commands that wait there. How many may wait is the transport's limit: that
-/// of the commands of a session.
+/// The held LUNs of a view, and the commands that wait there. How many may wait is the transport's limit:
+/// that of the commands of a session.
 #[derive(Default)]
 pub(crate) struct Holding {
     /// Whether any LUN is held: all that a command asks otherwise.

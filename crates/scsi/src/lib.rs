@@ -32,6 +32,7 @@ mod inquiry;
 pub mod limits;
 mod log;
 mod mode;
+mod mover;
 mod nexus;
 mod odx;
 pub mod opcode;
@@ -61,10 +62,10 @@ pub use host_view::{
     CopyAnswer, CopyEnd, CopyRequest, Elsewhere, HostTraffic, HostView, Owner, PortTraffic, Remote, Traffic,
 };
 pub use lu::NexusId;
+pub use mover::Mover;
 pub use nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
-pub use target_port_groups::Mover;
 pub use trace::{CommandTrace, TraceSink, Tracer, WHOLE_MILLIONTHS};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};

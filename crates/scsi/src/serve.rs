@@ -79,8 +79,8 @@ impl<D: LogicalDisk> View<D> {
         Response { aborted: true, ..respond_failed(&CommandError::Aborted, 1, Format::Fixed, 0) }
     }
 
-    /// Aborts the commands that wait for a logical unit that moves, and waits until it has: the rest is its new
-    /// owner's.
+    /// Aborts the commands that wait for a logical unit that moves, and waits until it has: the rest is its
+    /// new owner's.
     async fn manage_held(&self, function: TaskFunction) {
         if !self.holding.is_on() {
             return;

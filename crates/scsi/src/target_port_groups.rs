@@ -9,27 +9,6 @@ use lu::LogicalDisk;
 use crate::context::{Context, cut};
 use crate::error::CommandError;
 use crate::nexus::{AccessState, ListedPort};
-use crate::unit::LogicalUnit;
-
-/// Moves a logical unit to the controller of other ports, with all that share its pool.
-pub trait Mover {
-    /// Whether hosts may ask for it at all.
-    fn is_on(&self) -> bool;
-    /// Begins the move to the controller of this target port group. Returns whether it has begun.
-    fn begin(&self, group: u16) -> bool;
-}
-
-impl<D: LogicalDisk> LogicalUnit<D> {
-    /// Who moves it. It is set once, when the logical unit is made.
-    pub fn moved_by(&self, mover: Box<dyn Mover>) {
-        _ = self.mover.set(mover);
-    }
-
-    /// Whether a host may ask for other ports: explicit ALUA.
-    pub(crate) fn may_be_moved(&self) -> bool {
-        self.mover.get().is_some_and(|mover| mover.is_on())
-    }
-}
 
 /// PREF: the ports at the owner.
 const PREFERRED: u8 = 0x80;
@@ -112,8 +91,8 @@ fn wishes(list: &[u8]) -> Result<Vec<Wish>, CommandError> {
 }
 
 /// SET TARGET PORT GROUPS, SPC-5 6.45. The logical unit moves to the controller of the group that is to be
-/// optimized, after the command has ended; all that share its pool move with it. A group of a node that stands by,
-/// or of one that is down, is not made optimized.
+/// optimized, after the command has ended; all that share its pool move with it. A group of a node that
+/// stands by, or of one that is down, is not made optimized.
 pub(crate) fn set_target_port_groups<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (list, ports) = (ctx.list()?, ctx.view.ports.get());
     let mut moves = None;

@@ -12,11 +12,11 @@ use crate::attention::{Attention, Attentions};
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
 use crate::mode::Modes;
+use crate::mover::Mover;
 use crate::nexus::Nexus;
 use crate::reservation::Reservations;
 use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
-use crate::target_port_groups::Mover;
 
 /// The fixed properties of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,16 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             lu.world.spawn(undo_task(lu.disk.clone(), lu.atomics.clone()));
         }
         lu
+    }
+
+    /// Who moves it when a host asks for it. Set once, when the logical unit is made.
+    pub fn moved_by(&self, mover: Box<dyn Mover>) {
+        _ = self.mover.set(mover);
+    }
+
+    /// Whether a host may ask for other ports: explicit ALUA.
+    pub(crate) fn may_be_moved(&self) -> bool {
+        self.mover.get().is_some_and(|mover| mover.is_on())
     }
 
     /// Names and serial number, as in INQUIRY and VPD pages.

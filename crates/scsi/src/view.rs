@@ -158,7 +158,8 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// Holds these LUNs, and no others: their commands wait, because the logical units move between controllers.
+    /// Holds these LUNs, and no others: their commands wait, because the logical units move between
+    /// controllers.
     pub fn hold(&self, luns: BTreeSet<Lun>) {
         self.holding.set(luns);
     }

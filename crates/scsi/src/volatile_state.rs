@@ -17,8 +17,8 @@ use crate::unit::{Identity, LogicalUnit};
 /// not survive a power failure, and RESERVE), the unit attentions that nexuses have not heard of yet, and its
 /// counters.
 ///
-/// What does not go along: ROD tokens, and the results of copies. A host that asks for them learns that they are
-/// unknown, and does the work itself.
+/// What does not go along: ROD tokens, and the results of copies. A host that asks for them learns that they
+/// are unknown, and does the work itself.
 #[derive(Clone, Debug)]
 pub struct VolatileState {
     modes: crate::mode::Changeable,
@@ -57,8 +57,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.moved.borrow_mut().push((nexus.id, nexus.attentions.clone()));
     }
 
-    /// The unit attentions with which a nexus begins: a new one hears of a reset, one that has moved of what it
-    /// had not heard yet, and that the paths have changed.
+    /// The unit attentions with which a nexus begins: a new one hears of a reset, one that has moved of what
+    /// it had not heard yet, and that the paths have changed.
     pub(crate) fn first_attentions(&self, id: NexusId) -> Attentions {
         let mut moved = self.moved.borrow_mut();
         let known = moved.iter().position(|(nexus, _)| *nexus == id).map(|at| moved.swap_remove(at).1);

@@ -1,9 +1,9 @@
 //! When a pool moves from a busy controller to an idle one. Pure: fed with measured loads, it says which.
 //!
-//! A controller is busy for the processor time of its thread. What of it a pool causes is estimated by the pool's
-//! share of the operations there. The work of ports stays where the sessions are, so the estimate is an upper
-//! bound: a pool moves only where even then the other controller stays below the limit, and the busier of the two
-//! is less busy afterwards.
+//! A controller is busy for the processor time of its thread. What of it a pool causes is estimated by the
+//! pool's share of the operations there. The work of ports stays where the sessions are, so the estimate is
+//! an upper bound: a pool moves only where even then the other controller stays below the limit, and the
+//! busier of the two is less busy afterwards.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -142,6 +142,9 @@ fn best_pool(
 mod tests {
     use super::*;
 
+    /// A pool, its controller, and its operations per second.
+    type Rate = (&'static str, usize, u64);
+
     /// Two controllers and their balance.
     #[derive(Default)]
     struct Bench {
@@ -152,8 +155,8 @@ mod tests {
     }
 
     impl Bench {
-        /// So many seconds, a look every two: busy in percent, and the operations per second of each pool at its
-        /// controller. The first move, and when.
+        /// So many seconds, a look every two: busy in percent, and the operations per second of each pool at
+        /// its controller. The first move, and when.
         fn run(&mut self, seconds: u64, busy: [f64; 2], pools: &[(&str, usize, u64)]) -> Option<(u64, Move)> {
             let end = self.second + seconds;
             while self.second < end {
@@ -176,7 +179,7 @@ mod tests {
         }
     }
 
-    const BOTH_AT_0: [(&str, usize, u64); 2] = [("p", 0, 300), ("q", 0, 700)];
+    const BOTH_AT_0: [Rate; 2] = [("p", 0, 300), ("q", 0, 700)];
 
     #[test]
     fn the_pool_that_levels_the_load_moves_after_a_minute() {
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn nothing_moves_where_it_would_not_pay() {
-        let cases: [([f64; 2], &[(&str, usize, u64)]); 5] = [
+        let cases: [([f64; 2], &[Rate]); 5] = [
             ([69.0, 10.0], &BOTH_AT_0),
             ([90.0, 41.0], &BOTH_AT_0),
             // The only pool: the other controller would be the busy one.

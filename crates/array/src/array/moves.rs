@@ -29,9 +29,10 @@ pub(super) fn without_moves(now: &Config, next: &mut Config) -> Vec<Move> {
 }
 
 impl Array {
-    /// Moves a pool to another controller. Commands on its volumes wait while it moves; then the ports of that
-    /// controller are the optimized ones, and hosts hear of it. What the volumes' LUs have in memory goes along:
-    /// reservations, mode parameters, unit attentions, counters. ROD tokens and the results of copies do not.
+    /// Moves a pool to another controller. Commands on its volumes wait while it moves; then the ports of
+    /// that controller are the optimized ones, and hosts hear of it. What the volumes' LUs have in memory
+    /// goes along: reservations, mode parameters, unit attentions, counters. ROD tokens and the results of
+    /// copies do not.
     ///
     /// # Errors
     /// No such pool or controller; the pool is not open, or on memory drives; work on it runs that cannot be

@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) held: Arc<BTreeSet<String>>,
     /// The state with which the LUs of moving volumes begin, by volume.
     pub(crate) arriving: BTreeMap<String, VolatileState>,
-    /// When hosts asked last that a pool be moved.
+    /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
     pub(crate) missing: BTreeMap<(Kind, String), String>,

@@ -8,8 +8,8 @@ use scsi::Mover;
 use crate::controller::Controller;
 use crate::move_request::MoveRequest;
 
-/// A pool moves once in this time when hosts ask for it: two that have lost different paths would otherwise move
-/// it to and fro with each command.
+/// A pool moves once in this time when hosts ask for it: two that have lost different paths would otherwise
+/// move it to and fro with each command.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Asks for moves of the pool of a LU.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use block::BlockError;
 use futures::future::join_all;
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
@@ -63,32 +64,43 @@ pub(crate) async fn open_volume(
             }
         }
         None => {
-            let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
-            let identity = Identity {
-                physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
-                read_only: declared.read_only,
-                ..Identity::of(array, lu_number(&volume))
-            };
-            save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
-            let cached = cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
-            let gate =
-                controller.state().services[pool.name()].service.gate(&format!("volume {}", declared.name));
-            let storage = match cached {
-                Some(unit) => Storage::Cached(Cached::new(unit, declared.block_bytes)),
-                None => Storage::Plain(PlainVolume::new(volume, declared.block_bytes)),
-            };
-            let disk = Disk::new(gate, storage);
-            let moved = controller.state.borrow_mut().arriving.remove(&declared.name);
-            let world = controller.world.clone();
-            let lu = match moved {
-                Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
-                None => LogicalUnit::new(world, identity, disk),
-            };
-            mover_of(controller, pool.name()).into_iter().for_each(|mover| lu.moved_by(mover));
+            let lu = open_lu(controller, config, (declared, volume), done).await.map_err(|e| place()(&e))?;
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }
     }
     Ok(())
+}
+
+/// The LU of an open volume: with the state that it had at another controller, if it comes from there.
+async fn open_lu(
+    controller: &Rc<Controller>,
+    config: &Config,
+    (declared, volume): (&VolumeConfig, Volume),
+    done: &mut Vec<String>,
+) -> Result<Rc<LogicalUnit<Disk>>, BlockError> {
+    let pool = volume.pool();
+    let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+    let identity = Identity {
+        physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
+        read_only: declared.read_only,
+        ..Identity::of(array, lu_number(&volume))
+    };
+    save_shape(&volume, Shape::of(declared)).await?;
+    let cached = cached(controller, Some(declared), &volume, done).await?;
+    let gate = controller.state().services[pool.name()].service.gate(&format!("volume {}", declared.name));
+    let storage = match cached {
+        Some(unit) => Storage::Cached(Cached::new(unit, declared.block_bytes)),
+        None => Storage::Plain(PlainVolume::new(volume, declared.block_bytes)),
+    };
+    let disk = Disk::new(gate, storage);
+    let moved = controller.state.borrow_mut().arriving.remove(&declared.name);
+    let world = controller.world.clone();
+    let lu = match moved {
+        Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
+        None => LogicalUnit::new(world, identity, disk),
+    };
+    mover_of(controller, pool.name()).into_iter().for_each(|mover| lu.moved_by(mover));
+    Ok(lu)
 }
 
 /// Creates a declared volume; also says what was created. The caller has found no volume of that name.
@@ -173,7 +185,7 @@ impl Shape {
 }
 
 /// Stores the shape with the volume, if it has changed.
-async fn save_shape(volume: &Volume, shape: Shape) -> Result<(), block::BlockError> {
+async fn save_shape(volume: &Volume, shape: Shape) -> Result<(), BlockError> {
     match volume.load_record(SHAPE_RECORD).as_deref().and_then(Shape::decode) == Some(shape) {
         true => Ok(()),
         false => volume.save_record(SHAPE_RECORD, &shape.encode()).await,

@@ -36,6 +36,8 @@ pub(crate) async fn prepare(
     let arriving = arrival.as_ref().map(|arrival| arrival.pool.clone());
     if let Some(arrival) = arrival {
         expect_lus(controller, arrival.lus);
+        // Hosts do not send it back at once.
+        controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
     }
     // Thousands of volumes: linear time, and hosts are served in between.
     let mut slices = Slices::new(&controller.world);
@@ -192,7 +194,8 @@ async fn undeclared(controller: &Controller, index: &Index<'_>, slices: &mut Sli
     }
 }
 
-/// The cached volumes that are declared no more, or whose pool was to come from another controller and did not.
+/// The cached volumes that are declared no more, or whose pool was to come from another controller and did
+/// not.
 async fn units_without_volume(
     controller: &Controller,
     index: &Index<'_>,

@@ -60,8 +60,8 @@ impl Host {
         }
     }
 
-    /// Writes its own block of the LU again and again until it is told to stop, and reads each back. Gives how
-    /// often.
+    /// Writes its own block of the LU again and again until it is told to stop, and reads each back. Gives
+    /// how often.
     async fn write_on(self, world: World, (lun, at): (u16, u64), stop: Rc<Cell<bool>>) -> u64 {
         let mut rounds = 0;
         while !stop.get() {
@@ -276,7 +276,9 @@ fn a_host_asks_for_the_ports_of_another_controller_and_the_pool_moves() {
         assert_eq!((asked.pool.as_str(), asked.controller), ("p1", 0));
         rig.array.move_pool(&asked.pool, asked.controller).await.expect("it moves");
         assert_eq!(optimized(&host, 1).await, BTreeMap::from([(1, true), (2, false)]));
-        assert_eq!(set(1, &[(0, 2)]).await, GOOD, "its new controller was not asked yet");
+        assert_eq!(set(1, &[(0, 2)]).await, failed, "it has only just come");
+        rig.world.sleep(Duration::from_secs(10)).await;
+        assert_eq!(set(1, &[(0, 2)]).await, GOOD);
         // Hosts may not ask.
         config.pools[1].controller = 0;
         config.explicit_alua = false;
