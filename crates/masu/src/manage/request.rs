@@ -19,7 +19,7 @@ pub(crate) struct Where {
     #[arg(long, env = "MASU_DATA", global = true, help_heading = "Array")]
     data: Option<PathBuf>,
     /// Use the array's API on TCP, as https://host:port, or host:port without TLS; requires --token
-    #[arg(long, requires = "token", global = true, help_heading = "Array")]
+    #[arg(long, value_parser = api_address, requires = "token", global = true, help_heading = "Array")]
     api: Option<String>,
     /// The server's certificate has this SHA-256, as `masu serve` logs it; for a certificate that no root has
     /// signed
@@ -132,6 +132,24 @@ pub(crate) fn client(at: &Where) -> Client {
     })
 }
 
+/// An address of the API on TCP, as it was given. A socket is no such address.
+fn api_address(text: &str) -> Result<String, String> {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let host = rest.trim_end_matches('/');
+    let port = host.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    let is_address = match scheme {
+        "https" => !matches!(port, Some(Err(_))) || host.ends_with(']'),
+        "http" | "" => matches!(port, Some(Ok(_))),
+        _ => false,
+    };
+    if is_address && !host.is_empty() && !host.starts_with(':') && !host.contains('/') {
+        return Ok(text.to_owned());
+    }
+    let socket = "; the socket of an array is found by its data directory: --data DIR";
+    let hint = if text.contains('/') && scheme.is_empty() { socket } else { "" };
+    Err(format!("not https://HOST[:PORT] or HOST:PORT{hint}"))
+}
+
 /// The port of a URL without one.
 const HTTPS_PORT: u16 = 443;
 
@@ -232,4 +250,23 @@ pub(super) fn show_one<T: Serialize>(
     let status = status(at)?;
     let objects = of(status.clone());
     table::show(noun, name, at.form.look(), objects, |object| more(&status, object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_api_are_hosts_with_ports_and_no_sockets() {
+        for good in ["https://a", "https://a:1/", "https://[::1]", "[::1]:80", "a:80", "http://a:80/"] {
+            assert_eq!(api_address(good).as_deref(), Ok(good));
+        }
+        for bad in
+            ["", "a", ":80", "a:x", "a:99999", "https://", "https://a:x", "ftp://a:1", "http://a", "a:1/v1"]
+        {
+            assert!(api_address(bad).is_err(), "{bad}");
+        }
+        let socket = api_address("/var/lib/masu/api.sock").expect_err("a socket");
+        assert!(socket.ends_with("--data DIR"), "{socket}");
+    }
 }

@@ -59,6 +59,12 @@ mod tests {
         assert_ne!(tell(1).digest, tell(2).digest);
     }
 
+    /// A node was killed while it stood still, began anew, and stood still again: it was never resumed.
+    #[test]
+    fn what_was_found_once_is_not_found_again() {
+        history::tell(3314, Fault::None, false);
+    }
+
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of
     /// the next one.
     #[test]
