@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use block::BlockError;
 use cache::{Cache, Journal, JournalError, UnitSpec};
+use futures::future::try_join_all;
 use pool::{Pool, Volume};
 use raid::{Group, OnDrive, Overwrite, examine};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
@@ -16,6 +17,8 @@ use crate::terms;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
 const JOURNAL_RECORD: &str = "cache.journal";
+/// Volumes that are attached to the cache or detached at once.
+const AT_ONCE: usize = 64;
 /// The first bytes of a journal's identity are those of its pool; the rest is random.
 const POOL_PART: usize = 8;
 
@@ -73,6 +76,14 @@ async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), Block
         true => Ok(()),
         false => volume.save_record(JOURNAL_RECORD, id.as_ref().map_or(&[], |id| &id[..])).await,
     }
+}
+
+/// The same for volumes of one pool, several at once: they share the commits of the pool.
+async fn note_journals(volumes: &[Volume], id: Option<[u8; 16]>) -> Result<(), BlockError> {
+    for part in volumes.chunks(AT_ONCE) {
+        try_join_all(part.iter().map(|volume| note_journal(volume, id))).await?;
+    }
+    Ok(())
 }
 
 fn spec_of(declared: Option<&VolumeConfig>, partitions: &Partitions, volume: &Volume) -> UnitSpec {
@@ -161,9 +172,10 @@ async fn take_over(
     replay: Option<cache::Replay<Group>>,
     done: &mut Vec<String>,
 ) -> Result<Vec<(String, CachedVolume)>, BlockError> {
+    let volumes = pool.volumes();
+    note_journals(&volumes, Some(journal.id())).await?;
     let mut units = Vec::new();
-    for volume in pool.volumes() {
-        note_journal(&volume, Some(journal.id())).await?;
+    for volume in volumes {
         let spec = spec(&volume);
         units.push((volume.name().to_owned(), cache.attach(volume, spec, Some(journal.clone()))));
     }
@@ -224,20 +236,26 @@ pub(crate) async fn cached(
     Ok(Some(unit))
 }
 
-/// Destages the volumes that `ends` selects and detaches them from the cache.
+/// Destages the volumes that `ends` selects and detaches them from the cache, several at once: they share
+/// the flushes of their drives and the commits of their pool.
 pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool) -> Result<(), ControlError> {
     let names: Vec<String> = controller.state().units.keys().filter(|name| ends(name)).cloned().collect();
-    for name in names {
-        let place = || ControlError::at(format!("volume {name:?}: cache"));
-        let (unit, cache) = {
-            let state = controller.state();
-            (state.units[&name].clone(), state.cache.clone())
-        };
-        let cache = cache.expect("a unit is under a cache");
-        cache.detach(&unit).await.map_err(|e| place()(&e))?;
-        note_journal(unit.store(), None).await.map_err(|e| place()(&e))?;
-        controller.state.borrow_mut().units.remove(&name);
+    for part in names.chunks(AT_ONCE) {
+        try_join_all(part.iter().map(|name| let_go_one(controller, name))).await?;
     }
+    Ok(())
+}
+
+async fn let_go_one(controller: &Controller, name: &String) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("volume {name:?}: cache"));
+    let (unit, cache) = {
+        let state = controller.state();
+        (state.units[name].clone(), state.cache.clone())
+    };
+    let cache = cache.expect("a unit is under a cache");
+    cache.detach(&unit).await.map_err(|e| place()(&e))?;
+    note_journal(unit.store(), None).await.map_err(|e| place()(&e))?;
+    controller.state.borrow_mut().units.remove(name);
     Ok(())
 }
 

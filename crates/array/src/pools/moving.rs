@@ -16,12 +16,12 @@ use scsi::LogicalUnit;
 use stack::Disk;
 use world::World;
 
-use super::open::drop_pool;
+use super::open::{drop_pool, take_pool};
 use super::work::stop_jobs;
 use crate::cached::{close_journals, let_go};
 use crate::control::{ControlError, MovedLu};
 use crate::controller::Controller;
-use crate::groups::{end_upkeep, forget, refuse_busy};
+use crate::groups::{begin_upkeep, end_upkeep, forget, refuse_busy};
 
 /// Commands that run when the move begins end in this time, or the pool stays.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
@@ -38,13 +38,16 @@ pub(crate) async fn make_ready(controller: &Rc<Controller>, name: &str) -> Resul
     let pool = controller.state().pools.get(name).cloned();
     let pool = pool.ok_or_else(|| place()(&"it is not served: a pool moves when it is open"))?;
     pool.groups().iter().chain(&journal_group(controller, name)).try_for_each(refuse_busy)?;
+    if !stop_jobs(controller, &pool).await {
+        return Err(place()(&"a job of the pool does not end"));
+    }
     for (volume, lu) in lus_of(controller, name) {
         if !lu.may_move() {
             return Err(place()(&format!("volume {volume:?} is being sanitized; wait until this ends")));
         }
         let unit = controller.state().units.get(&volume).cloned();
         if let Some(unit) = unit {
-            unit.settle(0..unit.geometry().len_bytes).await.map_err(|e| place()(&e))?;
+            unit.destage().await.map_err(|e| place()(&e))?;
         }
     }
     Ok(())
@@ -73,7 +76,9 @@ pub(crate) async fn release_pool(
     drop_pool(controller, name).await;
     // From here on nothing but what was under way can reach the drives through this pool.
     if !ends(&controller.world, || pool.is_used_elsewhere()).await {
-        controller.state.borrow_mut().pools.insert(name.to_owned(), pool);
+        // It stays as it is: opened twice, it would be written twice.
+        take_pool(controller, &controller.config(), &pool);
+        groups.iter().for_each(|group| begin_upkeep(controller, group.name(), group.clone()));
         return Err(place()(&"a copy of its data does not end"));
     }
     forget(controller, &groups);

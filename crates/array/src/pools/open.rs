@@ -75,15 +75,19 @@ async fn open_or_create(
         Err(e) => return Err(place()(&e)),
     };
     done.push(format!("pool {}: {how}", declared.name));
-    let watch = Watch::default();
+    take_pool(controller, config, &pool);
+    Ok(pool)
+}
+
+/// Gives an open pool its scheduler and its tasks, and the controller the pool.
+pub(super) fn take_pool(controller: &Rc<Controller>, config: &Config, pool: &Pool) {
+    let (name, watch) = (pool.name().to_owned(), Watch::default());
     controller.world.spawn(watch_pool_task(controller.clone(), pool.clone(), watch.clone()));
     controller.world.spawn(placement_task(controller.clone(), pool.clone(), watch.clone()));
-    open_service(controller, &declared.name, config, &watch);
+    open_service(controller, &name, config, &watch);
     let mut state = controller.state.borrow_mut();
-    state.pools.insert(declared.name.clone(), pool.clone());
-    state.pool_watches.insert(declared.name.clone(), watch);
-    drop(state);
-    Ok(pool)
+    state.pools.insert(name.clone(), pool.clone());
+    state.pool_watches.insert(name, watch);
 }
 
 /// Removes the pool from the controller and ends its tasks. Returns the pool, which is still open.

@@ -11,6 +11,7 @@ use scsi::{Response, Status};
 use world::World;
 
 use super::rig::{group, portal};
+use super::tokens_across::LEN;
 use super::two_controllers::{BLOCK, Host, Rig, config, outcome};
 use crate::Config;
 use crate::config::{CachePolicy, CacheSettings, Level, PortalConfig};
@@ -286,5 +287,34 @@ fn a_host_asks_for_the_ports_of_another_controller_and_the_pool_moves() {
         assert_eq!(tpgs(&host, 1).await, 1);
         let (cdb, list) = set_groups(&[(0, 2)]);
         assert_eq!(outcome(&host.heard(1, &cdb, list).await).1.expect("a sense").0, 5);
+    });
+}
+
+/// A token whose data are being copied keeps the pool open, whatever LU they go to.
+#[test]
+fn a_pool_whose_data_are_being_copied_stays_and_is_served_as_before() {
+    Rig::run(|mut rig| async move {
+        rig.array.move_pool("p1", 0).await.expect("both pools are at controller 0");
+        let host = rig.host_on("a", 0, [0, 1]).await;
+        host.transfer(0x8a, 1, 0, Pieces::copy_of(&[7; 3 << 20]), 3 << 20).await;
+        let token = host.populate(1).await;
+        let disk = rig.disks.get("d0").expect("it is there");
+        disk.hang();
+        let world = rig.world.clone();
+        let moved = async {
+            world.sleep(Duration::from_millis(5)).await;
+            let refused = rig.array.move_pool("p1", 1).await.expect_err("it is in use").to_string();
+            disk.resume();
+            refused
+        };
+        let (copied, refused) = join(host.write_using(0, &token, (0, 0, LEN)), moved).await;
+        assert!(refused.contains("a copy of its data does not end"), "{refused}");
+        assert_eq!(copied, GOOD);
+        assert_eq!(pools(&rig).await, [vec!["p0".to_owned(), "p1".into()], vec![]]);
+        assert_eq!(outcome(&host.heard(1, &write(0), filled(3)).await), GOOD);
+        rig.array.move_pool("p1", 1).await.expect("now it moves");
+        let mut read = write(0);
+        read[0] = 0x88;
+        assert_eq!(host.heard(1, &read, Pieces::new()).await.data_in.first_difference(&filled(3)), None);
     });
 }

@@ -7,13 +7,13 @@ use scsi::Status;
 use super::two_controllers::{BLOCK, Host, Rig, outcome};
 
 /// Not a whole number of the steps in which a copy crosses.
-const LEN: u64 = (2 << 20) + 5 * BLOCK;
+pub(super) const LEN: u64 = (2 << 20) + 5 * BLOCK;
 const FROM: u64 = 3 * BLOCK;
 const TO: u64 = 11 * BLOCK;
 const DELETE: u8 = 0x02;
 const GOOD: (Status, Option<(u8, u16)>) = (Status::Good, None);
 
-type Token = [u8; 512];
+pub(super) type Token = [u8; 512];
 
 fn range(at: u64, len: u64) -> Vec<u8> {
     let mut out = (at / BLOCK).to_be_bytes().to_vec();
@@ -35,7 +35,7 @@ impl Host {
     }
 
     /// A token for `LEN` bytes at `FROM`.
-    async fn populate(&self, lun: u16) -> Token {
+    pub(super) async fn populate(&self, lun: u16) -> Token {
         let mut list = vec![0, 30, 0, 0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 16];
         list.extend(range(FROM, LEN));
         assert_eq!(self.token_command(lun, 0x10, &list).await, GOOD);
@@ -45,7 +45,7 @@ impl Host {
     }
 
     /// WRITE USING TOKEN of bytes from `offset` of the token on, in two ranges, to `TO`.
-    async fn write_using(
+    pub(super) async fn write_using(
         &self,
         lun: u16,
         token: &Token,

@@ -62,6 +62,7 @@ async fn one_of_many(world: World, unit: Unit<OnDrive, OnDrive>, task: u64, step
             12 => drop(unit.settle(sector * 512..sector * 512 + 100_000).await.expect("settle")),
             13 => world.sleep(std::time::Duration::from_millis(rng.u64(..50))).await,
             14 => unit.sync(sector * 512, 512).await.expect("sync"),
+            15 => unit.destage().await.expect("destage"),
             _ => {
                 let some = known.iter().nth(rng.usize(..known.len().max(1)));
                 let Some((&sector, &mark)) = some else { continue };
@@ -81,6 +82,32 @@ async fn one_of_many(world: World, unit: Unit<OnDrive, OnDrive>, task: u64, step
             }
         }
     }
+}
+
+/// A unit that was settled before its pool moved kept its hosts waiting until all of it was on the drives.
+#[test]
+fn hosts_write_while_a_unit_is_destaged() {
+    let latency = Duration::from_millis(20);
+    let model = Model::new(1);
+    model.disk("data", DiskSpec::new(LEN).with_latency(latency));
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        for i in 0..16_u64 {
+            unit.write((2 * i + 1) << 16, &Pieces::copy_of(&[1; 4096])).await.expect("write");
+        }
+        let begun = world.now();
+        let write = async {
+            world.sleep(latency / 4).await;
+            unit.write(1 << 16, &Pieces::copy_of(&[2; 4096])).await.expect("write");
+            world.now() - begun
+        };
+        let (destaged, written) = futures::future::join(unit.destage(), write).await;
+        destaged.expect("destage");
+        assert!(written < latency / 2, "written after {written:?}");
+        assert!(world.now() - begun >= latency);
+        unit.destage().await.expect("destage");
+        assert_eq!(cache.counts().frames.dirty, 0);
+    });
 }
 
 #[test]

@@ -5,6 +5,10 @@ use std::ops::Range;
 use block::{BackingStore, BlockError, Device};
 
 use super::state::{Unit, blocks_of, bytes_of};
+use crate::frames::FRAME_BYTES;
+
+/// Blocks that are locked while they are destaged: 16 MiB.
+const PIECE_BLOCKS: u64 = (16 << 20) / FRAME_BYTES as u64;
 
 impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Makes everything durable that completed before this call: with a journal by a commit, without one by
@@ -25,6 +29,28 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// A volume or journal write failed; the data stay dirty and are written again.
     pub async fn sync(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.sync_range(at..at + len).await
+    }
+
+    /// Destages what is dirty when it is called, from the first block to the last, while hosts go on. Only
+    /// operations that bypass the frames wait, for the piece that is being destaged.
+    ///
+    /// # Errors
+    /// A destage or the flush of the store failed.
+    pub async fn destage(&self) -> Result<(), BlockError> {
+        let end = blocks_of(&(0..self.geometry().len_bytes)).end;
+        let mut from = 0;
+        while let Some(first) = self.first_dirty(from..end) {
+            let piece = first..(first + PIECE_BLOCKS).min(end);
+            let _held = self.state.locks.shared(bytes_of(&piece)).await;
+            from = piece.end;
+            self.destage_range(piece).await?;
+        }
+        self.flush_store(self.state.changes.get()).await
+    }
+
+    fn first_dirty(&self, blocks: Range<u64>) -> Option<u64> {
+        let frames = self.cache.frames.borrow();
+        frames.dirty_after(self.state.id, blocks.start).next().filter(|block| *block < blocks.end)
     }
 
     async fn sync_range(&self, range: Range<u64>) -> Result<(), BlockError> {

@@ -37,6 +37,8 @@ pub(crate) struct Story {
     /// How often a node began to serve.
     pub(crate) served: u64,
     pub(crate) failed: u64,
+    /// How often a pool went to another controller of an owner.
+    pub(crate) pools_moved: u64,
     /// How often the host took another path.
     pub(crate) changes: u64,
     /// The longest time that a command of the host took.
@@ -58,6 +60,7 @@ impl Story {
         all.hangs += more.hangs;
         self.served += other.served;
         self.failed += other.failed;
+        self.pools_moved += other.pools_moved;
         self.changes += other.changes;
         self.waited_max = self.waited_max.max(other.waited_max);
         // A sum: histories end in any order.
@@ -72,12 +75,13 @@ impl fmt::Display for Story {
             f,
             "{} histories, {} nodes: {kills} killed, {pauses} paused, {late} with late writes, {moves} moves, \
              {cuts} cuts from the registry, {connections} connections broken, {hangs} drives hung; {} times a \
-             node began to serve and {} times it could not, the host changed its path {} times and waited {:.1} s \
+             node began to serve and {} times it could not, {} pools moved between controllers, the host changed its path {} times and waited {:.1} s \
              at most, digest {:016x}",
             self.histories,
             self.nodes,
             self.served,
             self.failed,
+            self.pools_moved,
             self.changes,
             self.waited_max.as_secs_f64(),
             self.digest
@@ -145,6 +149,7 @@ async fn history(
         faults: faults.counts(),
         served: total(|node| node.served.get()),
         failed: total(|node| node.failed.get()),
+        pools_moved: total(|node| node.pools_moved.get()),
         changes: host.changes(),
         waited_max: host.waited_max(),
         ..Story::default()

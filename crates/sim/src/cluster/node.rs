@@ -3,15 +3,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Control, Nodes, Ownership};
+use array::{Array, Control, Nodes, Ownership};
 use cluster::{Clock, Member, NodeRecord, Standing, State, portal_group, run};
+use futures::future::{Either, select};
 use registry::{Faulty, Link, Memory, Registry, Store};
 use world::sync::Signal;
-use world::{Instant, World};
+use world::{Instant, Rng, World};
 use world_model::{Machine, Model};
 
 use crate::actors::workload::Shared;
@@ -19,6 +21,8 @@ use crate::stacks::array::{Between, CONTROLLERS, declaration, portal, start};
 
 /// Until a process that has ended is started again.
 const RESTART: Duration = Duration::from_secs(1);
+/// Between two moves of pools between the controllers of an owner, at most.
+const MOVES_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Between two attempts to fence a drive.
 const FENCE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -52,6 +56,8 @@ pub(crate) struct Node {
     /// On its own disk.
     epoch_seen: Cell<u64>,
     pub(super) served: Cell<u64>,
+    /// Pools that went to another controller.
+    pub(super) pools_moved: Cell<u64>,
     /// Lives that ended before the array served: its drives could not be opened.
     pub(super) failed: Cell<u64>,
 }
@@ -80,6 +86,7 @@ impl Node {
             term: RefCell::default(),
             epoch_seen: Cell::new(0),
             served: Cell::new(0),
+            pools_moved: Cell::new(0),
             failed: Cell::new(0),
         })
     }
@@ -108,6 +115,10 @@ impl Node {
     pub(crate) fn move_away(&self) {
         self.moves.set(true);
         self.asked.wake_all();
+    }
+
+    async fn until_asked(&self) {
+        self.asked.wait_for(|| self.moves.get().then_some(())).await;
     }
 
     /// The service manager: starts the process whenever there is none.
@@ -220,9 +231,33 @@ async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<()
     node.shared.tell(|| format!("{:?}: {} serves in epoch {epoch}", world.now(), node.name));
     node.serves.set(Some(epoch));
     node.served.set(node.served.get() + 1);
-    node.asked.wait_for(|| node.moves.get().then_some(())).await;
+    let mut rng = world.random(&format!("{} {epoch} moves pools", node.name));
+    match rng.bool() {
+        true => move_pools_until_asked(node, world, &mut array, &mut rng).await,
+        false => node.until_asked().await,
+    }
     node.serves.set(None);
     array.stop().await.map_err(|e| e.to_string())
+}
+
+/// Moves pools between the controllers until the node is asked to hand over. Where drives hang or writes are
+/// late, a move is refused or goes back.
+async fn move_pools_until_asked(node: &Node, world: &World, array: &mut Array, rng: &mut Rng) {
+    loop {
+        let pause = world.sleep(Duration::from_nanos(rng.u64(..MOVES_PAUSE_MAX.as_nanos() as u64)));
+        if let Either::Left(_) = select(pin!(node.until_asked()), pause).await {
+            return;
+        }
+        let pool = &array.config().pools[rng.usize(..array.config().pools.len())];
+        let (name, to) = (pool.name.clone(), (pool.controller + 1) % CONTROLLERS);
+        let outcome = array.move_pool(&name, to).await;
+        node.shared.tell(|| {
+            format!("{:?}: {} moves {name} to controller {to}: {outcome:?}", world.now(), node.name)
+        });
+        if outcome.is_ok() {
+            node.pools_moved.set(node.pools_moved.get() + 1);
+        }
+    }
 }
 
 /// One process, alone, makes the array, and closes it.
