@@ -17,7 +17,7 @@ use crate::terms;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
 const JOURNAL_RECORD: &str = "cache.journal";
-/// Volumes that are attached to the cache or detached at once.
+/// Volumes that are detached from the cache at once.
 const AT_ONCE: usize = 64;
 /// The first bytes of a journal's identity are those of its pool; the rest is random.
 const POOL_PART: usize = 8;
@@ -76,14 +76,6 @@ async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), Block
         true => Ok(()),
         false => volume.save_record(JOURNAL_RECORD, id.as_ref().map_or(&[], |id| &id[..])).await,
     }
-}
-
-/// The same for volumes of one pool, several at once: they share the commits of the pool.
-async fn note_journals(volumes: &[Volume], id: Option<[u8; 16]>) -> Result<(), BlockError> {
-    for part in volumes.chunks(AT_ONCE) {
-        try_join_all(part.iter().map(|volume| note_journal(volume, id))).await?;
-    }
-    Ok(())
 }
 
 fn spec_of(declared: Option<&VolumeConfig>, partitions: &Partitions, volume: &Volume) -> UnitSpec {
@@ -172,10 +164,9 @@ async fn take_over(
     replay: Option<cache::Replay<Group>>,
     done: &mut Vec<String>,
 ) -> Result<Vec<(String, CachedVolume)>, BlockError> {
-    let volumes = pool.volumes();
-    note_journals(&volumes, Some(journal.id())).await?;
     let mut units = Vec::new();
-    for volume in volumes {
+    for volume in pool.volumes() {
+        note_journal(&volume, Some(journal.id())).await?;
         let spec = spec(&volume);
         units.push((volume.name().to_owned(), cache.attach(volume, spec, Some(journal.clone()))));
     }
