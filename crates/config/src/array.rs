@@ -244,7 +244,7 @@ impl Config {
 
     /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
     pub fn owner_of_group(&self, group: &str) -> usize {
-        let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|g| g == group);
+        let of = |p: &&PoolConfig| p.all_groups().any(|g| g == group);
         self.pools.iter().find(of).map_or(0, |p| p.controller)
     }
 }

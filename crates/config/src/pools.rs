@@ -152,6 +152,11 @@ impl PoolConfig {
         }
     }
 
+    /// Its groups, those that leave it, and that of its journal: they are at its controller.
+    pub fn all_groups(&self) -> impl Iterator<Item = &String> {
+        self.groups.iter().chain(&self.leaving).chain(&self.journal)
+    }
+
     pub(crate) fn complete(&mut self) {
         if self.critical_threshold_percent == 0 {
             self.critical_threshold_percent =

@@ -61,8 +61,7 @@ pub fn with_controller(config: &Config, pool: &str, controller: usize) -> Result
         return Err(fail(&"not found"));
     };
     declared.controller = controller;
-    let used: Vec<&String> =
-        declared.groups.iter().chain(&declared.leaving).chain(&declared.journal).collect();
+    let used: Vec<&String> = declared.all_groups().collect();
     let drives = config.groups.iter().filter(|g| used.contains(&&g.name)).flat_map(|g| &g.drives);
     let is_memory = |name: &&String| {
         config.drives.iter().any(|d| d.name == **name && matches!(d.spec, DriveSpec::Memory { .. }))

@@ -82,7 +82,7 @@ pub(crate) async fn prepare(
 /// Whether a group is one of the pool that comes from another controller.
 fn arrives(config: &Config, arriving: Option<&String>, group: &String) -> bool {
     let pool = arriving.and_then(|name| config.pool(name));
-    pool.is_some_and(|p| p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|name| name == group))
+    pool.is_some_and(|p| p.all_groups().any(|name| name == group))
 }
 
 async fn prepare_pool(

@@ -75,7 +75,8 @@ impl fmt::Display for Story {
             f,
             "{} histories, {} nodes: {kills} killed, {pauses} paused, {late} with late writes, {moves} moves, \
              {cuts} cuts from the registry, {connections} connections broken, {hangs} drives hung; {} times a \
-             node began to serve and {} times it could not, {} pools moved between controllers, the host changed its path {} times and waited {:.1} s \
+             node began to serve and {} times it could not, {} pools moved between \
+             controllers, the host changed its path {} times and waited {:.1} s \
              at most, digest {:016x}",
             self.histories,
             self.nodes,
