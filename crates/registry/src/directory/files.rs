@@ -117,6 +117,29 @@ fn durable(path: &Path) -> Result<(), RegistryError> {
     synced.map_err(|e| failed(path, &e.into()))
 }
 
+/// The name of the layout; none: there is no such file.
+fn format_of(file: &Path) -> Result<Option<String>, RegistryError> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(file, &error)),
+    }
+}
+
+/// Names the layout in a directory that had no such name a moment ago; false: it has other files.
+fn name_format(root: &Path, file: &Path) -> Result<bool, RegistryError> {
+    let known = |name: &String| name == "keys" || name.starts_with("format");
+    if !names(root)?.unwrap_or_default().iter().all(known) {
+        // Another process may have named it since, and have gone on: the name comes before everything else.
+        return Ok(format_of(file)?.as_deref() == Some(FORMAT));
+    }
+    let new = root.join(format!("format.{:016x}", unique()?));
+    write_new(&new, FORMAT.as_bytes(), true)?;
+    rename(&new, file)?;
+    durable(root)?;
+    Ok(true)
+}
+
 impl Files {
     pub(super) fn open(path: &Path) -> Result<Files, RegistryError> {
         let boot_path = Path::new("/proc/sys/kernel/random/boot_id");
@@ -140,19 +163,11 @@ impl Files {
             let cause = format!("{}: {cause}", root.display());
             Err(RegistryError::Unreachable { cause })
         };
-        match fs::read_to_string(&file) {
-            Ok(text) if text == FORMAT => Ok(()),
-            Ok(_) => refused("a registry of another format"),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let known = |name: &String| name == "keys" || name.starts_with("format");
-                if !names(root)?.unwrap_or_default().iter().all(known) {
-                    return refused("not empty, and not a registry; name a new directory");
-                }
-                let new = root.join(format!("format.{:016x}", unique()?));
-                fs::write(&new, FORMAT).map_err(|e| failed(&new, &e))?;
-                rename(&new, &file).map(drop)
-            }
-            Err(error) => Err(failed(&file, &error)),
+        match format_of(&file)? {
+            Some(text) if text == FORMAT => Ok(()),
+            Some(_) => refused("a registry of another format"),
+            None if name_format(root, &file)? => Ok(()),
+            None => refused("not empty, and not a registry; name a new directory"),
         }
     }
 
@@ -363,13 +378,17 @@ impl Files {
 }
 
 fn write(dir: &Path, state: State, value: &[u8]) -> Result<(), RegistryError> {
-    let path = dir.join(state.value_name());
-    let made = fs::OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
-        file.write_all(value)?;
-        // What is bound to a lease need not survive the boot.
-        if state.lease == 0 { file.sync_all() } else { Ok(()) }
+    // What is bound to a lease need not survive the boot.
+    write_new(&dir.join(state.value_name()), value, state.lease == 0)
+}
+
+/// Writes a file that is not there; `synced`: it is on the disk then.
+fn write_new(path: &Path, bytes: &[u8], synced: bool) -> Result<(), RegistryError> {
+    let made = fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        if synced { file.sync_all() } else { Ok(()) }
     });
-    made.map_err(|e| failed(&path, &e))
+    made.map_err(|e| failed(path, &e))
 }
 
 #[cfg(test)]
@@ -384,6 +403,15 @@ mod tests {
 
     fn key() -> Key {
         Key::new("a/b").expect("a key")
+    }
+
+    #[test]
+    fn a_new_directory_that_another_process_opens_at_the_same_moment_is_a_registry() {
+        let (dir, _other) = opened();
+        // This process saw no name before the other one opened the directory, and lists it afterwards.
+        assert_eq!(name_format(dir.path(), &dir.path().join("format")), Ok(true));
+        fs::write(dir.path().join("format"), "another").expect("written");
+        assert_eq!(name_format(dir.path(), &dir.path().join("format")), Ok(false));
     }
 
     #[test]
