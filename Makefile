@@ -97,7 +97,7 @@ check: tools web/dist/report.html ## format, lints, documentation, the repositor
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/node judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
 deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)
@@ -241,6 +241,10 @@ controllers-guest: build ## a pool moves between two controllers as a guest with
 	@$(STEP) "setup, with a kernel that knows ALUA" judges/setup.sh --alua
 	@$(STEP) "moves as a guest sees them" judges/controllers_guest.sh
 
+.PHONY: shared-device
+shared-device: setup build ## a block device that two machines share, each a guest with a node: its owner killed, paused and woken; the fence is a persistent reservation
+	@$(STEP) "a block device of two machines" judges/shared_device.sh
+
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)
 ceph-bench: setup-ceph release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
@@ -326,7 +330,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
-	@$(MAKE) --no-print-directory restart static
+	@$(MAKE) --no-print-directory restart static shared-device
 	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 NODES_FORM= MASU=$(RELEASE)
 
 .PHONY: clean

@@ -10,7 +10,7 @@ readonly OUT=target/judges/guest
 readonly MODULES="virtio_pci virtio_net sd_mod iscsi_tcp ext4 crc32c_generic"
 readonly TOOLS="iscsid iscsiadm iscsistart mkfs.ext4 fsck.ext4 fstrim resize2fs sfdisk partx sync dd"
 # The lives that it can have: init, or what rdinit= on the kernel's command line names.
-readonly LIVES="init write_cache growth newcomer"
+readonly LIVES="init write_cache growth newcomer node"
 
 package=$(guest_package target/judges/kernel)
 # Judges that run at once share the guest: the second one waits until it is there.
@@ -19,7 +19,7 @@ exec 9>target/judges/guest.lock
 flock 9
 # shellcheck disable=SC2086 # lists of words
 guest_needs busybox cpio dpkg modprobe depmod $TOOLS
-! guest_fresh "$OUT/initramfs" judges/guest/{build.sh,parts.sh,begin,init,write_cache,growth,newcomer} "$package" || exit 0
+! guest_fresh "$OUT/initramfs" judges/guest/{build.sh,parts.sh,begin,init,write_cache,growth,newcomer,node} "$package" || exit 0
 
 rm -rf "$OUT"; mkdir -p "$OUT/kernel" "$OUT/root"
 release=$(guest_kernel "$package" "$OUT/kernel")

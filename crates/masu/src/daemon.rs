@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
 use self::log::LogFormat;
-use self::nodes::{Join, Node, Portals, keep, refuse_unshared, relay_to_successor, stand_by};
+use self::nodes::{Join, Node, Portals, keep, relay_to_successor, share_drives, stand_by};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
@@ -231,7 +231,7 @@ async fn serve_array(
     ports_are_free(serve, &start.config).await?;
     let is_free = match node {
         Some(node) => {
-            refuse_unshared(&start.config, store.dir(), serve.registry.spans_machines()?)?;
+            share_drives(&start.config, store.dir(), serve.registry.spans_machines()?)?;
             let made = start.kept.as_ref().map(|kept| &kept.made);
             node.wait_for_drives((&start.config, made), (&events, signals)).await?
         }

@@ -15,6 +15,7 @@ use world::{Buf, DriveInfo, OpenError};
 use crate::file_drive::OpenMedium;
 use crate::operations::drive::Zeroing;
 use crate::presence::Presence;
+use crate::reservation;
 
 /// Buffers have this alignment; a medium that requires more cannot be used.
 const MEMORY_ALIGN_MAX: usize = 4096;
@@ -256,6 +257,9 @@ pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
     }
     // O_EXCL: the kernel refuses when a file system or another array holds it.
     let file = direct(path, libc::O_EXCL, false).map_err(|e| open_error(&opening, &e))?;
+    if reservation::is_required() {
+        reservation::hold(path, &file).map_err(|cause| opening.refuse(cause))?;
+    }
     let size = (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("cannot read the size", &e))?;
     let block =
         ioctl_blksszget(&file).map_err(|e| opening.refuse_io("cannot read the block size", &e.into()))?;

@@ -29,7 +29,7 @@ use crate::reactor::Reactor;
 use crate::ring::{Ring, Sleep};
 use crate::wake::{Header, Mailbox};
 use crate::watch::{WATCH_TIME_MAX, Watch};
-use crate::{clock, connect, file_open, image_open, listener, memory_drive, rbd};
+use crate::{clock, connect, file_open, image_open, listener, memory_drive, rbd, reservation};
 
 /// How a world runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,17 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options { seed: 0, cpu: None, ring_entries: 1024, watch: true }
+    }
+}
+
+/// Whether somebody who has this drive open is fenced by a command ([`World::fence`]), and not by the
+/// kernel's lock alone, which other machines do not see: an RBD image, and a device of an array that
+/// reserves them ([`crate::reserve_devices`]).
+pub fn is_fenced_by_command(spec: &DriveSpec) -> bool {
+    match spec {
+        DriveSpec::Rbd(_) => true,
+        DriveSpec::Device { .. } => reservation::is_required(),
+        _ => false,
     }
 }
 
@@ -193,22 +204,16 @@ impl WorldBackend for RealWorld {
     }
 
     fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
-        let name = spec.name();
-        let DriveSpec::Rbd(image) = spec else {
-            let cause = "only RBD images can be fenced".to_owned();
-            return Io::ready(Err(FenceError { name, cause }));
+        let (name, spec) = (spec.name(), spec.clone());
+        let fences = move || match &spec {
+            DriveSpec::Rbd(image) => rbd::fence(image),
+            DriveSpec::Device { path } => reservation::fence(path),
+            _ => Err("only RBD images and block devices can be fenced".to_owned()),
         };
-        let (lane, image) = (PathBuf::from(&name), image.clone());
-        self.local.ask(
-            &lane,
-            Some(FENCE_TIME_MAX),
-            move || rbd::fence(&image),
-            move |fenced| {
-                let silent =
-                    || Err(format!("its storage does not answer for {} s", FENCE_TIME_MAX.as_secs()));
-                fenced.unwrap_or_else(silent).map_err(|cause| FenceError { name, cause })
-            },
-        )
+        self.local.ask(&PathBuf::from(&name), Some(FENCE_TIME_MAX), fences, move |fenced| {
+            let silent = || Err(format!("its storage does not answer for {} s", FENCE_TIME_MAX.as_secs()));
+            fenced.unwrap_or_else(silent).map_err(|cause| FenceError { name, cause })
+        })
     }
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {

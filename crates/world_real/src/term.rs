@@ -59,6 +59,14 @@ pub(crate) fn check() {
     }
 }
 
+/// A drive was taken over by another node. A process with a term ends at once: what it has under way must not
+/// be answered, as a failure neither.
+pub(crate) fn fenced(drive: &str) {
+    if UNTIL_NS.load(Ordering::Acquire) != NONE {
+        end(&format!("another node has taken over {drive}"));
+    }
+}
+
 /// Ends the process at once: nothing is flushed, sent or unwound, and no core is written, because another
 /// process may wait for the files of this one.
 pub fn end(cause: &str) -> ! {

@@ -14,6 +14,7 @@ use world::{Buf, Data, DriveError, Filled};
 
 use crate::aside::Closings;
 use crate::presence::Presence;
+use crate::reservation;
 
 /// Zeros are written in pieces of this size where the medium has no cheaper way.
 const ZEROS_LEN: usize = 1 << 20;
@@ -267,6 +268,9 @@ impl DriveOp {
     }
 
     fn error(&self, errno: i32) -> DriveError {
+        if errno == libc::EBADE {
+            reservation::conflict(self.medium.opened.presence.path());
+        }
         error_of(self.medium.name.clone(), self.at + self.done, errno)
     }
 }
@@ -277,6 +281,7 @@ pub(crate) fn error_of(drive: String, at: u64, errno: i32) -> DriveError {
         // ENODATA and EILSEQ: how the block layer reports an unreadable sector and a failed integrity check.
         libc::EIO | libc::ENODATA | libc::EILSEQ => DriveError::Medium { drive, at },
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DriveError::NoRoom { drive, at },
+        libc::EBADE => DriveError::Gone { drive, cause: "another host has reserved it".to_owned() },
         _ => DriveError::Gone { drive, cause: io::Error::from_raw_os_error(errno).to_string() },
     }
 }

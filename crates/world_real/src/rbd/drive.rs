@@ -17,6 +17,7 @@ use super::image::Errno;
 use super::open::OpenImage;
 use crate::local::Local;
 use crate::operations::drive::End;
+use crate::term;
 
 /// Longest part of a range that librbd zeroes at once: an operation for each of its objects (4 MiB) begins at
 /// the same time.
@@ -161,6 +162,9 @@ impl Front {
             let errno = i32::try_from(-result).unwrap_or(libc::EIO);
             if matches!(errno, libc::ESHUTDOWN | libc::EROFS) && !self.fenced.replace(true) {
                 fenced::remember(&self.key);
+            }
+            if errno == libc::ESHUTDOWN {
+                term::fenced(&self.name);
             }
             return Err(error_of(&self.name, at, errno));
         }

@@ -17,15 +17,15 @@ const FENCE_PAUSE: Duration = Duration::from_secs(1);
 /// attempt at a Ceph cluster that does not answer takes 12 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What has a command that fences. The kernel's exclusive lock is the fence of files and devices, for
-/// processes of one machine; memory and what is only read need none.
+/// What has a command that fences. The kernel's exclusive lock is the fence of files, and of devices that one
+/// machine has; memory and what is only read need none.
 fn fenced_by_command(config: &Config) -> Vec<(Fenced, DriveSpec)> {
     let drives = config.drives.iter().map(|drive| (Fenced::Drive(drive.name.clone()), &drive.spec));
     let images = config.images.iter().filter(|image| !image.read_only);
     let images = images.map(|image| (Fenced::Image(image.name.clone()), &image.spec));
     drives
         .chain(images)
-        .filter(|(_, spec)| matches!(spec, DriveSpec::Rbd(_)))
+        .filter(|(_, spec)| world_real::is_fenced_by_command(spec))
         .map(|(name, spec)| (name, spec.clone()))
         .collect()
 }
@@ -55,7 +55,8 @@ fn text(failed: &Failed) -> String {
 }
 
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
-/// its client blocklisted. Nothing is done to an image that nobody has. It is not left before it has ended:
+/// its client blocklisted; the registration at a block device is preempted. Nothing is done to an image that
+/// nobody has. It is not left before it has ended:
 /// a fence that goes on after the hand-over would be one against the next owner.
 ///
 /// # Errors

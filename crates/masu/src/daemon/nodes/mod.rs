@@ -166,20 +166,28 @@ fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<SocketAddr>> {
     Ok(portals)
 }
 
+/// Of the declaration of an array that this node owns: refuses what nodes cannot share, and has devices
+/// reserved that machines share.
+pub(super) fn share_drives(config: &Config, dir: &Path, spans_machines: bool) -> Result<()> {
+    refuse_unshared(config, dir, spans_machines)?;
+    if spans_machines {
+        world_real::reserve_devices(config.id.0);
+    }
+    Ok(())
+}
+
 /// Refuses drives and images that no other node can have, and those that two nodes could write to at once: on
 /// several machines, what only the kernel of one machine locks.
-pub(super) fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<()> {
+fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<()> {
     let cause = |spec: &DriveSpec| match spec {
         DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } if path.starts_with(dir) => {
             Some("in the data directory of this node; give a path that all nodes share")
         }
         DriveSpec::Memory { .. } => Some("in the memory of this node; give a file or a device"),
-        DriveSpec::File { .. } | DriveSpec::Device { .. } | DriveSpec::Image { .. } if spans_machines => {
-            Some(
-                "locked on one machine only, and nodes of an etcd registry may be on several: use RBD images, or a \
-             registry in a directory",
-            )
-        }
+        DriveSpec::File { .. } | DriveSpec::Image { .. } if spans_machines => Some(
+            "locked on one machine only, and nodes of an etcd registry may be on several: use RBD images or \
+             shared block devices, or a registry in a directory",
+        ),
         _ => None,
     };
     let drives = config.drives.iter().map(|drive| ("drive", &drive.name, &drive.spec));
