@@ -113,7 +113,7 @@ impl EventLog {
         let recent = self.0.recent();
         let enough = match recent.front() {
             Some(first) => {
-                first.number <= query.after + 1
+                first.number <= query.after.saturating_add(1)
                     || first.unix_ms < oldest_ms
                     || query.last.is_some_and(|n| n <= recent.len())
             }

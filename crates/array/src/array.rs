@@ -119,6 +119,7 @@ impl Array {
         overwrite: &[String],
     ) -> Result<Vec<String>, ControlError> {
         config.check()?;
+        self.refuse_discarded(&config)?;
         let mut config = self.with_formats(config).await?;
         let moves = moves::without_moves(&self.config, &mut config);
         let mut done = self.apply_in_place(config, overwrite).await?;

@@ -11,7 +11,7 @@ use stack::{CachedVolume, PoolJournal, VolumeCache};
 
 use crate::config::{CachePolicy, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, Index, Partitions, Slices};
+use crate::controller::{Controller, Index, Partitions, Slices, VolumeKey};
 use crate::groups::{open_drive, overwrite_of};
 use crate::terms;
 
@@ -67,6 +67,10 @@ pub(crate) async fn open_cache(
     Ok(())
 }
 
+fn key_of(volume: &Volume) -> VolumeKey {
+    (volume.pool().name().to_owned(), volume.name().to_owned())
+}
+
 fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
     volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok())
 }
@@ -103,7 +107,7 @@ pub(crate) async fn open_journal(
     for volume in pool.volumes() {
         slices.step(1).await;
         wanted = wanted.or_else(|| journal_of(&volume));
-        served |= controller.state().units.contains_key(volume.name());
+        served |= controller.state().units.contains_key(&key_of(&volume));
     }
     let Some(name) = &declared.journal else {
         return match wanted {
@@ -147,7 +151,8 @@ pub(crate) async fn open_journal(
         }
     };
     let partitions = controller.state().partitions.clone();
-    let spec = |volume: &Volume| spec_of(index.volume(volume.name()), &partitions, volume);
+    let declared_as = |volume: &Volume| index.volume(volume.name()).filter(|v| v.pool == declared.name);
+    let spec = |volume: &Volume| spec_of(declared_as(volume), &partitions, volume);
     let units = take_over(spec, &declared.name, (&pool, &cache, &journal), replay, done).await;
     let mut state = controller.state.borrow_mut();
     state.units.extend(units.map_err(|e| place()(&e))?);
@@ -163,12 +168,12 @@ async fn take_over(
     (pool, cache, journal): (&Pool, &VolumeCache, &PoolJournal),
     replay: Option<cache::Replay<Group>>,
     done: &mut Vec<String>,
-) -> Result<Vec<(String, CachedVolume)>, BlockError> {
+) -> Result<Vec<(VolumeKey, CachedVolume)>, BlockError> {
     let mut units = Vec::new();
     for volume in pool.volumes() {
         note_journal(&volume, Some(journal.id())).await?;
         let spec = spec(&volume);
-        units.push((volume.name().to_owned(), cache.attach(volume, spec, Some(journal.clone()))));
+        units.push((key_of(&volume), cache.attach(volume, spec, Some(journal.clone()))));
     }
     if let Some(replay) = replay {
         let own: Vec<CachedVolume> = units.iter().map(|(_, unit)| unit.clone()).collect();
@@ -205,7 +210,7 @@ pub(crate) async fn cached(
     let (cache, known, journal, partitions) = {
         let state = controller.state();
         let journal = state.journals.get(volume.pool().name()).cloned();
-        (state.cache.clone(), state.units.get(volume.name()).cloned(), journal, state.partitions.clone())
+        (state.cache.clone(), state.units.get(&key_of(volume)).cloned(), journal, state.partitions.clone())
     };
     let spec = spec_of(declared, &partitions, volume);
     if let Some(unit) = known {
@@ -223,30 +228,33 @@ pub(crate) async fn cached(
     let Some(cache) = cache else { return Ok(None) };
     note_journal(volume, journal.as_ref().map(Journal::id)).await?;
     let unit = cache.attach(volume.clone(), spec, journal);
-    controller.state.borrow_mut().units.insert(volume.name().to_owned(), unit.clone());
+    controller.state.borrow_mut().units.insert(key_of(volume), unit.clone());
     Ok(Some(unit))
 }
 
 /// Destages the volumes that `ends` selects and detaches them from the cache, several at once: they share
 /// the flushes of their drives and the commits of their pool.
-pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool) -> Result<(), ControlError> {
-    let names: Vec<String> = controller.state().units.keys().filter(|name| ends(name)).cloned().collect();
-    for part in names.chunks(AT_ONCE) {
-        try_join_all(part.iter().map(|name| let_go_one(controller, name))).await?;
+pub(crate) async fn let_go(
+    controller: &Controller,
+    ends: impl Fn(&VolumeKey) -> bool,
+) -> Result<(), ControlError> {
+    let keys: Vec<VolumeKey> = controller.state().units.keys().filter(|key| ends(key)).cloned().collect();
+    for part in keys.chunks(AT_ONCE) {
+        try_join_all(part.iter().map(|key| let_go_one(controller, key))).await?;
     }
     Ok(())
 }
 
-async fn let_go_one(controller: &Controller, name: &String) -> Result<(), ControlError> {
-    let place = || ControlError::at(format!("volume {name:?}: cache"));
+async fn let_go_one(controller: &Controller, key: &VolumeKey) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("volume {:?}: cache", key.1));
     let (unit, cache) = {
         let state = controller.state();
-        (state.units[name].clone(), state.cache.clone())
+        (state.units[key].clone(), state.cache.clone())
     };
     let cache = cache.expect("a unit is under a cache");
     cache.detach(&unit).await.map_err(|e| place()(&e))?;
     note_journal(unit.store(), None).await.map_err(|e| place()(&e))?;
-    controller.state.borrow_mut().units.remove(name);
+    controller.state.borrow_mut().units.remove(key);
     Ok(())
 }
 

@@ -25,6 +25,8 @@ const QUEUE_LEN: usize = 1024;
 
 /// The owner's error for a volume that does not exist.
 pub(crate) const NO_SUCH_VOLUME: &str = "not found";
+/// The owner's error for a volume whose pool it has not opened.
+pub(crate) const POOL_AWAY: &str = "its pool is not served";
 
 /// What to do with the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,11 @@ pub enum Control {
     /// Probe the formats of images that are declared without one, and close them again.
     ImageFormats(Arc<Config>),
     /// Delete a volume and everything on it.
-    DeleteVolume(String),
+    DeleteVolume {
+        pool: String,
+        /// The volume, which is no longer declared.
+        name: String,
+    },
     CloneVolume {
         /// The existing volume.
         from: String,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
 use crate::drives::FOREGROUND_SHARE_PERCENT;
@@ -12,6 +14,9 @@ use crate::{Config, Level, names};
 /// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each
 /// other's destage, not for their own.
 const DIRECT_PARTS_MIN: u64 = 8;
+
+/// The largest number that a declaration can have: integers of TOML are signed.
+const NUMBER_MAX: u64 = i64::MAX as u64;
 
 /// Why a declaration is refused: what and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +56,11 @@ impl Config {
         self.check_policies()?;
         self.check_volumes()?;
         self.check_images()?;
-        self.check_hosts()
+        self.check_hosts()?;
+        check_numbers("cache", self.cache.as_slice())?;
+        check_numbers("drive", &self.drives)?;
+        check_numbers("pool", &self.pools)?;
+        check_numbers("policy", &self.policies)
     }
 
     fn check_cache(&self) -> Result<(), ConfigError> {
@@ -246,6 +255,10 @@ impl Config {
             {
                 return refuse(place, format!("no cache partition {partition:?} is declared"));
             }
+            if volume.len_bytes > NUMBER_MAX {
+                let cause = format!("size {} is too large: at most {NUMBER_MAX} bytes", volume.len_bytes);
+                return refuse(place, cause);
+            }
             if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
                 return refuse(
                     place,
@@ -317,6 +330,14 @@ impl Config {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses what cannot be written down: a number above [`NUMBER_MAX`].
+fn check_numbers<T: Serialize>(kind: &str, objects: &[T]) -> Result<(), ConfigError> {
+    match objects.iter().try_for_each(|object| toml::Value::try_from(object).map(drop)) {
+        Ok(()) => Ok(()),
+        Err(_) => refuse(kind, format!("a number is too large: at most {NUMBER_MAX}")),
     }
 }
 

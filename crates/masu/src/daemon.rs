@@ -519,10 +519,6 @@ async fn bring_up_to_date(
     start: &Start,
 ) {
     let deleting = array.made().deleted_pools.clone();
-    match array.delete_discarded().await {
-        Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
-        Err(error) => tracing::error!("{error}"),
-    }
     match array.finish_deletions().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::warn!("{error}; its deletion is completed later"),

@@ -70,13 +70,13 @@ impl Array {
         done
     }
 
-    /// Completes deletions of pools and groups that were interrupted, in an earlier life or by a state that
+    /// Completes deletions of volumes, pools and groups that were interrupted, in an earlier life or by a state that
     /// could not be stored.
     ///
     /// # Errors
     /// If one cannot be completed now, for example while a group is resynced; to be tried again.
     pub async fn finish_deletions(&mut self) -> Result<Vec<String>, ControlError> {
-        let mut done = Vec::new();
+        let mut done = self.delete_discarded().await?;
         for name in self.made.deleted_pools.clone() {
             let Some(owner) = self.config.pool(&name).map(|p| p.controller) else { continue };
             done.extend(self.ask(owner, Control::DeletePool(name.clone())).await?);

@@ -1,7 +1,8 @@
 //! Volumes: delete, clone, reclaim.
 
 use super::{Array, refusals};
-use crate::control::{Control, ControlError, NO_SUCH_VOLUME};
+use crate::config::Config;
+use crate::control::{Control, ControlError, NO_SUCH_VOLUME, POOL_AWAY};
 
 impl Array {
     /// Records a volume that must be deleted, or that must be deleted if its creation fails; `None` removes
@@ -14,29 +15,44 @@ impl Array {
         self.keep_made()
     }
 
-    /// Deletes volumes whose deletion or creation was interrupted in an earlier life.
+    /// Deletes volumes whose deletion or creation was interrupted in an earlier life, and those whose pool was
+    /// not served when they were deleted. They stay recorded while it is not.
     ///
     /// # Errors
-    /// If one cannot be deleted now; the next start tries again.
+    /// If one cannot be deleted now; to be tried again.
     pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
         let mut done = Vec::new();
         for (volume, pool) in self.made.discarded.clone() {
-            let Some(owner) = self.config.pool(&pool).map(|p| p.controller) else { continue };
-            match self.ask(owner, Control::DeleteVolume(volume.clone())).await {
-                Ok(lines) => done.extend(lines),
-                Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
-                Err(error) => return Err(error),
+            // A pool that is declared no more has taken its volumes along.
+            if let Some(owner) = self.config.pool(&pool).map(|p| p.controller) {
+                let delete = Control::DeleteVolume { pool, name: volume.clone() };
+                match self.ask(owner, delete).await {
+                    Ok(lines) => done.extend(lines),
+                    Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
+                    Err(ControlError::Failed { cause, .. }) if cause == POOL_AWAY => continue,
+                    Err(error) => return Err(error),
+                }
             }
             self.discard(&volume, None).await?;
         }
         Ok(done)
     }
 
-    /// Deletes a volume that is not mapped.
+    /// Refuses a new volume with the name of one that is still to be deleted: it would be taken for that one.
+    pub(super) fn refuse_discarded(&self, next: &Config) -> Result<(), ControlError> {
+        let taken = self.made.discarded.iter().find(|(name, _)| next.volume(name).is_some());
+        let Some((name, pool)) = taken else { return Ok(()) };
+        Err(ControlError::at(format!("volume {name:?}"))(&format!(
+            "a volume of this name in pool {pool:?} is still to be deleted, which is done when the pool is \
+             served; choose another name"
+        )))
+    }
+
+    /// Deletes a volume that is not mapped. Where its pool is not served, its data are deleted when it is.
     ///
     /// # Errors
     ///
-    /// No such volume, or it is mapped to a host.
+    /// No such volume, or it is mapped to a host: nothing was changed then.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let (volume, owner) = refusals::deletable(&self.config, name)?;
         let pool = volume.pool.clone();
@@ -44,7 +60,7 @@ impl Array {
         config.volumes.retain(|v| v.name != name);
         // First all controllers drop the LU, then its owner deletes the volume. The next start completes a
         // deletion that a crash interrupts.
-        self.made.discarded.insert(name.into(), pool);
+        self.made.discarded.insert(name.into(), pool.clone());
         let mut done = match self.apply(config).await {
             Ok(done) => done,
             Err(error) => {
@@ -52,7 +68,18 @@ impl Array {
                 return Err(error);
             }
         };
-        done.extend(self.ask(owner, Control::DeleteVolume(name.into())).await?);
+        match self.ask(owner, Control::DeleteVolume { pool: pool.clone(), name: name.into() }).await {
+            Ok(lines) => done.extend(lines),
+            Err(ControlError::Failed { cause, .. }) if cause == POOL_AWAY => {
+                let line = format!("volume {name}: its data are deleted when pool {pool} is served again");
+                return Ok(done.into_iter().chain([line]).collect());
+            }
+            // Made by nobody, or lost with its drives.
+            Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {
+                done.push(format!("volume {name}: it had no data in pool {pool}"));
+            }
+            Err(error) => return Err(error),
+        }
         self.discard(name, None).await?;
         Ok(done)
     }
@@ -89,7 +116,8 @@ impl Array {
                 return Err(error);
             }
         };
-        match self.apply(config).await {
+        // Not by `apply`, which refuses what is to be deleted: until it is declared, the clone is.
+        match self.apply_in_place(config, &[]).await {
             Ok(lines) => done.extend(lines),
             Err(error) => {
                 self.delete_discarded().await?;

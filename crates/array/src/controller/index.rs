@@ -45,7 +45,8 @@ impl<'a> Index<'a> {
         for volume in &config.volumes {
             slices.step(1).await;
             index.volumes.insert(&volume.name, volume);
-            *index.promised_bytes.entry(&volume.pool).or_default() += volume.len_bytes;
+            let promised = index.promised_bytes.entry(&volume.pool).or_default();
+            *promised = promised.saturating_add(volume.len_bytes);
         }
         for image in &config.images {
             slices.step(1).await;

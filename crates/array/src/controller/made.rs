@@ -2,6 +2,7 @@
 
 use world::Drive;
 
+use super::state::VolumeKey;
 use crate::config::Config;
 
 /// The kinds of objects that can be missing.
@@ -28,7 +29,7 @@ impl Kind {
 pub(crate) struct Fresh {
     pub(crate) groups: Vec<String>,
     pub(crate) pools: Vec<String>,
-    pub(crate) volumes: Vec<String>,
+    pub(crate) volumes: Vec<VolumeKey>,
     /// Spares that were labelled.
     pub(crate) spares: Vec<Drive>,
 }
@@ -38,6 +39,6 @@ impl Fresh {
     pub(crate) fn keep_undeclared(&mut self, config: &Config) {
         self.groups.retain(|name| config.groups.iter().all(|group| group.name != *name));
         self.pools.retain(|name| config.pool(name).is_none());
-        self.volumes.retain(|name| config.volume(name).is_none());
+        self.volumes.retain(|(pool, name)| config.volume(name).is_none_or(|volume| volume.pool != *pool));
     }
 }

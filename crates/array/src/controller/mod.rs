@@ -36,8 +36,8 @@ pub(crate) use nexuses::Seen;
 pub(crate) use partitions::Partitions;
 pub(crate) use pool_service::PoolService;
 pub(crate) use ports::{FrontEnd, OpenPort};
-pub(crate) use slices::{Slices, name_after};
-pub(crate) use state::State;
+pub(crate) use slices::{Slices, key_after};
+pub(crate) use state::{State, VolumeKey};
 pub(crate) use watch::Watch;
 
 /// One controller. All its data stay on its thread.

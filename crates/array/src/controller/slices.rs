@@ -43,7 +43,7 @@ impl Slices {
 
 /// The name after `last`, or the first one. The map may change between slices, and a list of all names would
 /// itself be a long stall.
-pub(crate) fn name_after<V>(map: &BTreeMap<String, V>, last: Option<&str>) -> Option<String> {
+pub(crate) fn key_after<K: Ord + Clone, V>(map: &BTreeMap<K, V>, last: Option<&K>) -> Option<K> {
     let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-    map.range::<str, _>((from, Bound::Unbounded)).next().map(|(name, _)| name.clone())
+    map.range((from, Bound::Unbounded)).next().map(|(key, _)| key.clone())
 }

@@ -22,6 +22,10 @@ use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
 use crate::nodes::Nodes;
 
+/// Pool and name of a volume. Declared names are unique in the array; pools may have others of the same name,
+/// which no declaration names.
+pub(crate) type VolumeKey = (String, String);
+
 /// The objects of a controller.
 pub(crate) struct State {
     pub(crate) config: Arc<Config>,
@@ -47,8 +51,8 @@ pub(crate) struct State {
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) cache: Option<VolumeCache>,
     pub(crate) partitions: Partitions,
-    /// Volumes behind the cache, by name.
-    pub(crate) units: BTreeMap<String, CachedVolume>,
+    /// Volumes behind the cache.
+    pub(crate) units: BTreeMap<VolumeKey, CachedVolume>,
     /// By pool name.
     pub(crate) journals: BTreeMap<String, PoolJournal>,
     /// By the name of the volume or image.

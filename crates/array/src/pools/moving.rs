@@ -45,7 +45,7 @@ pub(crate) async fn make_ready(controller: &Rc<Controller>, name: &str) -> Resul
         if !lu.may_move() {
             return Err(place()(&format!("volume {volume:?} is being sanitized; wait until this ends")));
         }
-        let unit = controller.state().units.get(&volume).cloned();
+        let unit = controller.state().units.get(&(name.to_owned(), volume)).cloned();
         if let Some(unit) = unit {
             unit.destage().await.map_err(|e| place()(&e))?;
         }
@@ -68,8 +68,7 @@ pub(crate) async fn release_pool(
         return Err(place()(&"a job of the pool does not end"));
     }
     let moved = take_lus(controller, name).await?;
-    let on_it = |volume: &str| pool.volume(volume).is_some();
-    let_go(controller, on_it).await?;
+    let_go(controller, |(pool, _)| pool == name).await?;
     close_journals(controller, |journal| journal == name).await?;
     let groups = pool.groups();
     end_upkeep(controller, &groups).await?;

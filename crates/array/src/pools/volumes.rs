@@ -10,8 +10,8 @@ use scsi::{Identity, LogicalUnit};
 use super::mover::mover_of;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
-use crate::control::{ControlError, NO_SUCH_VOLUME};
-use crate::controller::Controller;
+use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY};
+use crate::controller::{Controller, VolumeKey};
 use crate::event::Severity;
 use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
@@ -51,15 +51,29 @@ pub(crate) async fn open_volume(
     } else if declared.len_bytes < len {
         return Err(place()(&format!("cannot shrink from {len} to {} bytes", declared.len_bytes)));
     }
-    if declared.len_bytes > len {
-        pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
-        done.push(format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes));
-    }
     let lu = controller.state().lus.get(&declared.name).cloned();
+    let mut has_grown = false;
+    if declared.len_bytes > len {
+        match pool.grow_volume(&declared.name, declared.len_bytes).await {
+            Ok(()) => {
+                done.push(format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes));
+                has_grown = true;
+            }
+            // Hosts have their data all the same.
+            Err(error) if was_made && lu.is_none() => {
+                let (name, declared) = (&declared.name, declared.len_bytes);
+                let told = format!(
+                    "volume {name}: declared with {declared} bytes, but has {len}: cannot grow: {error}"
+                );
+                controller.events.once(Severity::Warning, told);
+            }
+            Err(error) => return Err(place()(&error)),
+        }
+    }
     match lu {
         Some(lu) => {
             cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
-            if declared.len_bytes > len {
+            if has_grown {
                 lu.capacity_changed();
             }
         }
@@ -109,7 +123,7 @@ async fn create(
     pool: &Pool,
     declared: &VolumeConfig,
 ) -> (Result<Volume, ControlError>, String) {
-    controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
+    controller.state.borrow_mut().fresh.volumes.push((declared.pool.clone(), declared.name.clone()));
     let (len_bytes, provisioning) = (declared.len_bytes, terms::provisioning(declared.provisioning));
     let made = pool.create_volume(&declared.name, len_bytes, provisioning).await;
     let place = ControlError::at(format!("volume {:?}", declared.name));
@@ -207,16 +221,24 @@ fn lu_number(volume: &Volume) -> u64 {
     u64::from(salt) << 32 | u64::from(volume.id().0)
 }
 
-/// Deletes a volume that is no longer declared.
-pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result<Vec<String>, ControlError> {
+/// Deletes a volume of this pool that is no longer declared.
+///
+/// # Errors
+/// [`NO_SUCH_VOLUME`] in the pool, or [`POOL_AWAY`]: the pool is not open.
+pub(crate) async fn delete_volume(
+    controller: &Controller,
+    key: &VolumeKey,
+) -> Result<Vec<String>, ControlError> {
+    let (pool, name) = key;
     let place = || ControlError::at(format!("volume {name:?}"));
-    if controller.state().config.volume(name).is_some() {
+    if controller.state().config.volume(name).is_some_and(|volume| volume.pool == *pool) {
         return Err(place()(&"still declared"));
     }
-    let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
-    let pool =
-        pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&NO_SUCH_VOLUME))?;
-    let_go(controller, |unit| unit == name).await?;
+    let pool = controller.state().pools.get(pool).cloned().ok_or_else(|| place()(&POOL_AWAY))?;
+    if pool.volume(name).is_none() {
+        return Err(place()(&NO_SUCH_VOLUME));
+    }
+    let_go(controller, |unit| unit == key).await?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {name}: deleted")])
 }
@@ -234,7 +256,7 @@ pub(crate) async fn clone_volume(
         let pool = state.pools.get(&declared.pool).cloned();
         pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?
     };
-    let unit = controller.state().units.get(from).cloned();
+    let unit = controller.state().units.get(&(pool.name().to_owned(), from.to_owned())).cloned();
     let _settled = match &unit {
         Some(unit) => Some(unit.settle(0..unit.geometry().len_bytes).await.map_err(|e| place()(&e))?),
         None => None,

@@ -102,7 +102,7 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
     let on_pool =
         lu.disk().below().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
     let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
-    let unit = controller.state().units.get(volume).cloned();
+    let unit = controller.state().units.get(&(pool.name().to_owned(), volume.to_owned())).cloned();
     let (this, name) = (controller.clone(), volume.to_owned());
     let begun = controller.jobs.begin((JobKind::Reclaim, volume), used_bytes, async move |job| {
         let pace = pace(&this, &pool, job, FOREGROUND_SHARE_PERCENT_DEFAULT);

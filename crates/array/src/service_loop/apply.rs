@@ -3,7 +3,8 @@
 //! that a host never writes to what a later start might take for new.
 //!
 //! What was made before is opened or left alone: where it cannot be opened it is *missing*, nothing is
-//! written to it, and the rest is served. What is new and cannot be made refuses the declaration.
+//! written to it, and the rest is served. What is new and cannot be made refuses the declaration, and so does
+//! what is open and cannot be changed as declared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use pool::Pool;
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
-use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
+use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
     begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_at_once, open_group,
@@ -50,9 +51,11 @@ pub(crate) async fn prepare(
     open_cache(controller, config, &mut done).await?;
     let unopened = open_at_once(controller, config).await;
     for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
+        let is_open = controller.state().groups.contains_key(&group.name);
         let opened = open_group(controller, config, (group, &unopened), &mut done).await;
         // One that comes from another controller goes back there.
-        let may_miss = made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
+        let may_miss =
+            !is_open && made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
         settle(controller, (Kind::Group, &group.name), may_miss, opened)?;
     }
     if controller.index == 0 {
@@ -66,8 +69,9 @@ pub(crate) async fn prepare(
             controller.state.borrow_mut().missing.insert(object, DELETING.into());
             continue;
         }
+        let is_open = controller.state().pools.contains_key(&pool.name);
         let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
-        let may_miss = made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
+        let may_miss = !is_open && made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
         settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
     }
     let opening = Opening { index: &index, arriving };
@@ -92,17 +96,19 @@ async fn prepare_pool(
     slices: &mut Slices,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
+    let was_open = controller.state().pools.contains_key(&pool.name);
     open_pool(controller, config, pool, done).await?;
     set_classes(controller, config, pool, done)?;
     let journal = open_journal(controller, index, pool, slices, done).await;
-    if journal.is_err() {
+    if journal.is_err() && !was_open {
         // Without its journal the pool lacks writes that were acknowledged.
         drop_pool(controller, &pool.name).await;
     }
     journal
 }
 
-/// What `may_miss` and cannot be opened is missing; everything else must succeed.
+/// What `may_miss` and cannot be opened is missing; everything else must succeed. What is open already is not
+/// missing when it cannot be changed: the change is refused.
 fn settle(
     controller: &Controller,
     (kind, name): (Kind, &String),
@@ -155,7 +161,7 @@ pub(crate) async fn commit(
     list_ports(controller);
     update_views(controller, &index, &mut slices).await;
     close_images(images).await?;
-    let gone: BTreeSet<String> = units_without_volume(controller, &index, &mut slices).await;
+    let gone: BTreeSet<VolumeKey> = units_without_volume(controller, &index, &mut slices).await;
     if !gone.is_empty() {
         let_go(controller, |volume| gone.contains(volume)).await?;
     }
@@ -186,7 +192,7 @@ async fn undeclared(controller: &Controller, index: &Index<'_>, slices: &mut Sli
     let (mut out, mut last) = (Vec::new(), None::<String>);
     loop {
         slices.step(1).await;
-        last = name_after(&controller.state().lus, last.as_deref());
+        last = key_after(&controller.state().lus, last.as_ref());
         let Some(name) = &last else { return out };
         if index.owner_of(name) != Some(controller.index) {
             out.push(name.clone());
@@ -200,14 +206,15 @@ async fn units_without_volume(
     controller: &Controller,
     index: &Index<'_>,
     slices: &mut Slices,
-) -> BTreeSet<String> {
-    let (mut out, mut last) = (BTreeSet::new(), None::<String>);
+) -> BTreeSet<VolumeKey> {
+    let (mut out, mut last) = (BTreeSet::new(), None::<VolumeKey>);
     loop {
         slices.step(1).await;
-        last = name_after(&controller.state().units, last.as_deref());
-        let Some(name) = &last else { return out };
-        if index.owner_of(name) != Some(controller.index) {
-            out.insert(name.clone());
+        last = key_after(&controller.state().units, last.as_ref());
+        let Some(key) = &last else { return out };
+        let is_declared = index.volume(&key.1).is_some_and(|volume| volume.pool == key.0);
+        if !is_declared || index.owner_of(&key.1) != Some(controller.index) {
+            out.insert(key.clone());
         }
     }
 }
@@ -259,6 +266,7 @@ async fn open_volumes(
     }
     for declared in own() {
         slices.step(4).await;
+        let is_open = controller.state().lus.contains_key(&declared.name);
         let opened = match failed.remove(&key(declared)) {
             Some(error) => Err(error),
             None => {
@@ -266,8 +274,9 @@ async fn open_volumes(
                 open_volume(controller, config, (declared, volume), done).await
             }
         };
-        let may_miss =
-            made.volumes.contains(&declared.name) && opening.arriving.as_ref() != Some(&declared.pool);
+        let may_miss = !is_open
+            && made.volumes.contains(&declared.name)
+            && opening.arriving.as_ref() != Some(&declared.pool);
         settle(controller, (Kind::Volume, &declared.name), may_miss, opened)?;
     }
     Ok(())
@@ -294,9 +303,9 @@ pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Re
     fresh.keep_undeclared(&config);
     take_back_spares(fresh.spares).await;
     let put_back = commit(controller, config.clone()).await;
-    for name in &fresh.volumes {
-        let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
-        if let Some(pool) = pools.iter().find(|p| p.volume(name).is_some()) {
+    for (pool, name) in &fresh.volumes {
+        let pool = controller.state().pools.get(pool).cloned();
+        if let Some(pool) = pool.filter(|pool| pool.volume(name).is_some()) {
             pool.delete_volume(name).await.map_err(|e| ControlError::at(format!("volume {name:?}"))(&e))?;
         }
     }

@@ -119,7 +119,9 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
         Control::GroupIds(names) => Ok(Reply::Prepared(vec![], group_ids(&controller.world, names))),
         Control::ImageFormats(config) => Ok(Reply::Formats(images::formats(controller, &config).await)),
-        Control::DeleteVolume(name) => pools::delete_volume(controller, &name).await.map(Reply::Done),
+        Control::DeleteVolume { pool, name } => {
+            pools::delete_volume(controller, &(pool, name)).await.map(Reply::Done)
+        }
         Control::CloneVolume { from, to } => {
             pools::clone_volume(controller, &from, &to).await.map(Reply::Done)
         }

@@ -10,7 +10,7 @@ use world::Drive;
 
 use super::stages;
 use crate::config::Config;
-use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
+use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, VolumeKey, key_after};
 use crate::policies::{self, qos_of, schedulers_status};
 use crate::status::{
     BelowMinimum, CacheStatus, CachedStatus, ControllerStatus, GroupStatus, ImageStatus, Missing, Port,
@@ -208,7 +208,7 @@ async fn volumes_status(
         // A copy of all counters, with the histograms.
         slices.step(VOLUME_UNITS).await;
         let state = controller.state();
-        last = name_after(&state.lus, last.as_deref());
+        last = key_after(&state.lus, last.as_ref());
         let Some(name) = &last else { break };
         all.extend(state.lus.get(name).and_then(|lu| volume_status(&state, index, name, lu)));
     }
@@ -252,7 +252,7 @@ async fn below_minimum(controller: &Controller, index: &Index<'_>, slices: &mut 
     loop {
         slices.step(1).await;
         let state = controller.state();
-        last = name_after(&state.lus, last.as_deref());
+        last = key_after(&state.lus, last.as_ref());
         let Some(name) = &last else { break };
         let kind = if index.volume(name).is_some() { "volume" } else { "image" };
         let policy = index.policy_of(kind, name);
@@ -311,18 +311,18 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage 
 
 async fn units_status(controller: &Controller, slices: &mut Slices) -> Vec<CachedStatus> {
     let mut all = Vec::with_capacity(controller.state().units.len());
-    let mut last: Option<String> = None;
+    let mut last: Option<VolumeKey> = None;
     loop {
         slices.step(2).await;
         let state = controller.state();
-        last = name_after(&state.units, last.as_deref());
-        let Some(name) = &last else { break };
-        let Some(unit) = state.units.get(name) else { continue };
+        last = key_after(&state.units, last.as_ref());
+        let Some(key) = &last else { break };
+        let Some(unit) = state.units.get(key) else { continue };
         all.push(CachedStatus {
             policy: terms::cache_policy(unit.policy()),
             partition: state.partitions.name_of(unit.partition()).into(),
             counts: unit.counts(),
-            volume: name.clone(),
+            volume: key.1.clone(),
         });
     }
     all

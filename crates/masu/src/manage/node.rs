@@ -142,6 +142,9 @@ fn drain(name: &str, to: Option<&str>, registry: &RegistryOption) -> Result<Exit
     let moved = with(registry, async move |world, registry| {
         hand_over(&world, &*registry, (Some(&from), asked.as_deref()), Ask::Drain).await
     })?;
+    if moved.to == moved.from {
+        bail!("no other node could take over: {} serves again; see the logs of the others", moved.to);
+    }
     println!("{}", words(&moved, "moved"));
     if let Some(to) = to.filter(|to| *to != moved.to) {
         bail!("node {to} did not take over in time, {} did: see its events", moved.to);

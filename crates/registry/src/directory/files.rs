@@ -32,6 +32,8 @@ use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, VALUE_LEN_MAX, Version
 const FORMAT: &str = "masu registry 1\n";
 /// A read that meets a change looks again; so often in a row it meets one only if something is wrong.
 const LOOKS_MAX: usize = 1000;
+/// Stands for a value that is not there: no text, so that nobody takes it for a record.
+const MISSING: &[u8] = &[0xff];
 /// A key in creation that is older was left by a crash: creating one takes milliseconds.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -50,6 +52,15 @@ struct State {
     id: u64,
     /// 0: none.
     lease: u64,
+}
+
+/// What there is of a key.
+enum Seen {
+    State(State),
+    /// It was never created.
+    Nothing,
+    /// Its directory has no state: somebody else has removed it.
+    Damaged,
 }
 
 impl State {
@@ -206,16 +217,33 @@ impl Files {
 
     /// The state of a key; none: it was never created.
     fn state(&self, key: &Key) -> Result<Option<State>, RegistryError> {
-        let dir = self.key_dir(key);
-        for _ in 0..LOOKS_MAX {
-            let Some(names) = names(&dir)? else { return Ok(None) };
-            // None while it is being renamed.
-            let newest = names.iter().filter_map(|name| State::of(name)).max_by_key(|state| state.version);
-            if newest.is_some() {
-                return Ok(newest);
+        match self.look(key)? {
+            Seen::State(state) => Ok(Some(state)),
+            Seen::Nothing => Ok(None),
+            Seen::Damaged => {
+                let dir = self.key_dir(key);
+                let cause = format!("{}: a key without a state; remove it", dir.display());
+                Err(RegistryError::Unreachable { cause })
             }
         }
-        Err(RegistryError::Unreachable { cause: format!("{}: a key without a state", dir.display()) })
+    }
+
+    fn look(&self, key: &Key) -> Result<Seen, RegistryError> {
+        let dir = self.key_dir(key);
+        for _ in 0..LOOKS_MAX {
+            let Some(names) = names(&dir)? else { return Ok(Seen::Nothing) };
+            // None while it is being renamed.
+            let newest = names.iter().filter_map(|name| State::of(name)).max_by_key(|state| state.version);
+            if let Some(newest) = newest {
+                return Ok(Seen::State(newest));
+            }
+        }
+        Ok(Seen::Damaged)
+    }
+
+    /// Whether a key has lost its state: one such key must not hide all others.
+    fn is_damaged(&self, key: &Key) -> Result<bool, RegistryError> {
+        Ok(matches!(self.look(key)?, Seen::Damaged))
     }
 
     /// Whether it has a value now.
@@ -230,12 +258,16 @@ impl Files {
         }
     }
 
+    /// A value that is missing although the key names it was removed by somebody else: it is given as
+    /// [`MISSING`], so that who reads all keys passes it over, and it can be deleted.
     pub(super) fn get(&self, key: &Key) -> Result<Option<Entry>, RegistryError> {
+        let mut version = 0;
         for _ in 0..LOOKS_MAX {
             let Some(state) = self.state(key)? else { return Ok(None) };
             if !self.is_live(state)? {
                 return Ok(None);
             }
+            version = state.version;
             let path = self.key_dir(key).join(state.value_name());
             match fs::read(&path) {
                 Ok(value) => return Ok(Some(Entry { version: Version(state.version), value })),
@@ -244,7 +276,7 @@ impl Files {
                 Err(error) => return Err(failed(&path, &error)),
             }
         }
-        Err(RegistryError::Unreachable { cause: format!("{key}: its value is missing") })
+        Ok(Some(Entry { version: Version(version), value: MISSING.into() }))
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<Key>, RegistryError> {
@@ -258,9 +290,11 @@ impl Files {
     pub(super) fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, RegistryError> {
         let mut out = Vec::new();
         for key in self.keys(prefix)? {
-            if let Some(entry) = self.get(&key)? {
-                out.push((key, entry));
-            }
+            let entry = match self.is_damaged(&key)? {
+                true => Some(Entry { version: Version(0), value: MISSING.into() }),
+                false => self.get(&key)?,
+            };
+            out.extend(entry.map(|entry| (key, entry)));
         }
         Ok(out)
     }
@@ -272,6 +306,9 @@ impl Files {
     ) -> Result<std::collections::BTreeMap<Key, Version>, RegistryError> {
         let mut out = std::collections::BTreeMap::new();
         for key in self.keys(prefix)? {
+            if self.is_damaged(&key)? {
+                continue;
+            }
             if let Some(version) = self.version(self.state(&key)?)? {
                 out.insert(key, version);
             }
@@ -388,6 +425,10 @@ fn write_new(path: &Path, bytes: &[u8], synced: bool) -> Result<(), RegistryErro
         file.write_all(bytes)?;
         if synced { file.sync_all() } else { Ok(()) }
     });
+    if made.is_err() {
+        // A full file system must not be filled with what was written in vain.
+        let _ = fs::remove_file(path);
+    }
     made.map_err(|e| failed(path, &e))
 }
 
@@ -403,6 +444,28 @@ mod tests {
 
     fn key() -> Key {
         Key::new("a/b").expect("a key")
+    }
+
+    #[test]
+    fn a_damaged_key_hides_no_other_and_one_without_its_value_can_be_deleted() {
+        let (dir, files) = opened();
+        let keys = ["a/b", "a/c", "a/d"].map(|name| Key::new(name).expect("a key"));
+        let put = |key: &Key| files.put(key, None, Some(b"one"), None).expect("put");
+        let versions: Vec<Version> = keys.iter().map(put).collect();
+        let key_dir = files.key_dir(&keys[1]);
+        for name in names(&key_dir).expect("listed").expect("there") {
+            if name.starts_with('=') {
+                fs::remove_file(key_dir.join(name)).expect("removed");
+            }
+        }
+        fs::create_dir(dir.path().join("keys").join(Key::new("a/e").expect("a key").file_name()))
+            .expect("made");
+        let list = files.list("a/").expect("listed");
+        let seen: Vec<(&str, &[u8])> = list.iter().map(|(key, e)| (key.as_str(), &e.value[..])).collect();
+        assert_eq!(seen, [("a/b", &b"one"[..]), ("a/c", MISSING), ("a/d", b"one"), ("a/e", MISSING)]);
+        assert_eq!(files.versions("a/").expect("listed").len(), 3);
+        files.put(&keys[1], Some(versions[1]), None, None).expect("deleted");
+        assert_eq!(files.get(&keys[1]), Ok(None));
     }
 
     #[test]
