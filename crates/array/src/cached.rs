@@ -13,6 +13,7 @@ use crate::config::{CachePolicy, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Index, Partitions, Slices, VolumeKey};
 use crate::groups::{open_drive, overwrite_of};
+use crate::journal_groups::{advice, refuse_pool};
 use crate::terms;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
@@ -71,7 +72,8 @@ fn key_of(volume: &Volume) -> VolumeKey {
     (volume.pool().name().to_owned(), volume.name().to_owned())
 }
 
-fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
+/// The journal that may hold writes of a volume.
+pub(crate) fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
     volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok())
 }
 
@@ -112,10 +114,11 @@ pub(crate) async fn open_journal(
     let Some(name) = &declared.journal else {
         return match wanted {
             None => Ok(()),
-            Some(_) => Err(place()(
-                &"the pool was not shut down cleanly, and its acknowledged writes are in a journal that is \
-                    not declared; declare the journal",
-            )),
+            Some(wanted) => Err(place()(&format!(
+                "the pool was not shut down cleanly, and its acknowledged writes are in a journal that is not \
+                 declared{}",
+                advice(controller, wanted).await
+            ))),
         };
     };
     if served {
@@ -134,8 +137,14 @@ pub(crate) async fn open_journal(
         Err(JournalError::None) => None,
         Err(e) => return Err(place()(&e)),
     };
-    check_identity(&pool, wanted, opened.as_ref().map(|(journal, _)| journal.id()))
-        .map_err(|e| place()(&e))?;
+    let found = opened.as_ref().map(|(journal, _)| journal.id());
+    if let Err(cause) = check_identity(&pool, wanted, found) {
+        let advice = match wanted {
+            Some(wanted) => advice(controller, wanted).await,
+            None => String::new(),
+        };
+        return Err(place()(&format!("{cause}{advice}")));
+    }
     // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
     // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed
     // has none: it is used as it is, because formatting takes a second per GB, for which hosts wait.
@@ -143,6 +152,9 @@ pub(crate) async fn open_journal(
     let (journal, replay) = match opened.filter(|(_, replay)| is_usable(replay)) {
         Some((journal, replay)) => (journal, Some(replay)),
         None => {
+            if found.is_none() {
+                refuse_pool(controller, &group).await.map_err(|cause| place()(&cause))?;
+            }
             let mut id = pool.id().0;
             controller.world.random("journal").fill(&mut id[POOL_PART..]);
             let journal =

@@ -131,6 +131,13 @@ pub enum Control {
         /// Also if the labels name another array as the owner.
         force: bool,
     },
+    /// Give back the groups on these drives, whose import is not declared, to the arrays that they were of.
+    GiveBack {
+        /// The drives, in any order.
+        drives: Vec<DriveSpec>,
+        /// By group.
+        owners: Vec<(String, raid::ArrayId)>,
+    },
     /// Reply at once: proves that the controller's loop turns.
     Ping,
     /// Return the status.
@@ -187,6 +194,8 @@ pub struct Imported {
     pub groups: Vec<GroupConfig>,
     pub pool: PoolConfig,
     pub volumes: Vec<VolumeConfig>,
+    /// The arrays that the labels of the groups named before.
+    pub owners: Vec<(String, raid::ArrayId)>,
 }
 
 /// Why a controller could not carry out a request: one line with place and cause.

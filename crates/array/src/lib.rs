@@ -23,6 +23,7 @@ mod front_ends;
 mod groups;
 mod hosts;
 mod images;
+mod journal_groups;
 mod keeper;
 mod move_request;
 mod nexus;

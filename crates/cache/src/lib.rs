@@ -86,7 +86,9 @@ pub use frames::{
     ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
-pub use journal::{Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal};
+pub use journal::{
+    Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal, journal_with_records,
+};
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};
 pub use recover::Replayed;
 pub use second::SecondCounts;

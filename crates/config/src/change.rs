@@ -1,6 +1,8 @@
 //! What a declaration may become while the array runs.
 
-use crate::{Config, ConfigError, ImageConfig};
+use std::collections::BTreeMap;
+
+use crate::{Config, ConfigError, ImageConfig, VolumeConfig};
 
 impl Config {
     /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and
@@ -20,6 +22,8 @@ impl Config {
                 return Err(ConfigError { place: place(), cause });
             }
         }
+        self.groups_stay(next)?;
+        self.volumes_stay(next)?;
         for image in &self.images {
             // Its policy may change while it is open.
             let is_same =
@@ -32,11 +36,50 @@ impl Config {
         }
         Ok(())
     }
+
+    /// A group keeps the layout of its data.
+    fn groups_stay(&self, next: &Config) -> Result<(), ConfigError> {
+        for group in &self.groups {
+            let Some(later) = next.groups.iter().find(|later| later.name == group.name) else { continue };
+            if (later.level, later.stripe_unit_bytes) != (group.level, group.stripe_unit_bytes) {
+                let cause = "its level and stripe unit stay as they were made: make another group, and move the \
+                             data there (`masu pool add-group`, `masu pool remove-group`)";
+                return Err(ConfigError { place: format!("group {:?}", group.name), cause: cause.into() });
+            }
+        }
+        Ok(())
+    }
+
+    /// A volume stays in its pool, and its hosts keep their block length.
+    fn volumes_stay(&self, next: &Config) -> Result<(), ConfigError> {
+        let later: BTreeMap<&str, &VolumeConfig> =
+            next.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
+        for volume in &self.volumes {
+            let Some(later) = later.get(volume.name.as_str()) else { continue };
+            let cause = match () {
+                () if later.pool != volume.pool => {
+                    format!(
+                        "is in pool {:?}: copy it into a new volume of pool {:?}",
+                        volume.pool, later.pool
+                    )
+                }
+                () if later.block_bytes != volume.block_bytes => {
+                    format!(
+                        "has blocks of {} bytes, which its hosts use: make a new volume",
+                        volume.block_bytes
+                    )
+                }
+                () => continue,
+            };
+            return Err(ConfigError { place: format!("volume {:?}", volume.name), cause });
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, PoolConfig};
+    use crate::{Config, GroupConfig, Level, PoolConfig, VolumeConfig};
 
     fn declared(groups: &[&str], leaving: &[&str], controller: usize) -> Config {
         let names = |list: &[&str]| list.iter().map(|g| (*g).to_owned()).collect();
@@ -54,6 +97,24 @@ mod tests {
                 assert!(text.contains(part), "{text:?} does not say {part:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_lies_on_the_drives_is_not_declared_anew() {
+        let with = |level, pool: &str, block_bytes| Config {
+            groups: vec![GroupConfig::new("g".into(), level, vec!["d0".into(), "d1".into()])],
+            volumes: vec![VolumeConfig {
+                block_bytes,
+                ..VolumeConfig::new("v".into(), pool.into(), 1 << 20)
+            }],
+            ..declared(&["g"], &[], 0)
+        };
+        let now = with(Level::Raid1, "p", 512);
+        let refused = |next: &Config| now.may_become(next).expect_err("refused").to_string();
+        assert_eq!(now.may_become(&now), Ok(()));
+        assert!(refused(&with(Level::Raid0, "p", 512)).contains("level"));
+        assert!(refused(&with(Level::Raid1, "q", 512)).contains("is in pool"));
+        assert!(refused(&with(Level::Raid1, "p", 4096)).contains("blocks"));
     }
 
     #[test]

@@ -74,10 +74,17 @@ impl Array {
         force: bool,
     ) -> Result<Vec<String>, ControlError> {
         let owner = self.config.pools.len() % self.controllers.len();
-        let import = Control::ImportPool { drives, force };
+        let import = Control::ImportPool { drives: drives.clone(), force };
         let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
         let mut done = vec![format!("pool {}: imported", imported.pool.name)];
-        done.extend(self.apply(imported.joined_to(&self.config)).await?);
+        match self.apply(imported.joined_to(&self.config)).await {
+            Ok(lines) => done.extend(lines),
+            Err(error) => {
+                let owners = imported.owners.clone();
+                self.ask(owner, Control::GiveBack { drives, owners }).await?;
+                return Err(error);
+            }
+        }
         Ok(done)
     }
 }

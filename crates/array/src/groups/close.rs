@@ -12,6 +12,7 @@ use super::upkeep::begin_upkeep;
 use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::journal_groups::check_journals;
 use crate::terms;
 
 /// Refuses a declaration that lacks a member of one of its groups, for example a spare that replaced a drive.
@@ -34,6 +35,7 @@ pub(crate) async fn release(
     controller: &Rc<Controller>,
     config: &Config,
 ) -> Result<Vec<String>, ControlError> {
+    check_journals(controller, config)?;
     let gone: Vec<Group> = {
         let state = controller.state();
         let in_pools: Vec<_> = state.pools.values().flat_map(Pool::group_spaces).map(|g| g.id).collect();

@@ -11,6 +11,7 @@ use super::drives::{OPENING_MAX, existing};
 use crate::config::{DeletedGroup, DriveConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::journal_groups::refuse_needed;
 use crate::terms;
 
 /// Closes a group that is no longer declared, if it is open, and erases the labels of its drives. A drive
@@ -32,6 +33,7 @@ pub(crate) async fn delete(
             return Err(place()(&"still declared"));
         }
         refuse_busy(&group)?;
+        refuse_needed(controller, &group).await?;
         end_upkeep(controller, std::slice::from_ref(&group)).await?;
         known = controller.state().drives.iter().map(|(n, d)| (n.clone(), d.clone())).collect();
         forget(controller, std::slice::from_ref(&group));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use raid::{Label, OnDrive, examine};
+use raid::{GroupId, Label, OnDrive, examine};
 use world::Drive;
 
 use super::drives::{leave_to_others, open_drive};
@@ -79,42 +79,74 @@ fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
 }
 
 /// The drives for opening an existing group, and why the others are not used: of two drives with one
-/// position, the one with the older label; drives without a label.
+/// position, the one with the older label, or the one that is not declared there; drives without a label; and
+/// beside drives of this group, those of another one, and those that are too small. A group with redundancy
+/// is then degraded, as if they were not connected.
 pub(super) fn members(
     config: &Config,
-    group: &GroupConfig,
+    (group, id): (&GroupConfig, Option<GroupId>),
     found: Vec<FoundDrive>,
 ) -> (Vec<Drive>, Vec<String>) {
     let mut left_out: Vec<String> = Vec::new();
     let mut note = |text: String| left_out.push(text);
+    let (labelled, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|f| f.label().is_some());
+    others.iter().for_each(|f| note(format!("drive {:?} {}", f.name, f.found)));
+    let why_not = |f: &FoundDrive| f.label().and_then(|label| stranger(label, &f.drive, config, (group, id)));
+    let any_own = labelled.iter().any(|f| why_not(f).is_none());
     let mut taken: Vec<FoundDrive> = Vec::new();
-    for new in found {
-        let Some(label) = new.label() else {
-            note(format!("drive {:?} {}", new.name, new.found));
+    for new in labelled {
+        if let Some(cause) = why_not(&new).filter(|_| any_own) {
+            note(format!("drive {:?} {cause}", new.name));
             continue;
-        };
-        let same = |f: &&mut FoundDrive| {
-            let other = f.label();
-            is_of(label, config, group)
-                && other.is_some_and(|o| o.group_id == label.group_id && o.position == label.position)
-        };
-        let age = |l: &Label| (l.epoch, l.version);
-        match taken.iter_mut().find(same) {
-            Some(old) if old.label().map(age) < Some(age(label)) => {
-                note(format!(
-                    "drive {:?} has an older label of the position of drive {:?}",
-                    old.name, new.name
-                ));
+        }
+        match taken.iter_mut().find(|old| have_one_place(old, &new, config, group)) {
+            Some(old) if rank(old, group) < rank(&new, group) => {
+                note(less(old, &new));
                 *old = new;
             }
-            Some(old) => {
-                note(format!(
-                    "drive {:?} has a label of the position of drive {:?}, a copy",
-                    new.name, old.name
-                ));
-            }
+            Some(old) => note(less(&new, old)),
             None => taken.push(new),
         }
     }
     (taken.into_iter().map(|f| f.drive).collect(), left_out)
+}
+
+/// Why a drive with this label is not one of the group's.
+fn stranger(
+    label: &Label,
+    drive: &Drive,
+    config: &Config,
+    (group, id): (&GroupConfig, Option<GroupId>),
+) -> Option<String> {
+    let is_own = label.array_id == terms::array_id(config)
+        && label.group_name == group.name
+        && id.is_none_or(|id| id == label.group_id);
+    let (has, needs) = (drive.info().len_bytes, label.data_offset.saturating_add(label.data_len));
+    match () {
+        () if !is_own => Some(format!("has the label of {label}")),
+        () if has < needs => Some(format!("is too small: has {has} bytes, its label says {needs}")),
+        () => None,
+    }
+}
+
+fn have_one_place(old: &FoundDrive, new: &FoundDrive, config: &Config, group: &GroupConfig) -> bool {
+    let (Some(old), Some(new)) = (old.label(), new.label()) else { return false };
+    is_of(new, config, group) && old.group_id == new.group_id && old.position == new.position
+}
+
+/// The greater one is used: the newer label, and of equal ones that of the drive which is declared at its
+/// position. The other one is a copy, which may be older than its label tells.
+fn rank(f: &FoundDrive, group: &GroupConfig) -> (Option<(u64, u64)>, bool) {
+    let is_home = |label: &Label| group.drives.get(label.position as usize) == Some(&f.name);
+    (f.label().map(|label| (label.epoch, label.version)), f.label().is_some_and(is_home))
+}
+
+/// That one drive is left out for another.
+fn less(left_out: &FoundDrive, used: &FoundDrive) -> String {
+    let age = |f: &FoundDrive| f.label().map(|label| (label.epoch, label.version));
+    let (left, used_name) = (&left_out.name, &used.name);
+    match age(left_out) < age(used) {
+        true => format!("drive {left:?} has an older label of the position of drive {used_name:?}"),
+        false => format!("drive {left:?} has a label of the position of drive {used_name:?}, a copy"),
+    }
 }

@@ -88,7 +88,7 @@ async fn open_found(
         // The labels come from an array without this state, or from an interrupted creation.
         spec.id = None;
     }
-    let (drives, left_out) = members(config, group, found.drives);
+    let (drives, left_out) = members(config, (group, spec.id), found.drives);
     let complaints = [found.complaints, left_out].concat();
     complaints.iter().for_each(|c| {
         controller.events.once(Severity::Warning, format!("group {}: {c}; it is left out", group.name))

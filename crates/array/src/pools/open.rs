@@ -12,6 +12,7 @@ use super::work::begin_leaving;
 use crate::config::{Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Watch};
+use crate::journal_groups::refuse_needed;
 use crate::policies::open_service;
 use stack::Disk;
 
@@ -64,6 +65,9 @@ async fn open_or_create(
         }
         Ok(pool) => (pool, "opened"),
         Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) if !was_made => {
+            for group in &groups {
+                refuse_needed(controller, group).await?;
+            }
             controller.state.borrow_mut().fresh.pools.push(declared.name.clone());
             (Pool::create(controller.world.clone(), spec, groups).await.map_err(|e| place()(&e))?, "created")
         }
@@ -131,6 +135,7 @@ async fn add_groups(
             }
             Some(_) => {}
             None => {
+                refuse_needed(controller, &group).await?;
                 pool.add_group(group).await.map_err(|e| place()(&e))?;
                 done.push(format!("pool {}: group {name} added", declared.name));
             }

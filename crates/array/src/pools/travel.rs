@@ -10,6 +10,7 @@ use world::{Drive, DriveSpec};
 use super::open::drop_pool;
 use super::volumes::load_shape;
 use super::work::stop_jobs;
+use crate::cached::journal_of;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
@@ -87,6 +88,13 @@ pub(crate) async fn import(
     if controller.state().pools.contains_key(pool.name()) {
         return Err(place()(&format!("a pool {:?} is already open on this array", pool.name())));
     }
+    if pool.volumes().iter().any(|volume| journal_of(volume).is_some()) {
+        return Err(place()(&format!(
+            "pool {:?} was not closed, and its acknowledged writes are in a journal: start its array once more, \
+             and export the pool there",
+            pool.name()
+        )));
+    }
     let imported = describe(controller, &pool, &found, specs);
     // Check this before anything changes.
     imported.joined_to(&controller.config()).check()?;
@@ -96,6 +104,26 @@ pub(crate) async fn import(
         group.adopt(own, None).await.map_err(|e| place()(&e))?;
     }
     Ok(imported)
+}
+
+/// Gives back what was imported and cannot be declared: the labels name the arrays as before.
+pub(crate) async fn give_back(
+    controller: &Rc<Controller>,
+    (specs, owners): (&[DriveSpec], &[(String, ArrayId)]),
+) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at("import");
+    let mut drives: Vec<Drive> = Vec::new();
+    for spec in specs {
+        drives.push(controller.world.open_drive(spec).await.map_err(|e| place()(&e))?);
+    }
+    for found in identify(&drives).await.map_err(|e| place()(&e))? {
+        let owner = owners.iter().find(|(group, _)| *group == found.label.group_name);
+        if let Some((_, owner)) = owner {
+            let group = open_found(controller, &found, &drives).await?;
+            group.adopt(*owner, None).await.map_err(|e| place()(&e))?;
+        }
+    }
+    Ok(vec![])
 }
 
 async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) -> Result<Group, ControlError> {
@@ -151,6 +179,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
         }
     });
     Imported {
+        owners: found.iter().map(|f| (f.label.group_name.clone(), f.label.array_id)).collect(),
         drives: drives.collect(),
         groups: groups.collect(),
         pool: PoolConfig {

@@ -23,6 +23,7 @@ use crate::groups::{
 };
 use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
+use crate::journal_groups::check_journals;
 use crate::policies::set_policies;
 use crate::pools::{DELETING, create_volumes, drop_pool, expect_lus, open_pool, open_volume, set_classes};
 use crate::trace::choose_traced;
@@ -44,6 +45,7 @@ pub(crate) async fn prepare(
     let mut slices = Slices::new(&controller.world);
     let index = Index::of(config, &mut slices).await;
     check_members(controller, config)?;
+    check_journals(controller, config)?;
     {
         let mut state = controller.state.borrow_mut();
         (state.made, state.fresh) = (made.clone(), Fresh::default());

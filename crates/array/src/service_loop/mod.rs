@@ -146,6 +146,9 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::ImportPool { drives, force } => {
             pools::import(controller, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
         }
+        Control::GiveBack { drives, owners } => {
+            pools::give_back(controller, (&drives, &owners)).await.map(Reply::Done)
+        }
         Control::Ping => Ok(Reply::Done(vec![])),
         Control::Status => Ok(Reply::Status(Box::new(observe::status(controller, true).await))),
         Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),

@@ -109,6 +109,11 @@ impl<J: Device + Clone + 'static> Journal<J> {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
+    /// What it lies on.
+    pub fn device(&self) -> &J {
+        &self.0.device
+    }
+
     /// The identity given at its creation.
     pub fn id(&self) -> [u8; 16] {
         self.0.header.get().id

@@ -19,7 +19,7 @@ mod replay;
 mod tests;
 
 pub use commit::{Journal, JournalCounts};
-pub use open::{JournalError, erase_journal};
+pub use open::{JournalError, erase_journal, journal_with_records};
 pub use replay::{Replay, ReplayRecord};
 
 /// Alignment of all structures of a journal.

@@ -143,6 +143,23 @@ impl<J: Device + Clone + 'static> Journal<J> {
     }
 }
 
+/// The identity of a journal that is not open and has records which a replay would apply; none: the device
+/// has no journal, or an empty one. Nothing is written.
+///
+/// # Errors
+/// The journal is damaged or of a newer masu, or the device failed.
+pub async fn journal_with_records(device: &impl Device) -> Result<Option<[u8; 16]>, JournalError> {
+    let header = match read_header(device).await {
+        Ok(header) => header,
+        Err(JournalError::None) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (batches, _) = scan(device, &header).await?;
+    let newest = batches.last().map(|batch| batch.found.stamp.tail);
+    let tail = newest.filter(|tail| tail.number > header.tail.number).unwrap_or(header.tail);
+    Ok(batches.iter().any(|batch| batch.place.number >= tail.number).then_some(header.id))
+}
+
 /// Erases the header of a journal that is not open: the device has none then. A device without one stays as
 /// it is. Durable on return.
 ///

@@ -1,0 +1,91 @@
+//! Groups with journals: what is in them must not be lost. A pool goes on using its journal until the next
+//! start, whatever is declared meanwhile; and a journal that was not closed has acknowledged writes, also when
+//! no pool names it.
+
+use cache::journal_with_records;
+use pool::{Pool, PoolError};
+use raid::Group;
+
+use crate::config::Config;
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+/// Refuses a declaration that takes the group of a journal which a pool uses now.
+///
+/// # Errors
+/// Which group, and which pool uses it.
+pub(crate) fn check_journals(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let state = controller.state();
+    for (pool, journal) in &state.journals {
+        let name = journal.device().name();
+        // A pool that leaves this controller closes its journal before.
+        if config.pool(pool).is_none_or(|declared| declared.controller != controller.index) {
+            continue;
+        }
+        let is_taken = |p: &&crate::config::PoolConfig| {
+            let has = |groups: &[String]| groups.iter().any(|group| group == name);
+            has(&p.groups) || has(&p.leaving) || p.name != *pool && p.journal.as_deref() == Some(name)
+        };
+        let cause = match config.pools.iter().find(is_taken) {
+            _ if config.groups.iter().all(|group| group.name != name) => {
+                "it stays declared until then".into()
+            }
+            Some(other) => format!("pool {:?} has it only after that", other.name),
+            None if config.owner_of_group(name) != controller.index => {
+                format!(
+                    "it stays at controller {} until then: move the pool to controller 0 first",
+                    controller.index
+                )
+            }
+            None => continue,
+        };
+        let place = ControlError::at(format!("group {name:?}"));
+        return Err(place(&format!("pool {pool:?} uses it as its journal until the next start; {cause}")));
+    }
+    Ok(())
+}
+
+/// Refuses to erase a group, or to take it for something else, if it has a journal with acknowledged writes
+/// that a pool may need which is not open here.
+///
+/// # Errors
+/// It has; or it cannot be read.
+pub(crate) async fn refuse_needed(controller: &Controller, group: &Group) -> Result<(), ControlError> {
+    let config = controller.config();
+    let all_open = config.pools.iter().all(|pool| controller.state().pools.contains_key(&pool.name));
+    if all_open {
+        return Ok(());
+    }
+    let place = ControlError::at(format!("group {:?}", group.name()));
+    match journal_with_records(group).await {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(place(
+            &"it has a journal with acknowledged writes, and not all pools are served: declare it as the journal \
+              of its pool",
+        )),
+        Err(error) => Err(place(&error)),
+    }
+}
+
+/// The group whose journal has the acknowledged writes of a pool, as an advice; empty: none that is open.
+pub(crate) async fn advice(controller: &Controller, wanted: [u8; 16]) -> String {
+    let groups: Vec<Group> = controller.state().groups.values().cloned().collect();
+    for group in groups {
+        if journal_with_records(&group).await.is_ok_and(|found| found == Some(wanted)) {
+            return format!(": declare journal = {:?}", group.name());
+        }
+    }
+    String::new()
+}
+
+/// Refuses to make a journal in a group that has a part of a pool.
+///
+/// # Errors
+/// It has.
+pub(crate) async fn refuse_pool(controller: &Controller, group: &Group) -> Result<(), String> {
+    match Pool::open(controller.world.clone(), vec![group.clone()]).await {
+        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => Ok(()),
+        Ok(pool) => Err(format!("group {:?} holds pool {:?}; give an empty one", group.name(), pool.name())),
+        Err(error) => Err(format!("group {:?} holds a part of a pool: {error}", group.name())),
+    }
+}
