@@ -153,7 +153,7 @@ pub(crate) async fn open_journal(
         Some((journal, replay)) => (journal, Some(replay)),
         None => {
             if found.is_none() {
-                refuse_pool(controller, &group).await.map_err(|cause| place()(&cause))?;
+                refuse_pool(&group).await.map_err(|cause| place()(&cause))?;
             }
             let mut id = pool.id().0;
             controller.world.random("journal").fill(&mut id[POOL_PART..]);

@@ -3,7 +3,7 @@
 //! no pool names it.
 
 use cache::journal_with_records;
-use pool::{Pool, PoolError};
+use pool::pool_on;
 use raid::Group;
 
 use crate::config::Config;
@@ -82,10 +82,10 @@ pub(crate) async fn advice(controller: &Controller, wanted: [u8; 16]) -> String 
 ///
 /// # Errors
 /// It has.
-pub(crate) async fn refuse_pool(controller: &Controller, group: &Group) -> Result<(), String> {
-    match Pool::open(controller.world.clone(), vec![group.clone()]).await {
-        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => Ok(()),
-        Ok(pool) => Err(format!("group {:?} holds pool {:?}; give an empty one", group.name(), pool.name())),
-        Err(error) => Err(format!("group {:?} holds a part of a pool: {error}", group.name())),
+pub(crate) async fn refuse_pool(group: &Group) -> Result<(), String> {
+    match pool_on(group).await {
+        Ok(None) => Ok(()),
+        Ok(Some(pool)) => Err(format!("group {:?} holds pool {pool:?}; give an empty one", group.name())),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -124,6 +124,7 @@ pub use error::PoolError;
 pub use events::{PoolEvent, Threshold};
 pub use groups::GroupSpace;
 pub use layout::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, RECORD_BYTES_MAX};
+pub use open::pool_on;
 pub use placed::{ClassHeat, Decision, HeatReport, Placed};
 pub use placement::{Class, Reason};
 pub use pool::Pool;

@@ -72,6 +72,14 @@ pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>,
     }
 }
 
+/// The pool that a group is, or was, a part of; none: it has no superblock. Nothing is written.
+///
+/// # Errors
+/// A newer masu wrote the superblock, it is damaged, or the group failed.
+pub async fn pool_on(group: &Group) -> Result<Option<String>, PoolError> {
+    Ok(find_superblock(group).await?.map(|superblock| superblock.name))
+}
+
 impl Pool {
     /// Opens the pool on these groups, given in any order.
     ///

@@ -17,10 +17,14 @@ use crate::{Array, ControlError, ControllerHandle, Keeper, Severity, run_control
 
 /// What an array has stored: it outlives a power cut.
 #[derive(Clone, Default)]
-struct Stored(Arc<Mutex<Option<(Config, Made)>>>);
+pub(super) struct Stored(Arc<Mutex<Option<(Config, Made)>>>);
 
 impl Stored {
-    fn last(&self) -> Option<(Config, Made)> {
+    pub(super) fn of(state: (Config, Made)) -> Stored {
+        Stored(Arc::new(Mutex::new(Some(state))))
+    }
+
+    pub(super) fn last(&self) -> Option<(Config, Made)> {
         self.0.lock().expect("nobody panicked").clone()
     }
 }
@@ -50,7 +54,7 @@ fn two_groups(id: u8) -> Config {
     config
 }
 
-fn check_refused<T: std::fmt::Debug>(outcome: Result<T, ControlError>, part: &str) {
+pub(super) fn check_refused<T: std::fmt::Debug>(outcome: Result<T, ControlError>, part: &str) {
     let text = outcome.expect_err("it is refused").to_string();
     assert!(text.contains(part), "{text:?} does not say {part:?}");
 }

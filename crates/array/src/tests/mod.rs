@@ -17,6 +17,7 @@ mod paths;
 mod placing;
 mod qos;
 mod rig;
+mod same_names;
 mod spares;
 mod starting;
 mod tenant;

@@ -1,0 +1,308 @@
+//! Objects that a declaration could be mistaken about: volumes of one name in two pools, volumes whose pool is
+//! away, changes that a pool refuses, groups that a journal still needs, drives that are not what they seem.
+
+use world::World;
+use world_model::Model;
+
+use super::caching::{cache, cached, cut_after};
+use super::deleting::{Stored, check_refused};
+use super::rig::{DISK_BYTES, Host, declaration, group, model, start};
+use crate::config::{Config, Level, Made, PoolConfig, VolumeConfig};
+use crate::{Array, Control};
+
+const ID: u8 = 61;
+const TERABYTES: u64 = 1 << 50;
+
+/// An array with the state that is stored.
+fn start_kept(world: &World, stored: &Stored) -> Array {
+    start(world).kept_by(Box::new(stored.clone()), stored.last())
+}
+
+/// Pools `p` with volume `v`, and `q`, each on a mirror of its own.
+fn two_pools() -> Config {
+    let mut config = declaration(ID, 4, vec![group("g", Level::Raid1, 0..2)]);
+    config.groups.push(group("h", Level::Raid1, 2..4));
+    config.pools.push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
+    config
+}
+
+/// The volume `v`, in this pool, with so many bytes.
+fn volume_in(pool: &str, len_bytes: u64) -> VolumeConfig {
+    VolumeConfig { physical_block_bytes: 512, ..VolumeConfig::new("v".into(), pool.into(), len_bytes) }
+}
+
+/// A host writes volume `v`, and the array stops. Gives the state that it had.
+fn written(model: &Model, config: Config) -> (Config, Made) {
+    let stored = Stored::default();
+    model.run(async |world| {
+        let mut array = start_kept(&world, &stored);
+        array.apply(config).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        host.log_out().await;
+        array.stop().await.expect("stop");
+    });
+    stored.last().expect("it was stored")
+}
+
+/// The volume has what the host wrote.
+async fn verify(world: &World) {
+    let mut host = Host::log_in(world, ID).await;
+    host.number = 1;
+    host.verify().await;
+    host.log_out().await;
+}
+
+async fn is_open(array: &Array, pool: &str) -> bool {
+    array.status().await.expect("status").iter().flat_map(|part| &part.pools).any(|p| p.name == pool)
+}
+
+#[test]
+fn neither_a_refused_creation_nor_a_deletion_touches_a_volume_of_that_name_in_another_pool() {
+    let model = model(ID.into(), 4);
+    let (config, made) = written(&model, two_pools());
+    model.run(async |world| {
+        // An earlier form of the state, which does not have the volume.
+        let mut earlier = (Config { volumes: vec![], hosts: vec![], ..config.clone() }, made.clone());
+        earlier.1.volumes.clear();
+        let mut array = start_kept(&world, &Stored::of(earlier.clone()));
+        array.apply(earlier.0.clone()).await.expect("apply");
+        let in_q = |len_bytes| Config { volumes: vec![volume_in("q", len_bytes)], ..earlier.0.clone() };
+        check_refused(array.apply(in_q(TERABYTES)).await, "v");
+        array.apply(in_q(4 << 20)).await.expect("made in q");
+        array.delete_volume("v").await.expect("deleted in q");
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+        array.apply(config.clone()).await.expect("apply");
+        verify(&world).await;
+    });
+}
+
+#[test]
+fn a_volume_that_is_deleted_while_its_pool_is_away_is_deleted_when_it_is_back_and_its_name_is_taken_until_then()
+ {
+    let model = model(62, 4);
+    let (config, made) = written(&model, two_pools());
+    let disk = |i: usize| model.disks().get(&format!("d{i}")).expect("it is there");
+    model.run(async |world| {
+        (0..2).for_each(|i| disk(i).kill());
+        let stored = Stored::of((config.clone(), made.clone()));
+        let mut array = start_kept(&world, &stored);
+        array.apply(Config { hosts: vec![], ..config.clone() }).await.expect("apply");
+        let done = array.delete_volume("v").await.expect("it is deleted later");
+        assert!(done.iter().any(|line| line.contains("when pool p is served again")), "{done:?}");
+        assert!(array.config().volume("v").is_none());
+        for pool in ["p", "q"] {
+            let again = Config { volumes: vec![volume_in(pool, 4 << 20)], ..array.config().clone() };
+            check_refused(array.apply(again).await, "still to be deleted");
+        }
+        array.finish_deletions().await.expect("nothing can be done yet");
+        (0..2).for_each(|i| disk(i).resume());
+        array.apply(array.config().clone()).await.expect("the pool is back");
+        assert!(is_open(&array, "p").await);
+        let done = array.finish_deletions().await.expect("now it can");
+        assert!(done.iter().any(|line| line == "volume v: deleted"), "{done:?}");
+        let again = Config { volumes: vec![volume_in("p", 4 << 20)], ..config.clone() };
+        let done = array.apply(again).await.expect("the name is free");
+        assert!(done.iter().any(|line| line == "volume v: created"), "{done:?}");
+    });
+}
+
+#[test]
+fn a_growth_that_the_pool_refuses_changes_nothing_and_a_state_that_has_it_is_served_as_it_is() {
+    let model = model(63, 4);
+    let (mut config, made) = written(&model, two_pools());
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+        array.apply(config.clone()).await.expect("apply");
+        let larger = Config { volumes: vec![volume_in("p", u64::MAX >> 2 & !4095)], ..config.clone() };
+        array.apply(larger).await.expect_err("no pool is so large");
+        assert_eq!(array.config().volumes[0].len_bytes, 4 << 20);
+        assert!(array.status().await.expect("status").iter().all(|part| part.missing.is_empty()));
+        verify(&world).await;
+        array.stop().await.expect("stop");
+    });
+    // As an older masu kept it.
+    config.volumes[0].len_bytes = u64::MAX >> 2 & !4095;
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+        array.apply(config.clone()).await.expect("apply");
+        verify(&world).await;
+    });
+}
+
+#[test]
+fn the_cache_tells_volumes_of_one_name_in_two_pools_apart() {
+    let model = model(64, 6);
+    let with_q = |mut config: Config| {
+        config.drives.extend((4..6).map(super::rig::drive));
+        config.groups.push(group("h", Level::Raid1, 4..6));
+        config
+            .pools
+            .push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
+        config
+    };
+    let mut config = with_q(cached(ID, true));
+    config.volumes[0].pool = "q".into();
+    // A volume v in pool p that nothing declares: the cache takes it over with the journal of its pool.
+    let mut before = config.clone();
+    before.volumes[0].pool = "p".into();
+    written(&model, before);
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::default());
+        array.apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 6;
+        host.fill().await;
+        host.verify().await;
+        host.log_out().await;
+        assert_eq!(cache(&array).await.units.len(), 1, "of the declared volume");
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::default());
+        array.apply(config).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 7;
+        host.verify().await;
+    });
+}
+
+#[test]
+fn the_group_of_a_journal_in_use_is_neither_deleted_nor_given_to_a_pool() {
+    let model = model(65, 4);
+    let stored = Stored::default();
+    cut_after(&model, async |world| {
+        let mut array = start_kept(&world, &stored);
+        array.apply(cached(ID, true)).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        array.apply(cached(ID, false)).await.expect("it takes effect at the next start");
+        check_refused(array.delete_group("j").await, "uses it as its journal");
+        let mut taken = cached(ID, false);
+        taken.pools.push(PoolConfig::new("q".into(), vec!["j".into()]));
+        check_refused(array.apply(taken).await, "uses it as its journal");
+        host.fill().await;
+    });
+    model.run(async |world| {
+        let (config, _) = stored.last().expect("stored");
+        let mut array = start_kept(&world, &stored);
+        array.apply(config).await.expect("apply");
+        assert!(!is_open(&array, "p").await, "it lacks acknowledged writes");
+        let missing = array.status().await.expect("status").remove(0).missing;
+        assert!(
+            missing.iter().any(|m| format!("{m:?}").contains("declare journal = \\\"j\\\"")),
+            "{missing:?}"
+        );
+        check_refused(array.delete_group("j").await, "acknowledged writes");
+        let mut taken = cached(ID, false);
+        taken.pools.push(PoolConfig::new("q".into(), vec!["j".into()]));
+        array.apply(taken).await.expect_err("it is no empty group");
+        // As it was declared, everything is there.
+        array.apply(cached(ID, true)).await.expect("declared again");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 2;
+        host.verify().await;
+    });
+}
+
+#[test]
+fn no_journal_is_made_in_a_group_that_holds_a_pool() {
+    let model = model(66, 4);
+    let (config, made) = written(&model, two_pools());
+    model.run(async |world| {
+        // An earlier form of the state, which has pool q alone.
+        let mut earlier = config.clone();
+        earlier.pools.remove(0);
+        (earlier.volumes, earlier.hosts) = (vec![], vec![]);
+        earlier.cache = cached(ID, true).cache;
+        let mut made = made.clone();
+        made.pools.remove("p");
+        made.volumes.clear();
+        let mut array = start_kept(&world, &Stored::of((earlier.clone(), made)));
+        array.apply(earlier.clone()).await.expect("apply");
+        earlier.pools[0].journal = Some("g".into());
+        check_refused(array.apply(earlier).await, "holds pool \"p\"");
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+        array.apply(config.clone()).await.expect("apply");
+        verify(&world).await;
+    });
+}
+
+#[test]
+fn a_refused_import_leaves_the_labels_to_their_array() {
+    let model = model(67, 4);
+    let stored = Stored::default();
+    cut_after(&model, async |world| {
+        let mut array = start_kept(&world, &stored);
+        array.apply(cached(ID, true)).await.expect("apply");
+        Host::log_in(&world, ID).await.fill().await;
+    });
+    model.run(async |world| {
+        let mut other = start(&world);
+        let empty = Config { id: crate::config::ArrayId([9; 16]), ..Config::empty(super::rig::TARGET) };
+        other.apply(empty).await.expect("apply");
+        let drives = (0..2).map(|i| super::rig::drive(i).spec).collect();
+        check_refused(other.import_pool(drives, true).await, "in a journal");
+        other.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let mut array = start_kept(&world, &stored);
+        array.apply(cached(ID, true)).await.expect("apply");
+        verify(&world).await;
+    });
+}
+
+/// What a start makes of RAID 5 on d0 to d2 after `harm`: the group's state, and the data are there.
+fn degraded_after(seed: u64, harm: impl Fn(&Model)) {
+    let model = model(seed, 4);
+    let mut config = declaration(ID, 4, vec![group("g", Level::Raid5, 0..3)]);
+    config.groups.push(group("h", Level::Raid0, 3..4));
+    let stored = written(&model, config.clone());
+    harm(&model);
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of(stored.clone()));
+        array.apply(config.clone()).await.expect("apply");
+        assert!(is_open(&array, "p").await);
+        verify(&world).await;
+    });
+}
+
+fn copy(model: &Model, from: &str, to: &str) {
+    let disk = |name: &str| model.disks().get(name).expect("it is there");
+    let len = usize::try_from(DISK_BYTES).expect("small");
+    disk(to).poke(0, &disk(from).peek(0, len));
+}
+
+#[test]
+fn a_copy_of_another_member_in_the_place_of_a_lost_one_is_left_out() {
+    degraded_after(68, |model| {
+        copy(model, "d1", "d0");
+        // It is older than its label tells.
+        let disk = model.disks().get("d0").expect("it is there");
+        disk.poke(DISK_BYTES / 2, &[0xee; 64 << 10]);
+    });
+}
+
+#[test]
+fn a_drive_of_another_group_in_the_place_of_a_lost_one_is_left_out() {
+    degraded_after(69, |model| copy(model, "d3", "d0"));
+}
+
+#[test]
+fn the_owner_of_another_pool_deletes_nothing() {
+    let model = model(70, 4);
+    let (config, made) = written(&model, two_pools());
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+        array.apply(config.clone()).await.expect("apply");
+        let delete = Control::DeleteVolume { pool: "q".into(), name: "v".into() };
+        check_refused(array.controllers()[0].ask(delete).await, "not found");
+        verify(&world).await;
+    });
+}
