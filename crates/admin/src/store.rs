@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl Store {
 
     fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
         let path = self.dir.join(FILE);
-        let body = config.to_state_text(made);
+        let body = config.to_state_text(made, &self.dir);
         let head = "# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n";
         let text = format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body));
         self.share(FILE, &text)?;
@@ -195,6 +195,12 @@ impl Store {
         let Ok(_) = fs::symlink_metadata(path) else { return Ok(()) };
         fs::create_dir_all(&dir)?;
         let numbers = numbers_in(&dir)?;
+        // The last attempt to replace this form failed: it must not push the others out.
+        let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| facts.ino()).ok();
+        let newest = numbers.last().and_then(|last| inode(&dir.join(format!("{last:08}.toml"))));
+        if newest.is_some() && newest == inode(path) {
+            return Ok(());
+        }
         let next = numbers.last().map_or(1, |last| last + 1);
         // A second name for the file, so that the form cannot be half written.
         fs::hard_link(path, dir.join(format!("{next:08}.toml")))?;

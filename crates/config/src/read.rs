@@ -1,7 +1,7 @@
 //! The one reader and writer of `array.toml`, and of the state that an array keeps of itself.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use world::DriveSpec;
@@ -116,10 +116,37 @@ impl Config {
         toml::to_string_pretty(self).expect("a declaration has only plain values")
     }
 
-    /// The state of an array as TOML: its declaration, and what it has made.
-    pub fn to_state_text(&self, made: &Made) -> String {
+    /// The state of an array as TOML: its declaration, and what it has made. Paths below `data_dir` are
+    /// relative to it, so that a directory which is moved or copied has its own drives.
+    pub fn to_state_text(&self, made: &Made, data_dir: &Path) -> String {
         let made = WithMade { made: Some(made.clone()) };
-        self.to_text() + "\n" + &toml::to_string_pretty(&made).expect("names are plain values")
+        self.relative_to(data_dir).to_text()
+            + "\n"
+            + &toml::to_string_pretty(&made).expect("names are plain values")
+    }
+
+    /// The declaration with its paths as [`Config::complete`] takes them.
+    fn relative_to(&self, data_dir: &Path) -> Config {
+        let mut config = self.clone();
+        let shorten = |path: &mut PathBuf| {
+            if let Ok(below) = path.strip_prefix(data_dir)
+                && !below.as_os_str().is_empty()
+            {
+                *path = below.to_owned();
+            }
+        };
+        for drive in &mut config.drives {
+            if let DriveSpec::File { path, .. } = &mut drive.spec {
+                shorten(path);
+            }
+        }
+        for image in &mut config.images {
+            if let DriveSpec::Image { path, .. } = &mut image.spec {
+                shorten(path);
+            }
+            image.parents_in.iter_mut().for_each(shorten);
+        }
+        config
     }
 
     /// Completes what was read: paths are relative to `data_dir`, and some values follow from others.

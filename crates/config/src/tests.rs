@@ -238,14 +238,21 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
         deleted_groups: [("g 1".to_owned(), deleted)].into(),
         ..Made::default()
     };
-    let text = config.to_state_text(&made);
+    let text = config.to_state_text(&made, Path::new("/elsewhere"));
     let read = |text: &str| Config::parse_state(text, "state", Path::new("/data"));
     assert_eq!(read(&text).expect("kept"), (config.clone(), Some(made.clone())));
     assert!(text.contains(&"5a".repeat(16)) && text.contains(&"a5".repeat(16)), "{text}");
     // Older versions wrote which journals were made.
     let older = text.replace("[made]\n", "[made]\njournals = [\"j\"]\n");
     assert_eq!(read(&older).expect("kept"), (config.clone(), Some(made)));
-    assert_eq!(read(&config.to_text()).expect("kept"), (config, None));
+    assert_eq!(read(&config.to_text()).expect("kept"), (config.clone(), None));
+    // A data directory that was moved has its own files.
+    let below = config.to_state_text(&Made::default(), Path::new("/data"));
+    let (moved, _) = Config::parse_state(&below, "state", Path::new("/moved")).expect("kept");
+    assert_eq!(
+        moved,
+        Config { id: moved.id, ..Config::parse(GOOD, "a", Path::new("/moved")).expect("good") }
+    );
     let line = text.lines().position(|line| line.starts_with("provisioning")).expect("a volume") + 1;
     let error =
         read(&text.replace("provisioning = \"thin\"", "provisioning = \"thinn\"")).expect_err("refused");

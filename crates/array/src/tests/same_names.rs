@@ -248,7 +248,7 @@ fn a_refused_import_leaves_the_labels_to_their_array() {
         let empty = Config { id: crate::config::ArrayId([9; 16]), ..Config::empty(super::rig::TARGET) };
         other.apply(empty).await.expect("apply");
         let drives = (0..2).map(|i| super::rig::drive(i).spec).collect();
-        check_refused(other.import_pool(drives, true).await, "in a journal");
+        check_refused(other.import_pool(drives, true).await, "export the pool there");
         other.stop().await.expect("stop");
     });
     model.run(async |world| {
@@ -285,7 +285,7 @@ fn a_copy_of_another_member_in_the_place_of_a_lost_one_is_left_out() {
         copy(model, "d1", "d0");
         // It is older than its label tells.
         let disk = model.disks().get("d0").expect("it is there");
-        disk.poke(DISK_BYTES / 2, &[0xee; 64 << 10]);
+        disk.poke(1 << 20, &[0xee; 3 << 20]);
     });
 }
 
