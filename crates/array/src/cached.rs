@@ -102,6 +102,10 @@ pub(crate) async fn open_journal(
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("pool {:?}: journal", declared.name));
     if controller.state().journals.contains_key(&declared.name) {
+        let before = controller.config().pool(&declared.name).map(|pool| pool.journal.clone());
+        if before.is_some_and(|before| before != declared.journal) {
+            done.push(format!("pool {}: the new journal takes effect at the next start", declared.name));
+        }
         return Ok(());
     }
     let Some(pool) = controller.state().pools.get(&declared.name).cloned() else { return Ok(()) };
@@ -132,36 +136,8 @@ pub(crate) async fn open_journal(
     let (Some(cache), Some(group)) = (cache, group) else {
         return Err(place()(&format!("group {name:?} is not open, or no cache is declared")));
     };
-    let opened = match Journal::open(controller.world.clone(), group.clone()).await {
-        Ok((journal, replay)) => Some((journal, replay)),
-        Err(JournalError::None) => None,
-        Err(e) => return Err(place()(&e)),
-    };
-    let found = opened.as_ref().map(|(journal, _)| journal.id());
-    if let Err(cause) = check_identity(&pool, wanted, found) {
-        let advice = match wanted {
-            Some(wanted) => advice(controller, wanted).await,
-            None => String::new(),
-        };
-        return Err(place()(&format!("{cause}{advice}")));
-    }
-    // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
-    // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed
-    // has none: it is used as it is, because formatting takes a second per GB, for which hosts wait.
-    let is_usable = |replay: &cache::Replay<Group>| wanted.is_some() || replay.is_empty();
-    let (journal, replay) = match opened.filter(|(_, replay)| is_usable(replay)) {
-        Some((journal, replay)) => (journal, Some(replay)),
-        None => {
-            if found.is_none() {
-                refuse_pool(&group).await.map_err(|cause| place()(&cause))?;
-            }
-            let mut id = pool.id().0;
-            controller.world.random("journal").fill(&mut id[POOL_PART..]);
-            let journal =
-                Journal::create(controller.world.clone(), group, id).await.map_err(|e| place()(&e))?;
-            (journal, None)
-        }
-    };
+    let opened = open_or_create(controller, &pool, group, wanted).await;
+    let (journal, replay) = opened.map_err(|cause| place()(&cause))?;
     let partitions = controller.state().partitions.clone();
     let declared_as = |volume: &Volume| index.volume(volume.name()).filter(|v| v.pool == declared.name);
     let spec = |volume: &Volume| spec_of(declared_as(volume), &partitions, volume);
@@ -170,6 +146,42 @@ pub(crate) async fn open_journal(
     state.units.extend(units.map_err(|e| place()(&e))?);
     state.journals.insert(declared.name.clone(), journal);
     Ok(())
+}
+
+/// The journal in this group, with what is to be replayed: `wanted`, which the volumes name; or where they
+/// name none, an empty one.
+async fn open_or_create(
+    controller: &Controller,
+    pool: &Pool,
+    group: Group,
+    wanted: Option<[u8; 16]>,
+) -> Result<(PoolJournal, Option<cache::Replay<Group>>), String> {
+    let opened = match Journal::open(controller.world.clone(), group.clone()).await {
+        Ok((journal, replay)) => Some((journal, replay)),
+        Err(JournalError::None) => None,
+        Err(e) => return Err(e.to_string()),
+    };
+    let found = opened.as_ref().map(|(journal, _)| journal.id());
+    if let Err(cause) = check_identity(pool, wanted, found) {
+        return Err(match wanted {
+            Some(wanted) => cause + &advice(controller, wanted).await,
+            None => cause,
+        });
+    }
+    // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
+    // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed
+    // has none: it is used as it is, because formatting takes a second per GB, for which hosts wait.
+    let is_usable = |replay: &cache::Replay<Group>| wanted.is_some() || replay.is_empty();
+    if let Some((journal, replay)) = opened.filter(|(_, replay)| is_usable(replay)) {
+        return Ok((journal, Some(replay)));
+    }
+    if found.is_none() {
+        refuse_pool(&group).await?;
+    }
+    let mut id = pool.id().0;
+    controller.world.random("journal").fill(&mut id[POOL_PART..]);
+    let made = Journal::create(controller.world.clone(), group, id).await;
+    Ok((made.map_err(|e| e.to_string())?, None))
 }
 
 /// Attaches all volumes of a pool to the cache, with the journal's records of each. Undeclared volumes are

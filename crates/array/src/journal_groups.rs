@@ -1,6 +1,6 @@
 //! Groups with journals: what is in them must not be lost. A pool goes on using its journal until the next
-//! start, whatever is declared meanwhile; and a journal that was not closed has acknowledged writes, also when
-//! no pool names it.
+//! start, whatever is declared meanwhile; and a journal that was not closed has acknowledged writes, also
+//! when no pool names it.
 
 use cache::journal_with_records;
 use pool::pool_on;

@@ -15,8 +15,8 @@ impl Array {
         self.keep_made()
     }
 
-    /// Deletes volumes whose deletion or creation was interrupted in an earlier life, and those whose pool was
-    /// not served when they were deleted. They stay recorded while it is not.
+    /// Deletes volumes whose deletion or creation was interrupted in an earlier life, and those whose pool
+    /// was not served when they were deleted. They stay recorded while it is not.
     ///
     /// # Errors
     /// If one cannot be deleted now; to be tried again.

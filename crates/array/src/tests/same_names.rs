@@ -1,5 +1,6 @@
-//! Objects that a declaration could be mistaken about: volumes of one name in two pools, volumes whose pool is
-//! away, changes that a pool refuses, groups that a journal still needs, drives that are not what they seem.
+//! Objects that a declaration could be mistaken about: volumes of one name in two pools, volumes whose pool
+//! is away, changes that a pool refuses, groups that a journal still needs, drives that are not what they
+//! seem.
 
 use world::World;
 use world_model::Model;
