@@ -155,7 +155,7 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
         Handler::LogSelect => log::select(ctx),
         Handler::ReadCapacity10 => Ok(capacity::read_capacity_10(ctx)),
         Handler::ReadCapacity16 => Ok(capacity::read_capacity_16(ctx)),
-        Handler::GetLbaStatus => capacity::get_lba_status(ctx),
+        Handler::GetLbaStatus => capacity::get_lba_status(ctx).await,
         Handler::ReadDefectData => Ok(capacity::read_defect_data(ctx)),
         Handler::ReportLuns => report::report_luns(ctx.view, &ctx.cdb),
         Handler::ReportOpcodes => report::report_opcodes(ctx),

@@ -1,7 +1,7 @@
 //! Long commands: they let other tasks of the controller run in between.
 //!
-//! A step that needs no drive (on unmapped blocks, or in the cache) completes without waiting, and a controller
-//! is one thread: a command of many such steps would stop all hosts until its end.
+//! A step that needs no drive (on unmapped blocks, or in the cache) completes without waiting, and a
+//! controller is one thread: a command of many such steps would stop all hosts until its end.
 
 use std::cell::Cell;
 

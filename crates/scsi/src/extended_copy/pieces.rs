@@ -16,7 +16,8 @@ pub(crate) struct Pieced {
 
 impl Pieced {
     /// Works on `len` bytes. `piece` gets the offset and the length of each, `done` its length when it has
-    /// ended. After a failure no piece begins, and those in flight end. `turns` are those of the whole command.
+    /// ended. After a failure no piece begins, and those in flight end. `turns` are those of the whole
+    /// command.
     pub(crate) async fn run(
         self,
         len: u64,

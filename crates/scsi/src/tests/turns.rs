@@ -137,3 +137,35 @@ fn hosts_are_served_during_a_block_erase() {
         check(&host, "00", &[], "good").await;
     });
 }
+
+#[test]
+fn get_lba_status_asks_once_for_all_descriptors_of_an_extent() {
+    Model::new(1).run(async |world| {
+        let b = Bench::on(world, ThinMemory::new(64 << 40, BLOCK as u32, 16 << 40));
+        let host = b.host(1).await;
+        let status = check(&host, "9e 12 0000000000000003 00010000 00 00", &[], "good").await;
+        assert_eq!(b.disk.extents_asked(), 4);
+        // 2^37 blocks in descriptors of at most 2^32 - 1.
+        let (runs, _) = status[8..].as_chunks::<16>();
+        let mut next = 3;
+        for run in runs {
+            assert_eq!((run[..8].to_vec(), run[12]), (u64::to_be_bytes(next).to_vec(), 1));
+            next += u64::from(u32::from_be_bytes(run[8..12].try_into().expect("four bytes")));
+        }
+        assert_eq!((next, runs.len()), (1 << 37, 33));
+        // Without room for all: the first two, full.
+        let two = check(&host, "9e 12 0000000000000003 00000028 00 00", &[], "good").await;
+        assert_eq!(two[8..], status[8..40]);
+    });
+}
+
+#[test]
+fn get_lba_status_over_many_extents_gives_way() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        // 512 pages, each of which is an extent of this disk.
+        let turns = polls(&host, "9e 12 0000000000000000 00010000 00 00", &[]).await - 1;
+        assert_eq!(turns, 512 / 64);
+        assert_eq!(polls(&host, "9e 12 000000000000f000 00010000 00 00", &[]).await, 1, "32 of them");
+    });
+}
