@@ -173,3 +173,37 @@ fn a_text_response_must_be_taken_before_it_gets_longer() {
         assert_eq!(ttt, TAG_NONE);
     });
 }
+
+#[test]
+fn others_run_while_the_commands_of_one_receive_are_processed() {
+    check(|rig| async move {
+        const COMMANDS: usize = 1000;
+        let mut raw = Raw::login(&rig, 1, "").await;
+        // From its second command on, a slot executes within the reader's turn.
+        let header = raw.command(0, [0; 16], 0, 0);
+        raw.send_pdu(&header, &[]).await;
+        raw.next().await.expect("an answer");
+        let longest = Rc::new(Cell::new(0));
+        let (ram, seen) = (rig.ram.clone(), longest.clone());
+        rig.world.spawn(async move {
+            let mut last = 0;
+            while last < COMMANDS {
+                let more = || Some(ram.order.borrow().len()).filter(|done| *done > last);
+                let done = ram.noted.wait_for(more).await;
+                seen.set(seen.get().max(done - last));
+                last = done;
+            }
+        });
+        // TEST UNIT READY, marked in its last byte, so that the disk notes it.
+        let mut bytes = Vec::new();
+        for itt in 0..COMMANDS as u32 {
+            let mut cdb = [0; 16];
+            cdb[15] = 1;
+            bytes.extend(raw.command(itt, cdb, 0, 0));
+        }
+        raw.send(&bytes).await;
+        rig.wait_until("all commands", || rig.ram.order.borrow().len() == COMMANDS).await;
+        // The executor picks among ready tasks at random: the reader may get some turns in a row.
+        assert!(longest.get() <= 640, "{} commands in one turn", longest.get());
+    });
+}
