@@ -30,6 +30,9 @@ struct Inner {
     has_journal: Cell<bool>,
     /// Operations complete without waiting, as on unmapped blocks.
     is_prompt: Cell<bool>,
+    /// Reads in flight, and the most that there were.
+    reading: Cell<u32>,
+    reading_most: Cell<u32>,
     /// How often [`LogicalDisk::extent`] was called.
     extents: Cell<u64>,
     /// The next operations that fail, with their errors.
@@ -96,6 +99,8 @@ impl ThinMemory {
             has_journal: Cell::new(false),
             is_prompt: Cell::new(false),
             extents: Cell::new(0),
+            reading: Cell::new(0),
+            reading_most: Cell::new(0),
             fault: RefCell::default(),
             records_left: Cell::new(None),
         }))
@@ -151,6 +156,11 @@ impl ThinMemory {
     /// Reads, writes and unmaps complete without waiting from now on, as on unmapped blocks.
     pub fn becomes_prompt(&self) {
         self.0.is_prompt.set(true);
+    }
+
+    /// The most reads that were in flight at once.
+    pub fn reading_most(&self) -> u32 {
+        self.0.reading_most.get()
     }
 
     /// How often the state of blocks was asked.
@@ -299,7 +309,11 @@ impl LogicalDisk for ThinMemory {
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
+        let reading = &self.0.reading;
+        reading.set(reading.get() + 1);
+        self.0.reading_most.set(self.0.reading_most.get().max(reading.get()));
         self.wait().await;
+        reading.set(reading.get() - 1);
         out.push(self.bytes(at, len).freeze());
         Ok(())
     }

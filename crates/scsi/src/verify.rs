@@ -34,6 +34,11 @@ fn check_of<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Check, CommandError>
 pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
     let span = transfer(ctx)?;
+    let _permit = match check {
+        // The transport has counted the data, and a step is no longer.
+        Check::Data => None,
+        _ => Some(ctx.lu().verifying.try_take(1).ok_or(CommandError::TaskSetFull)?),
+    };
     match check {
         Check::Medium => {
             for step in steps(span, STEP_BYTES) {

@@ -169,3 +169,31 @@ fn get_lba_status_over_many_extents_gives_way() {
         assert_eq!(polls(&host, "9e 12 000000000000f000 00010000 00 00", &[]).await, 1, "32 of them");
     });
 }
+
+#[test]
+fn few_verify_commands_without_data_run_at_once() {
+    bench(async |b| {
+        let host = Rc::new(b.host(1).await);
+        let ended = Rc::new(std::cell::RefCell::new(Vec::new()));
+        // Each of them 1 MiB, without data and with the block to compare.
+        for i in 0..200u64 {
+            let (host, ended) = (host.clone(), ended.clone());
+            b.world.spawn(async move {
+                let byte_check = ["00", "06"][(i % 2) as usize];
+                let data = vec![0; if i % 2 == 1 { BLOCK } else { 0 }];
+                let cdb = format!("8f {byte_check} {:016x} 00000800 00 00", i % 32 * 2048);
+                let (text, _) = send(&host, 0, request(&cdb, &data)).await;
+                ended.borrow_mut().push(text);
+            });
+        }
+        while ended.borrow().len() < 200 {
+            world::yield_now().await;
+        }
+        assert!(b.disk.reading_most() <= 64, "{} reads at once", b.disk.reading_most());
+        let good = ended.borrow().iter().filter(|text| *text == "good").count();
+        let full = ended.borrow().iter().filter(|text| *text == "TaskSetFull").count();
+        assert!(good >= 64 && good + full == 200, "{good} good, {full} refused");
+        // All of them have ended.
+        check(&host, "8f 00 0000000000000000 00000800 00 00", &[], "good").await;
+    });
+}
