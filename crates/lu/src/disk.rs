@@ -7,7 +7,8 @@ use crate::command::CommandContext;
 /// Whether a range is mapped, and its length (GET LBA STATUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes from the given address on in the same state; never 0 within the disk.
+    /// Bytes from the given address on in the same state; never 0 within the disk. A disk may end it early,
+    /// so that an answer takes no longer than an I/O.
     pub len_bytes: u64,
     /// Whether they are mapped; unmapped blocks read as zeros.
     pub mapped: bool,

@@ -28,6 +28,13 @@ struct Inner {
     synced: Cell<Option<(u64, u64)>>,
     /// Flushes are cheap.
     has_journal: Cell<bool>,
+    /// Operations complete without waiting, as on unmapped blocks.
+    is_prompt: Cell<bool>,
+    /// Reads in flight, and the most that there were.
+    reading: Cell<u32>,
+    reading_most: Cell<u32>,
+    /// How often [`LogicalDisk::extent`] was called.
+    extents: Cell<u64>,
     /// The next operations that fail, with their errors.
     fault: RefCell<Option<BlockError>>,
     /// The number of records until the power fails.
@@ -90,6 +97,10 @@ impl ThinMemory {
             flushes: Cell::new(0),
             synced: Cell::new(None),
             has_journal: Cell::new(false),
+            is_prompt: Cell::new(false),
+            extents: Cell::new(0),
+            reading: Cell::new(0),
+            reading_most: Cell::new(0),
             fault: RefCell::default(),
             records_left: Cell::new(None),
         }))
@@ -140,6 +151,27 @@ impl ThinMemory {
     /// Makes flushes cheap: WCE = 0 for its LUs.
     pub fn gets_journal(&self) {
         self.0.has_journal.set(true);
+    }
+
+    /// Reads, writes and unmaps complete without waiting from now on, as on unmapped blocks.
+    pub fn becomes_prompt(&self) {
+        self.0.is_prompt.set(true);
+    }
+
+    /// The most reads that were in flight at once.
+    pub fn reading_most(&self) -> u32 {
+        self.0.reading_most.get()
+    }
+
+    /// How often the state of blocks was asked.
+    pub fn extents_asked(&self) -> u64 {
+        self.0.extents.get()
+    }
+
+    async fn wait(&self) {
+        if !self.0.is_prompt.get() {
+            world::yield_now().await;
+        }
     }
 
     /// Every read and write fails with this error from now on; `None`: none does.
@@ -263,6 +295,7 @@ impl LogicalDisk for ThinMemory {
     }
 
     fn extent(&self, at: u64) -> Extent {
+        self.0.extents.set(self.0.extents.get() + 1);
         let page = self.0.page_bytes;
         let mapped = !self.0.thin || self.0.pages.borrow().contains_key(&(at / page));
         Extent { len_bytes: (page - at % page).min(self.0.len_bytes.get() - at), mapped }
@@ -276,7 +309,11 @@ impl LogicalDisk for ThinMemory {
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
-        world::yield_now().await;
+        let reading = &self.0.reading;
+        reading.set(reading.get() + 1);
+        self.0.reading_most.set(self.0.reading_most.get().max(reading.get()));
+        self.wait().await;
+        reading.set(reading.get() - 1);
         out.push(self.bytes(at, len).freeze());
         Ok(())
     }
@@ -296,7 +333,7 @@ impl LogicalDisk for ThinMemory {
         let mut done = 0;
         for piece in data.iter() {
             // Yields between two pieces, so that tests see what is not atomic.
-            world::yield_now().await;
+            self.wait().await;
             self.put(at + done, piece)?;
             done += piece.len() as u64;
         }
@@ -312,12 +349,12 @@ impl LogicalDisk for ThinMemory {
 
     async fn unmap(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<u64, BlockError> {
         self.check(at, len)?;
-        world::yield_now().await;
+        self.wait().await;
         self.clear(at, len)
     }
 
     async fn flush(&self) -> Result<(), BlockError> {
-        world::yield_now().await;
+        self.wait().await;
         self.0.flushes.set(self.0.flushes.get() + 1);
         Ok(())
     }
@@ -370,7 +407,7 @@ impl LogicalDisk for ThinMemory {
         len: u64,
     ) -> Result<Copied, BlockError> {
         self.check(at, len)?;
-        world::yield_now().await;
+        self.wait().await;
         let (start, page) = (rod.from + from, self.0.page_bytes);
         let mut copied = Copied::default();
         let mut done = 0;

@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 /// Indices per leaf: 4 KiB of entries.
 pub(crate) const LEAF_LEN: usize = 1024;
+/// Leaves that one call of [`Map::extent`] looks at: some 20 microseconds.
+const EXTENT_LEAVES_MAX: usize = 16_384;
 /// The entry of an unmapped index.
 const NONE: u32 = u32::MAX;
 
@@ -136,6 +138,33 @@ impl Map {
         Run { page, count }
     }
 
+    /// Whether `index` is mapped, and how many indices from it on, at most `max`, have the same state. It
+    /// ends early after a number of leaves, which bounds its time; full and empty leaves count without a look
+    /// at their entries.
+    pub(crate) fn extent(&self, index: u32, max: u32) -> (bool, u32) {
+        let mapped = self.get(index).is_some();
+        let (mut at, end) = (index as usize, index as usize + max as usize);
+        for _ in 0..EXTENT_LEAVES_MAX {
+            let (l, i) = (at / LEAF_LEN, at % LEAF_LEN);
+            if at >= end || l >= self.leaves.len() {
+                break;
+            }
+            let alike = match &self.leaves[l] {
+                None if mapped => 0,
+                None => LEAF_LEN - i,
+                Some(leaf) if mapped && leaf.used as usize == LEAF_LEN => LEAF_LEN - i,
+                Some(leaf) => leaf.entries[i..].iter().take_while(|e| (**e != NONE) == mapped).count(),
+            };
+            at += alike;
+            if i + alike < LEAF_LEN {
+                break;
+            }
+        }
+        // Nothing is mapped beyond the last leaf.
+        let at = if !mapped && at >= self.leaves.len() * LEAF_LEN { end } else { at.min(end) };
+        (mapped, (at - index as usize) as u32)
+    }
+
     fn leaf_is_empty(&self, index: u32) -> bool {
         self.leaves.get(index as usize / LEAF_LEN).is_none_or(Option::is_none)
     }
@@ -187,6 +216,49 @@ mod tests {
         assert_eq!(map.set(5001, None), Some(10));
         assert_eq!((copy.get(5001), map.get(5001), map.mapped(), copy.mapped()), (Some(10), None, 2, 3));
         assert_eq!(map.iter().collect::<Vec<_>>(), [(5000, 9), (5002, 12)]);
+    }
+
+    #[test]
+    fn extents_are_those_of_a_look_at_every_index() {
+        let mut rng = world::Rng::with_seed(5);
+        let mut map = Map::default();
+        for _ in 0..40 {
+            let (from, count) = (rng.u32(..6000), rng.u32(1..2500));
+            match rng.bool() {
+                true => map.set_run(from, count, rng.u32(..1_000_000)),
+                false => (from..from + count).for_each(|index| _ = map.set(index, None)),
+            }
+            for _ in 0..50 {
+                let (index, max) = (rng.u32(..9000), rng.u32(1..9000));
+                let mapped = map.get(index).is_some();
+                let count =
+                    (index..index + max).take_while(|i| map.get(*i).is_some() == mapped).count() as u32;
+                assert_eq!(map.extent(index, max), (mapped, count), "{index} {max}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_extent_ends_at_the_border_of_leaves() {
+        let mut map = Map::default();
+        map.set_run(0, 2 * LEAF_LEN as u32, 5);
+        map.set(4 * LEAF_LEN as u32, Some(7));
+        assert_eq!(map.extent(10, 9000), (true, 2 * LEAF_LEN as u32 - 10));
+        assert_eq!(map.extent(2 * LEAF_LEN as u32, 9000), (false, 2 * LEAF_LEN as u32));
+    }
+
+    #[test]
+    fn a_look_for_the_end_of_an_extent_is_bounded() {
+        let mut map = Map::default();
+        map.set(u32::MAX - 1, Some(7));
+        let most = (EXTENT_LEAVES_MAX * LEAF_LEN) as u32;
+        assert_eq!(map.extent(0, u32::MAX), (false, most));
+        assert_eq!(map.extent(5, u32::MAX), (false, most - 5));
+        assert_eq!(map.extent(u32::MAX - 2000, 2000), (false, 1999));
+        assert_eq!(map.extent(u32::MAX - 1, 1), (true, 1));
+        let mut map = Map::default();
+        map.set(70_000, Some(7));
+        assert_eq!(map.extent(70_001, u32::MAX - 70_001), (false, u32::MAX - 70_001), "after the last page");
     }
 
     #[test]

@@ -88,21 +88,16 @@ impl Volume {
         }
     }
 
-    /// Whether byte `at` is mapped, and how far that state extends. `None` at or past the end.
+    /// Whether byte `at` is mapped, and how far that state extends at least: in a large volume it may
+    /// continue behind. Empty at or past the end.
     pub fn extent(&self, at: u64) -> Extent {
         let (len, page) = (self.state.len_bytes.get(), self.pool.page_bytes);
         if at >= len {
             return Extent { len_bytes: 0, mapped: false };
         }
         let (first, end) = ((at / page) as u32, len.div_ceil(page) as u32);
-        let map = self.state.map.borrow();
-        let mapped = map.get(first).is_some();
-        let mut index = first;
-        while index < end && map.get(index).is_some() == mapped {
-            // A run also ends where pages are not contiguous; the state continues there.
-            index += map.run(index, end - index).count;
-        }
-        Extent { len_bytes: (u64::from(index) * page).min(len) - at, mapped }
+        let (mapped, count) = self.state.map.borrow().extent(first, end - first);
+        Extent { len_bytes: (u64::from(first + count) * page).min(len) - at, mapped }
     }
 
     /// An error if the volume can no longer be used.

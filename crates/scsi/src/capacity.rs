@@ -5,6 +5,7 @@ use lu::LogicalDisk;
 
 use crate::context::{Context, cut};
 use crate::error::CommandError;
+use crate::turns::Turns;
 
 /// READ CAPACITY(10), SBC-4 5.20.
 pub(crate) fn read_capacity_10<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
@@ -35,8 +36,11 @@ const DESCRIPTORS_MAX: u64 = 4095;
 /// Most state queries of one command: alternating runs are cut, and the host asks again.
 const EXTENTS_MAX: usize = 65_536;
 
+/// A descriptor: LBA, blocks, whether they are mapped.
+type Run = (u64, u64, bool);
+
 /// GET LBA STATUS, SBC-4 5.6: runs of equal state from the requested LBA on.
-pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
+pub(crate) async fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let (start, allocation_len) = (ctx.cdb.u64(2), ctx.cdb.uint(10, 4));
     if start >= lu.blocks() {
@@ -44,22 +48,20 @@ pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
     }
     let block = u64::from(lu.block_bytes());
     let room = (allocation_len.saturating_sub(8) / 16).clamp(1, DESCRIPTORS_MAX) as usize;
-    // (LBA, blocks, mapped)
-    let mut runs: Vec<(u64, u64, bool)> = Vec::new();
-    let mut lba = start;
+    let mut runs: Vec<Run> = Vec::new();
+    let (mut lba, turns) = (start, Turns::default());
     for _ in 0..EXTENTS_MAX {
+        turns.step().await;
+        ctx.go_on()?;
         if lba >= lu.blocks() {
             break;
         }
         let extent = lu.disk.extent(lba * block);
         let blocks = (extent.len_bytes / block).clamp(1, lu.blocks() - lba);
-        let full = runs.len() == room;
-        match runs.last_mut() {
-            Some(run) if run.2 == extent.mapped && run.1 + blocks <= u64::from(u32::MAX) => run.1 += blocks,
-            _ if full => break,
-            _ => runs.push((lba, blocks.min(u64::from(u32::MAX)), extent.mapped)),
+        if !describe(&mut runs, room, (lba, blocks, extent.mapped)) {
+            break;
         }
-        lba = runs.last().map_or(lba, |r| r.0 + r.1);
+        lba += blocks;
     }
     let mut out = Vec::with_capacity(8 + runs.len() * 16);
     out.extend((4 + runs.len() as u32 * 16).to_be_bytes());
@@ -71,6 +73,23 @@ pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
         out.extend([u8::from(!mapped), 0, 0, 0]);
     }
     Ok(cut(&out, allocation_len))
+}
+
+/// Adds the descriptors of an extent, of which one may need several: their block count has 32 bits. `false`:
+/// there is no room for all.
+fn describe(runs: &mut Vec<Run>, room: usize, (mut lba, mut blocks, mapped): Run) -> bool {
+    let most = u64::from(u32::MAX);
+    if let Some(run) = runs.last_mut().filter(|run| run.2 == mapped) {
+        let more = blocks.min(most - run.1);
+        run.1 += more;
+        (lba, blocks) = (lba + more, blocks - more);
+    }
+    while blocks > 0 && runs.len() < room {
+        let here = blocks.min(most);
+        runs.push((lba, here, mapped));
+        (lba, blocks) = (lba + here, blocks - here);
+    }
+    blocks == 0
 }
 
 /// READ DEFECT DATA(10) and (12), SBC-4 5.22: the array hides the defects of its drives; both lists are valid

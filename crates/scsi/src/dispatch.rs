@@ -8,7 +8,7 @@ use crate::cdb::Cdb;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::opcode::{self, Access, Command, Handler, Needs};
-use crate::request::{Request, Response};
+use crate::request::{Request, Response, Status};
 use crate::sense::{Format, failure_of};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
@@ -53,6 +53,9 @@ pub(crate) async fn execute<D: LogicalDisk>(
         Ok(data_in) => Response::good(data_in, wanted),
         Err(error) => respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted),
     };
+    if response.status == Status::Good && found.is_some_and(|c| c.handler == Handler::Read) {
+        response.data_in_wanted = read_write::read_len(&cdb, lu.block_bytes());
+    }
     response.aborted = aborted && !told;
     response
 }
@@ -155,7 +158,7 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
         Handler::LogSelect => log::select(ctx),
         Handler::ReadCapacity10 => Ok(capacity::read_capacity_10(ctx)),
         Handler::ReadCapacity16 => Ok(capacity::read_capacity_16(ctx)),
-        Handler::GetLbaStatus => capacity::get_lba_status(ctx),
+        Handler::GetLbaStatus => capacity::get_lba_status(ctx).await,
         Handler::ReadDefectData => Ok(capacity::read_defect_data(ctx)),
         Handler::ReportLuns => report::report_luns(ctx.view, &ctx.cdb),
         Handler::ReportOpcodes => report::report_opcodes(ctx),

@@ -48,6 +48,7 @@ mod serve;
 mod target_port_groups;
 mod third_party;
 mod trace;
+mod turns;
 mod unit;
 mod unmap;
 mod verify;

@@ -29,6 +29,10 @@ pub const ATOMIC_BYTES_MAX: u64 = 128 << 10;
 /// OPTIMAL TRANSFER LENGTH: one step of the data path.
 pub const OPTIMAL_TRANSFER_BYTES: u64 = 1 << 20;
 
+/// VERIFY commands of one LU at once that transfer no data, or one block. Each has 1 MiB in memory while it
+/// reads, which no limit of a transport on data in flight counts; more of them get TASK SET FULL.
+pub(crate) const VERIFIES_MAX: u64 = 64;
+
 /// Unit of a long metadata command (WRITE SAME of zeros, UNMAP) between two checks for an abort.
 pub const METADATA_STEP_BYTES: u64 = 256 << 20;
 

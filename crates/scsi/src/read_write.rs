@@ -52,6 +52,10 @@ fn force_unit_access(cdb: &Cdb) -> bool {
 
 /// READ(6), (10), (12), (16): SBC-4 5.17 and following. With FUA, volatile data of the blocks are made
 /// durable before they are returned. DPO is a hint and ignored.
+///
+/// Of a longer transfer only the blocks are read that the host can accept: the transport counts that much
+/// memory, and nothing else would limit what commands with short buffers hold. All blocks are checked and
+/// locked, and [`read_len`] tells the transport their length.
 pub(crate) async fn read<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let lu = ctx.lu();
@@ -59,15 +63,22 @@ pub(crate) async fn read<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces,
     if force_unit_access(&ctx.cdb) {
         lu.disk.sync(span.at, span.len).await?;
     }
+    let room = u64::from(ctx.request.data_in_max).next_multiple_of(u64::from(lu.block_bytes()));
+    let wanted = span.len.min(room);
     let mut out = Pieces::new();
     let mut done = 0;
-    while done < span.len {
-        let len = (span.len - done).min(STEP_BYTES);
+    while done < wanted {
+        let len = (wanted - done).min(STEP_BYTES);
         lu.disk.read(ctx.task.context(), span.at + done, len as usize, &mut out).await?;
         done += len;
     }
-    lu.counting.read_bytes.add(span.len);
+    lu.counting.read_bytes.add(wanted);
     Ok(out)
+}
+
+/// The data-in length that the CDB of a READ requires.
+pub(crate) fn read_len(cdb: &Cdb, block_bytes: u32) -> u64 {
+    lba_and_blocks(cdb).1 * u64::from(block_bytes)
 }
 
 /// WRITE(6), (10), (12), (16): SBC-4 5.43 and following.

@@ -32,7 +32,7 @@ pub struct Request {
     pub attribute: TaskAttribute,
     /// The data from the host; may be shorter or longer than the CDB requires.
     pub data_out: Pieces,
-    /// The length of data-in that the host can accept.
+    /// The length of data-in that the host can accept: a READ reads no more, in whole blocks.
     pub data_in_max: u32,
     /// The nexus's tag of the command, for ABORT TASK (iSCSI: the initiator task tag).
     pub tag: u64,
@@ -65,9 +65,11 @@ pub struct Response {
     pub status: Status,
     /// Sense data in fixed or descriptor format, empty unless `CheckCondition`.
     pub sense: Vec<u8>,
-    /// Data for the host: all of it, even beyond `data_in_max` (the transport truncates and counts the
-    /// residual).
+    /// Data for the host: it may be longer than `data_in_max` (the transport truncates it).
     pub data_in: Pieces,
+    /// The data-in length of the command (for the residual count): over that of `data_in` for a READ that
+    /// the host cannot accept completely.
+    pub data_in_wanted: u64,
     /// The data-out length that the CDB requires (for the residual count).
     pub data_out_wanted: u64,
     /// The task was aborted by another nexus: the transport sends no response (TAS = 0).
@@ -82,6 +84,7 @@ impl Response {
         Response {
             status: Status::Good,
             sense: Vec::new(),
+            data_in_wanted: data_in.len() as u64,
             data_in,
             data_out_wanted,
             aborted: false,

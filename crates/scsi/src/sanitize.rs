@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::limits::METADATA_STEP_BYTES;
 use crate::read_write::STEP_BYTES;
 use crate::sanitizing::{RECORD, RECORD_RESTRICTED, RECORD_UNRESTRICTED, State};
+use crate::turns::Turns;
 use crate::unit::LogicalUnit;
 use crate::write_same::{repeat, steps};
 
@@ -134,7 +135,9 @@ async fn run<D: LogicalDisk>(
 }
 
 async fn erase<D: LogicalDisk>(lu: &LogicalUnit<D>, whole: Span) -> Result<(), BlockError> {
+    let turns = Turns::default();
     for step in steps(whole, METADATA_STEP_BYTES) {
+        turns.step().await;
         lu.disk.unmap(CommandContext::DETACHED, step.at, step.len).await?;
         progress(lu, step.at + step.len, whole.len);
     }

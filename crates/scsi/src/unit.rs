@@ -6,11 +6,13 @@ use std::rc::Rc;
 use block::{BlockError, Geometry, RangeLocks};
 use lu::{Capabilities, Durability, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
+use world::sync::Permits;
 
 use crate::atomics::{Atomics, undo_task};
 use crate::attention::{Attention, Attentions};
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
+use crate::limits::VERIFIES_MAX;
 use crate::mode::Modes;
 use crate::mover::Mover;
 use crate::nexus::Nexus;
@@ -69,6 +71,8 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) reservations: Reservations,
     pub(crate) sanitizing: Sanitizing,
     pub(crate) atomics: Rc<Atomics>,
+    /// Of VERIFY without data.
+    pub(crate) verifying: Permits,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
     pub(crate) mover: OnceCell<Box<dyn Mover>>,
@@ -100,6 +104,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             reservations,
             sanitizing: Sanitizing::load(&disk),
             atomics: Rc::new(Atomics::load(&disk)),
+            verifying: Permits::new(VERIFIES_MAX),
             capabilities: disk.capabilities(),
             geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),

@@ -6,6 +6,7 @@ use lu::LogicalDisk;
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
+use crate::turns::Turns;
 use crate::write_same::steps;
 
 /// Length of the parameter list header and of each descriptor.
@@ -19,8 +20,9 @@ pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
     if ctx.cdb.uint(7, 2) == 0 {
         return Ok(Pieces::new());
     }
-    let spans = parse(ctx, &list)?;
+    let (spans, turns) = (parse(ctx, &list)?, Turns::default());
     for step in spans.into_iter().flat_map(|s| steps(s, METADATA_STEP_BYTES)) {
+        turns.step().await;
         let _guard = ctx.lock(step, LockMode::Write).await?;
         lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
     }

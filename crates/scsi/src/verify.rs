@@ -29,28 +29,31 @@ fn check_of<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Check, CommandError>
     }
 }
 
-/// VERIFY(10), (12), (16). Without data, only the size of the medium limits it, so it reads in steps and
-/// keeps nothing.
+/// VERIFY(10), (12), (16). MAXIMUM TRANSFER LENGTH limits it in every form (SBC-4 6.6.4), also without data:
+/// the array reads as much as for a READ. It reads in steps and keeps nothing.
 pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
-    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    let span = transfer(ctx)?;
+    let _permit = match check {
+        // The transport has counted the data, and a step is no longer.
+        Check::Data => None,
+        _ => Some(ctx.lu().verifying.try_take(1).ok_or(CommandError::TaskSetFull)?),
+    };
     match check {
         Check::Medium => {
-            let span = ctx.span(lba, blocks)?;
             for step in steps(span, STEP_BYTES) {
                 let _guard = ctx.lock(step, LockMode::Shared).await?;
                 read_span(ctx, step).await?;
             }
         }
         Check::Data => {
-            let span = transfer(ctx)?;
             if (ctx.request.data_out.len() as u64) < span.len {
                 return Err(CommandError::DataOutLength);
             }
             let _guard = ctx.lock(span, LockMode::Shared).await?;
             compare(ctx, span).await?;
         }
-        Check::OneBlock => verify_one_block(ctx, ctx.span(lba, blocks)?).await?,
+        Check::OneBlock => verify_one_block(ctx, span).await?,
     }
     Ok(Pieces::new())
 }

@@ -7,6 +7,7 @@ use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
 use crate::read_write::{STEP_BYTES, lba_and_blocks, length_field};
+use crate::turns::Turns;
 
 /// WRITE SAME. Zeros are a metadata operation: the medium unmaps the range. Anything else is written, also
 /// with UNMAP = 1, because unmapped blocks would not read as the host's data (LBPRZ).
@@ -65,7 +66,9 @@ async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> 
 /// Writes the pattern repeatedly from one buffer.
 async fn fill<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
     let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
+    let turns = Turns::default();
     for step in steps(span, STEP_BYTES) {
+        turns.step().await;
         let _guard = ctx.lock(step, LockMode::Write).await?;
         let all = step.len == repeated.len() as u64;
         let data = if all { repeated.clone() } else { repeated.slice(0, step.len as usize) };

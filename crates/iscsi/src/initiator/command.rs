@@ -83,7 +83,7 @@ impl Session {
         let slot = state.slots.get(index);
         slot.lun = lun_field(lun);
         slot.expect_in = expect_in;
-        slot.data_in = Chunks::new(expect_in as usize);
+        slot.data_in = Chunks::new(expect_in as usize, expect_in as usize);
         slot.data_out = data_out;
         let itt = slot.itt;
         let params = state.params;

@@ -98,14 +98,15 @@ impl<T: Target> Session<T> {
         // Unsolicited data that the command does not need also gets buffer space.
         let buffer_len = wanted.max(params.first_burst_len.min(expected));
         let came = pdu.data.len() as u32;
+        let has_more = header.flags & FINAL == 0;
+        let unsolicited = if has_more { params.first_burst_len } else { came };
         task.data = DataOutState {
-            chunks: Chunks::new(buffer_len as usize),
+            chunks: Chunks::new(buffer_len as usize, unsolicited as usize),
             wanted,
             buffer_len,
             next: came,
             ..DataOutState::default()
         };
-        let has_more = header.flags & FINAL == 0;
         // 13.10: unsolicited data was not negotiated; 13.14: all of it has arrived.
         let may_have_more = !params.initial_r2t && came < params.first_burst_len.min(expected);
         if task.reads {
@@ -180,6 +181,7 @@ impl<T: Target> Session<T> {
             (at, is_short) = (0, false);
             let task = &mut state.tasks.list[usize::from(slot)];
             if std::mem::take(&mut task.must_collect) {
+                task.data.chunks.grow();
                 state.tasks.set_phase(slot, Phase::Collecting);
                 self.ask_for_data(&mut state, slot);
                 drop(state);

@@ -51,6 +51,14 @@ impl<T: Target> Session<T> {
             self.reject(pdu, reject::PROTOCOL);
             return Err(Broken("text exchange does not end"));
         }
+        if exchange.sent < exchange.answer.len() && !pdu.data.is_empty() {
+            // 6.2: while the response continues, requests are empty. Otherwise each of them would add to a
+            // response that is sent in smaller parts.
+            *exchange = Exchange::default();
+            drop(state);
+            self.reject(pdu, reject::PROTOCOL);
+            return Ok(());
+        }
         exchange.request.extend_from_slice(pdu.data);
         if !continues && !exchange.request.is_empty() {
             let request = std::mem::take(&mut exchange.request);
@@ -62,9 +70,7 @@ impl<T: Target> Session<T> {
             };
             state = self.state.borrow_mut();
             let exchange = &mut state.exchange;
-            exchange.answer.drain(..exchange.sent);
-            exchange.sent = 0;
-            exchange.answer.extend(answer);
+            (exchange.answer, exchange.sent) = (answer, 0);
         }
         self.push_text(&mut state, header, is_final, continues);
         drop(state);

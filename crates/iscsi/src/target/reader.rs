@@ -16,6 +16,10 @@ const DIRECT_LEN_MIN: usize = 16 << 10;
 /// directly to its buffer.
 const COLLECTING_ROOM_LEN: usize = 16 << 10;
 
+/// PDUs that are processed without giving way to other tasks: as many as the window has commands. Each of
+/// them may do what a command does at its first poll, and a buffer of short ones has thousands.
+const TURN_PDUS: u32 = 128;
+
 /// Why a session's reader ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
@@ -45,10 +49,16 @@ pub(crate) async fn read<T: Target>(session: &Rc<Session<T>>, receiver: &mut Rec
 /// Processes all received PDUs, then receives once.
 async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver) -> Result<(), ReadError> {
     session.will_flush.set(true);
+    let mut pdus = 0;
     let want_len = loop {
         let Some(layout) = receiver.layout().map_err(ReceiveError::from)? else { break 0 };
         let held = receiver.bytes().len();
         if held >= layout.total_len {
+            if pdus == TURN_PDUS {
+                pdus = 0;
+                give_way(session).await;
+            }
+            pdus += 1;
             let (pdu, is_right) = receiver.framing.pdu(receiver.bytes(), layout);
             session.receive(&pdu, !is_right)?;
             receiver.consume(layout.total_len);
@@ -79,6 +89,14 @@ async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver
     link.heard_at.set(session.world.now());
     link.pinged_at.set(None);
     Ok(())
+}
+
+/// Sends the responses so far, and lets other tasks run.
+async fn give_way<T: Target>(session: &Rc<Session<T>>) {
+    session.will_flush.set(false);
+    session.flush();
+    world::yield_now().await;
+    session.will_flush.set(true);
 }
 
 /// Receives the rest of a Data-Out directly into its command's buffer; `false` if that is not its

@@ -35,14 +35,14 @@ fn residual(wanted: u64, expected: u32) -> Residual {
 impl Answer {
     /// Appends the PDUs that end the command.
     pub(crate) fn push(&self, response: Response, out: &mut Outgoing, window: &Window, params: &Params) {
-        let Response { status, sense, mut data_in, data_out_wanted, .. } = response;
+        let Response { status, sense, mut data_in, data_in_wanted, data_out_wanted, .. } = response;
         let wanted = if self.writes {
             data_out_wanted
         } else if self.reads {
-            data_in.len() as u64
+            data_in_wanted
         } else {
             // Neither R nor W: the initiator has no buffer and sends nothing.
-            data_out_wanted.max(data_in.len() as u64)
+            data_out_wanted.max(data_in_wanted)
         };
         let residual = residual(wanted, self.expected_len);
         let room = if self.reads { self.expected_len as usize } else { 0 };
@@ -217,6 +217,10 @@ mod tests {
         check(read(600), good(512, 0), &[(0x25, 0x83, 512, 0, 0, 88)]);
         check(read(0), good(512, 0), &[(0x21, 0x84, 0, 0, 0, 512)]);
         check(read(512), good(0, 0), &[(0x21, 0x82, 0, 0, 0, 512)]);
+        // A READ of eight blocks, of which one was read for this initiator, or none.
+        let cut = |len| Response { data_in_wanted: 4096, ..good(len, 0) };
+        check(read(100), cut(512), &[(0x25, 0x85, 100, 0, 0, 3996)]);
+        check(read(0), cut(0), &[(0x21, 0x84, 0, 0, 0, 4096)]);
         // Bursts of 2,500 in segments of 1,000.
         let segments = [
             (0x25, 0, 1000, 0, 0, 0),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use block::Pieces;
 use iscsi::initiator::{Error, LoginFailure, Options};
-use iscsi::pdu::{ScsiCommand, opcode};
+use iscsi::pdu::{
+    CONTINUE, FINAL, Header, IMMEDIATE, ScsiCommand, TAG_NONE, TextRequest, TextResponse, opcode, reject,
+};
 use iscsi::target::Limits;
 use scsi::Lun;
 
@@ -121,5 +123,87 @@ fn a_pdu_a_command_or_an_answer_that_takes_too_long_ends_the_connection() {
             mute.send_pdu(&pong, &[]).await;
         }
         assert!((59..65).contains(&seconds(before)), "waited {} s for data", seconds(before));
+    });
+}
+
+#[test]
+fn a_text_response_must_be_taken_before_it_gets_longer() {
+    check(|rig| async move {
+        let mut raw = Raw::login(&rig, 1, "MaxRecvDataSegmentLength=512\0").await;
+        let keys: String = (0..100).map(|i| format!("X-com.example.{i:03}=1\0")).collect();
+        let request = |flags, ttt: u32| {
+            *TextRequest {
+                opcode: IMMEDIATE | opcode::TEXT_REQUEST,
+                flags,
+                itt: 7.into(),
+                ttt: ttt.into(),
+                cmd_sn: 1.into(),
+                ..TextRequest::default()
+            }
+            .bytes()
+        };
+        // More keys with each request, while the response continues.
+        raw.send_pdu(&request(0, TAG_NONE), keys.as_bytes()).await;
+        let came = raw.next().await.expect("a response");
+        let first: &TextResponse = came.header();
+        assert_eq!((first.opcode, first.flags & CONTINUE, came.data.len()), (0x24, CONTINUE, 512));
+        raw.send_pdu(&request(0, first.ttt.get()), keys.as_bytes()).await;
+        let came = raw.next().await.expect("an answer");
+        assert_eq!((came.opcode(), came.bhs[2]), (opcode::REJECT, reject::PROTOCOL));
+        // The exchange has ended; the session goes on. Each of two texts is answered completely.
+        let mut ttt = TAG_NONE;
+        for flags in [0, FINAL] {
+            let mut answer = Vec::new();
+            let mut text = keys.as_bytes();
+            loop {
+                raw.send_pdu(&request(flags, ttt), text).await;
+                let came = raw.next().await.expect("a response");
+                let header: &TextResponse = came.header();
+                assert_eq!(header.opcode, opcode::TEXT_RESPONSE);
+                ttt = header.ttt.get();
+                answer.extend(&came.data);
+                text = &[];
+                if header.flags & CONTINUE == 0 {
+                    break;
+                }
+            }
+            let answers = String::from_utf8(answer).expect("text");
+            assert_eq!(answers.matches("=NotUnderstood\0").count(), 100);
+        }
+        assert_eq!(ttt, TAG_NONE);
+    });
+}
+
+#[test]
+fn others_run_while_the_commands_of_one_receive_are_processed() {
+    check(|rig| async move {
+        const COMMANDS: usize = 1000;
+        let mut raw = Raw::login(&rig, 1, "").await;
+        // From its second command on, a slot executes within the reader's turn.
+        let header = raw.command(0, [0; 16], 0, 0);
+        raw.send_pdu(&header, &[]).await;
+        raw.next().await.expect("an answer");
+        let longest = Rc::new(Cell::new(0));
+        let (ram, seen) = (rig.ram.clone(), longest.clone());
+        rig.world.spawn(async move {
+            let mut last = 0;
+            while last < COMMANDS {
+                let more = || Some(ram.order.borrow().len()).filter(|done| *done > last);
+                let done = ram.noted.wait_for(more).await;
+                seen.set(seen.get().max(done - last));
+                last = done;
+            }
+        });
+        // TEST UNIT READY, marked in its last byte, so that the disk notes it.
+        let mut bytes = Vec::new();
+        for itt in 0..COMMANDS as u32 {
+            let mut cdb = [0; 16];
+            cdb[15] = 1;
+            bytes.extend(raw.command(itt, cdb, 0, 0));
+        }
+        raw.send(&bytes).await;
+        rig.wait_until("all commands", || rig.ram.order.borrow().len() == COMMANDS).await;
+        // The executor picks among ready tasks at random: the reader may get some turns in a row.
+        assert!(longest.get() <= 640, "{} commands in one turn", longest.get());
     });
 }

@@ -50,6 +50,8 @@ pub(crate) struct Disk {
     pub writes: Cell<u32>,
     /// The attributes of the commands, in the order of their execution.
     pub order: RefCell<Vec<(u8, scsi::TaskAttribute)>>,
+    /// Wakes who waits for the next of them.
+    pub noted: Signal,
     pub more_targets: Cell<u32>,
 }
 
@@ -193,6 +195,7 @@ impl HostView for View {
         }
         if request.attribute != scsi::TaskAttribute::Simple || cdb[15] != 0 {
             self.0.order.borrow_mut().push((cdb[15], request.attribute));
+            self.0.noted.wake_all();
         }
         match cdb[0] {
             0x00 | 0x35 | 0x91 => Response::good(Pieces::new(), 0),

@@ -6,6 +6,7 @@ use super::pieces::Pieced;
 use crate::error::CommandError;
 use crate::host_view::{CopyAnswer, CopyRequest, Owner};
 use crate::sense::Asc;
+use crate::turns::Turns;
 
 /// A piece is in memory between its read and its write. While some are written, others are read.
 const PIECES: Pieced = Pieced { bytes_max: 1 << 20, in_flight: 4 };
@@ -29,6 +30,7 @@ pub(crate) async fn ask(owner: &dyn Owner, request: CopyRequest) -> Result<Piece
 /// its length. `go_on` is called before every read and every write.
 pub(crate) async fn move_across(
     len: u64,
+    turns: &Turns,
     read: impl AsyncFn(u64, u64) -> Result<Pieces, CommandError>,
     write: impl AsyncFn(u64, Pieces) -> Result<(), CommandError>,
     go_on: impl Fn() -> Result<(), CommandError>,
@@ -40,5 +42,5 @@ pub(crate) async fn move_across(
         go_on()?;
         write(offset, data).await
     };
-    PIECES.run(len, piece, done).await
+    PIECES.run(len, turns, piece, done).await
 }

@@ -8,6 +8,7 @@ use lu::{CommandContext, Copied, Durability, LogicalDisk};
 use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX, PIECES_IN_FLIGHT};
 use super::pieces::Pieced;
 use crate::error::CommandError;
+use crate::turns::Turns;
 use crate::unit::LogicalUnit;
 
 /// A range to copy, in bytes, within both logical units.
@@ -24,6 +25,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
     /// Copies the range. `go_on` is called before every piece, `done` gets the bytes of every piece.
     pub(crate) async fn run(
         &self,
+        turns: &Turns,
         go_on: impl Fn() -> Result<(), CommandError>,
         done: impl Fn(u64),
     ) -> Result<(), CommandError> {
@@ -50,7 +52,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
             self.destination.counting.shared_bytes.add(copied.shared_bytes);
             Ok(())
         };
-        pieces.run(self.len, piece, done).await?;
+        pieces.run(self.len, turns, piece, done).await?;
         Ok(self.destination.flush_if_asked(false).await?)
     }
 

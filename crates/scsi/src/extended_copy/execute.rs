@@ -20,6 +20,7 @@ use crate::host_view::{CopyAnswer, CopyRequest};
 use crate::opcode::Access;
 use crate::request::TaskAttribute;
 use crate::sense::{Asc, failure_of};
+use crate::turns::Turns;
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
 
@@ -111,10 +112,11 @@ impl<D: LogicalDisk> Job<D> {
         command: CommandContext<'_>,
         go_on: &dyn Fn() -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
+        let turns = Turns::default();
         let done = |bytes| self.running.update(|op| op.bytes += bytes);
         for (segment, range) in (0u16..).zip(&self.ranges) {
             let range = range.as_ref().map_err(Clone::clone)?;
-            range.copy(command, go_on, done).await.map_err(|error| at_segment(error, segment))?;
+            range.copy(command, &turns, go_on, done).await.map_err(|error| at_segment(error, segment))?;
             self.running.update(|op| op.segments += 1);
         }
         Ok(())
@@ -129,6 +131,7 @@ impl<D: LogicalDisk> Range<D> {
     async fn copy(
         &self,
         command: CommandContext<'_>,
+        turns: &Turns,
         go_on: &dyn Fn() -> Result<(), CommandError>,
         done: impl Fn(u64),
     ) -> Result<(), CommandError> {
@@ -146,12 +149,12 @@ impl<D: LogicalDisk> Range<D> {
         if let (End::Here(source), End::Here(destination)) = (source, destination) {
             let (source, destination) = (&source.lu, &destination.lu);
             return Copy { command, source, from: *from, destination, at: *at, len: *len }
-                .run(go_on, done)
+                .run(turns, go_on, done)
                 .await;
         }
         let read = async |offset, len| source.read(command, from + offset, len).await;
         let write = async |offset, data| destination.write(command, at + offset, data).await;
-        move_across(*len, read, write, go_on, done).await
+        move_across(*len, turns, read, write, go_on, done).await
     }
 }
 

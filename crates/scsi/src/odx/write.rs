@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::Pieces;
 use lu::{CommandContext, LogicalDisk};
 
-use super::limits::{DATA_UNDERRUN, PIECES, ZERO_PIECES};
+use super::limits::{DATA_UNDERRUN, PIECES, TOKEN_BYTES_MAX, ZERO_PIECES};
 use super::ranges::{self, Range};
 use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
@@ -14,6 +14,7 @@ use crate::error::{CommandError, TokenFault};
 use crate::extended_copy::{Running, Stage, ask, in_background, move_across, sense_of, write_piece};
 use crate::host_view::{CopyAnswer, CopyRequest, Owner};
 use crate::opcode::Access;
+use crate::turns::Turns;
 use crate::unit::LogicalUnit;
 use crate::view::Seat;
 
@@ -75,7 +76,7 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
         return Ok(Pieces::new());
     }
     let list = List::parse(&ctx.list()?)?;
-    let spans = ranges::spans(ctx.lu(), &list.ranges, u64::MAX, FIXED_LEN)?;
+    let spans = ranges::spans(ctx.lu(), &list.ranges, TOKEN_BYTES_MAX, FIXED_LEN)?;
     let source = source_of(ctx, &list.token).await?;
     let from = source.start(&list, ctx.lu().block_bytes(), spans.iter().map(|s| s.len).sum())?;
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
@@ -155,25 +156,25 @@ impl<D: LogicalDisk> Job<D> {
         command: CommandContext<'_>,
         go_on: impl Fn() -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        let mut from = self.from;
+        let (mut from, turns) = (self.from, Turns::default());
         let done = |len| self.running.update(|op| op.bytes += len);
         for span in &self.spans {
             match &self.source {
                 Source::There(owner, token, _) => {
-                    self.bring(command, (&**owner, token), from, *span, &go_on).await?;
+                    self.bring(command, (&**owner, token), from, *span, (&turns, &go_on)).await?;
                 }
                 Source::Zeros => {
                     let piece = async |offset, len| {
                         zero(command, &self.seat.lu, (span.at + offset, len), &go_on).await
                     };
-                    ZERO_PIECES.run(span.len, piece, done).await?;
+                    ZERO_PIECES.run(span.len, &turns, piece, done).await?;
                 }
                 Source::Here(token) => {
                     let piece = async |offset, len| {
                         let at = (from + offset, span.at + offset);
                         copy(command, &self.seat.lu, &token.rods, at, len, &go_on).await
                     };
-                    PIECES.run(span.len, piece, done).await?;
+                    PIECES.run(span.len, &turns, piece, done).await?;
                 }
             }
             from += span.len;
@@ -189,7 +190,7 @@ impl<D: LogicalDisk> Job<D> {
         (owner, token): (&dyn Owner, &Token),
         from: u64,
         span: Span,
-        go_on: impl Fn() -> Result<(), CommandError>,
+        (turns, go_on): (&Turns, impl Fn() -> Result<(), CommandError>),
     ) -> Result<(), CommandError> {
         let read = async |offset, len| {
             let token = Box::new(*token);
@@ -198,7 +199,7 @@ impl<D: LogicalDisk> Job<D> {
         let lu = &self.seat.lu;
         let write = async |offset, data| write_piece(lu, command, (span.at + offset, &data), &go_on).await;
         let done = |len| self.running.update(|op| op.bytes += len);
-        move_across(span.len, read, write, &go_on, done).await
+        move_across(span.len, turns, read, write, &go_on, done).await
     }
 
     async fn end(&self, result: &Result<(), CommandError>) {

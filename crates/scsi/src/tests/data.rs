@@ -430,3 +430,25 @@ fn an_atomic_write_happens_or_does_not() {
         }
     });
 }
+
+#[test]
+fn a_read_holds_no_more_than_the_host_can_accept() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        check(&host, "2a 00 00000000 00 0008 00", &pattern(1, 8), "good").await;
+        for (data_in_max, len) in [(0, 0), (1, 512), (512, 512), (1300, 1536), (4096, 4096), (u32::MAX, 4096)]
+        {
+            let request = Request { data_in_max, ..request("28 00 00000000 00 0008 00", &[]) };
+            let response = host.execute(Some(Lun(0)), request).await;
+            assert_eq!((response.status, response.data_in_wanted), (Status::Good, 4096));
+            assert_eq!(response.data_in.joined()[..], pattern(1, 8)[..len], "of {data_in_max}");
+        }
+        // The whole range is checked, whatever of it is read.
+        for data_in_max in [0, 512] {
+            let request = Request { data_in_max, ..request("28 00 0000ffff 00 0002 00", &[]) };
+            assert_eq!(send(&host, 0, request).await.0, "5/2100");
+        }
+        let response = host.execute(Some(Lun(0)), request("12 00 00 0005 00", &[])).await;
+        assert_eq!((response.data_in.len(), response.data_in_wanted), (5, 5));
+    });
+}

@@ -6,6 +6,7 @@ mod hostile;
 mod pages;
 mod sanitize;
 mod tasks;
+mod turns;
 
 use std::rc::Rc;
 
