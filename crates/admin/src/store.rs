@@ -162,11 +162,15 @@ impl Store {
     }
 
     fn check(&self, path: &Path, text: &str) -> Result<(), StoreError> {
-        let Some((line, body)) = split(text) else { return Ok(()) };
         let shown = path.display().to_string();
         let damaged = || StoreError::Damaged {
             path: shown.clone(),
             history: self.dir.join(HISTORY).display().to_string(),
+        };
+        let Some((line, body)) = split(text) else {
+            // An older masu wrote no checksum; but a file without any content was cut.
+            let is_empty = text.lines().all(|line| line.trim().is_empty() || line.starts_with('#'));
+            return if is_empty { Err(damaged()) } else { Ok(()) };
         };
         let (format, sum) = line.split_once(' ').ok_or_else(damaged)?;
         let format: u32 = format.parse().map_err(|_| damaged())?;
@@ -316,6 +320,24 @@ mod tests {
         assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
         let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
         assert!(newest.contains("controllers = 13"), "{newest}");
+    }
+
+    #[test]
+    fn an_empty_state_is_a_damaged_one_and_a_save_that_fails_pushes_no_form_out() {
+        let (_dir, mut store) = store();
+        (1..=4).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
+        // The new form cannot be written: there is a directory in its place.
+        let fresh = store.dir().join(format!("{FILE}.new"));
+        fs::create_dir(&fresh).expect("made");
+        for controllers in 5..=30 {
+            store.keep(&config(controllers), &Made::default()).expect_err("it cannot be replaced");
+        }
+        assert_eq!(numbers_in(&store.dir().join(HISTORY)).expect("a history"), (1..=4).collect::<Vec<_>>());
+        fs::remove_dir(&fresh).expect("removed");
+        for text in ["", "\n", "# What this array is.\n"] {
+            fs::write(store.dir().join(FILE), text).expect("written");
+            assert!(matches!(store.load(), Err(StoreError::Damaged { .. })), "{text:?}");
+        }
     }
 
     #[test]

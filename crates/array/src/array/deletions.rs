@@ -70,8 +70,8 @@ impl Array {
         done
     }
 
-    /// Completes deletions of volumes, pools and groups that were interrupted, in an earlier life or by a state
-    /// that could not be stored, or that wait for a pool.
+    /// Completes deletions of volumes, pools and groups that were interrupted, in an earlier life or by a
+    /// state that could not be stored, or that wait for a pool.
     ///
     /// # Errors
     /// If one cannot be completed now, for example while a group is resynced; to be tried again.
