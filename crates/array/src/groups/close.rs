@@ -15,16 +15,31 @@ use crate::controller::Controller;
 use crate::journal_groups::check_journals;
 use crate::terms;
 
-/// Refuses a declaration that lacks a member of one of its groups, for example a spare that replaced a drive.
+/// Refuses a declaration that lacks a member of one of its groups, for example a spare that replaced a drive,
+/// or says that a member is something else than what is open.
 pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<(), ControlError> {
     let state = controller.state();
-    let kept = state.groups.iter().filter(|(name, _)| config.groups.iter().any(|g| g.name == **name));
-    for (group, name) in
-        kept.flat_map(|(g, group)| members_of(&state, group).into_iter().map(move |n| (g, n)))
-    {
-        if !config.drives.iter().any(|d| d.name == name) {
-            let place = ControlError::at(format!("drive {name:?}"));
-            return Err(place(&format!("still a member of group {group:?}; replace it first")));
+    for declared in &config.groups {
+        let Some(group) = state.groups.get(&declared.name) else { continue };
+        for name in members_of(&state, group) {
+            let place = || ControlError::at(format!("drive {name:?}"));
+            let has_place = declared.drives.contains(&name) || config.spares.contains(&name);
+            let spec_in = |config: &Config| Some(config.drives.iter().find(|d| d.name == name)?.spec.name());
+            let Some(path) = spec_in(config).filter(|_| has_place) else {
+                let cause = format!(
+                    "still a member of group {:?}; replace it first (masu group replace)",
+                    declared.name
+                );
+                return Err(place()(&cause));
+            };
+            if let Some(open) = spec_in(&state.config).filter(|open| *open != path) {
+                let cause = format!(
+                    "is open as {open}, and a member of group {:?}; what moves it to {path} is a restart with the \
+                     moved file, or masu group replace with another drive",
+                    declared.name
+                );
+                return Err(place()(&cause));
+            }
         }
     }
     Ok(())

@@ -99,10 +99,13 @@ async fn prepare_pool(
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let was_open = controller.state().pools.contains_key(&pool.name);
-    open_pool(controller, config, pool, done).await?;
-    set_classes(controller, config, pool, done)?;
-    let journal = open_journal(controller, index, pool, slices, done).await;
-    if journal.is_err() && !was_open {
+    let mut lines = Vec::new();
+    open_pool(controller, config, pool, &mut lines).await?;
+    set_classes(controller, config, pool, &mut lines)?;
+    let journal = open_journal(controller, index, pool, slices, &mut lines).await;
+    if journal.is_ok() {
+        done.extend(lines);
+    } else if !was_open {
         // Without its journal the pool lacks writes that were acknowledged.
         drop_pool(controller, &pool.name).await;
     }

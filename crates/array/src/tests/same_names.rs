@@ -296,6 +296,24 @@ fn a_drive_of_another_group_in_the_place_of_a_lost_one_is_left_out() {
 }
 
 #[test]
+fn a_declaration_that_says_something_else_of_a_member_than_what_is_open_is_refused() {
+    let model = model(71, 6);
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::default());
+        let mut config = two_pools();
+        config.drives.extend((4..6).map(super::rig::drive));
+        array.apply(config.clone()).await.expect("apply");
+        let mut other = config.clone();
+        other.groups[0].drives[1] = "d4".into();
+        check_refused(array.apply(other).await, "still a member");
+        let mut moved = config.clone();
+        moved.drives[1].spec = moved.drives[5].spec.clone();
+        check_refused(array.apply(moved).await, "is open as");
+        array.apply(config).await.expect("as it is");
+    });
+}
+
+#[test]
 fn the_owner_of_another_pool_deletes_nothing() {
     let model = model(70, 4);
     let (config, made) = written(&model, two_pools());
