@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -172,20 +173,14 @@ impl Bound {
         tokio::spawn(async move {
             // A look waits for all controllers, or for a drive; trouble is told meanwhile.
             tokio::select! {
-                () = follow(&follower) => {}
                 () = tell_trouble(&follower) => {}
                 () = watch_task(&follower) => {}
                 () = stopped => {}
             }
         });
+        tokio::spawn(follow(served.clone(), server.stop_signal()));
         if let Some(asked) = self.moves {
-            let (moving, stopped) = (served.clone(), server.stop_signal());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = move_as_asked(&moving, &asked) => {}
-                    () = stopped => {}
-                }
-            });
+            tokio::spawn(move_as_asked(served.clone(), asked, server.stop_signal()));
         }
         for handle in controllers {
             let (asking, stopped) = (served.clone(), server.stop_signal());
@@ -207,10 +202,14 @@ impl Bound {
 }
 
 /// Keeps the declaration as the array stands: what a spare or a group that leaves has changed by itself is
-/// kept, too.
-async fn follow(served: &Served) {
+/// kept, too. It ends between two looks, and not in the middle of a change.
+async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
+    let mut stopped = pin!(stopped);
     loop {
-        tokio::time::sleep(FOLLOW_INTERVAL).await;
+        tokio::select! {
+            () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
+            () = &mut stopped => return,
+        }
         let mut array = served.array.lock().await;
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
@@ -226,7 +225,7 @@ async fn follow(served: &Served) {
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
         status.failover = served.failover();
-        balance(served, &mut array, &status).await;
+        balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
         let Some(next) = next else { continue };

@@ -390,7 +390,8 @@ async fn begin(
         None => return Ok(Begun::Stopped),
         Some(Ok(done)) => done.iter().for_each(|line| tracing::info!("{line}")),
         Some(Err(error)) => {
-            files.remove(array.config()).await;
+            // What an earlier life made stays, also where it was not there a moment ago.
+            files.remove(start.kept.as_ref().map_or(array.config(), |kept| &kept.config)).await;
             bail!("{}{error}", declared_at(serve, &error));
         }
     }

@@ -279,7 +279,15 @@ pub(crate) async fn admit(
         }
     }
     request.extensions_mut().insert(who);
-    next.run(request).await
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    // A connection that ends drops what answers it. A change is made whole all the same: half of one would
+    // leave volumes held, and what is stored different from what is in force.
+    match tokio::spawn(next.run(request)).await {
+        Ok(response) => response,
+        Err(error) => Problem::internal(error.to_string()).into_response(),
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 mod balance;
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use array::{Array, Event, MoveReceiver};
 use status::Status;
 
@@ -15,12 +18,21 @@ const HOST: &str = "a host, by SET TARGET PORT GROUPS";
 const BALANCE: &str = "load balancing";
 
 /// Makes the moves that hosts ask for, until the controllers have ended.
-pub(crate) async fn move_as_asked(served: &Served, asked: &MoveReceiver) {
-    while let Some(request) = asked.next().await {
+pub(crate) async fn move_as_asked(
+    served: Arc<Served>,
+    asked: MoveReceiver,
+    stopped: impl Future<Output = ()>,
+) {
+    let mut stopped = pin!(stopped);
+    loop {
+        let next = tokio::select! {
+            next = asked.next() => next,
+            () = &mut stopped => return,
+        };
+        let Some(request) = next else { return };
         let mut array = served.array.lock().await;
-        move_pool(served, &mut array, (&request.pool, request.controller), HOST).await;
+        move_pool(&served, &mut array, (&request.pool, request.controller), HOST).await;
     }
-    std::future::pending().await
 }
 
 /// Moves the pool that levels the load of the controllers, where that pays.
