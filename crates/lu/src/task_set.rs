@@ -1,6 +1,7 @@
 //! The task set of a logical unit: the running commands, their nexuses, and which of them were aborted.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
@@ -96,6 +97,21 @@ impl TaskSet {
         count
     }
 
+    /// Marks all commands as aborted, in one pass over them; returns the nexuses that lost some.
+    pub fn abort_all(&self, by: NexusId) -> BTreeSet<NexusId> {
+        let (mut lost, mut count) = (BTreeSet::new(), 0);
+        for slot in self.slots.borrow_mut().iter_mut() {
+            let Some(running) = slot.running.as_mut().filter(|running| !running.aborted) else { continue };
+            running.aborted = true;
+            running.by_other = running.nexus != by;
+            lost.insert(running.nexus);
+            count += 1;
+            slot.wake();
+        }
+        self.dying.set(self.dying.get() + count);
+        lost
+    }
+
     /// Marks the commands of a nexus with this tag as aborted.
     pub fn abort_one(&self, nexus: NexusId, tag: u64) {
         let mut count = 0;
@@ -116,7 +132,8 @@ impl TaskSet {
         self.ended
             .wait_for(|| {
                 let slots = self.slots.borrow();
-                let busy = slots.iter().filter_map(|s| s.running).any(|r| r.aborted && r.turn <= last);
+                let busy = self.dying.get() > 0
+                    && slots.iter().filter_map(|s| s.running).any(|r| r.aborted && r.turn <= last);
                 (!busy).then_some(())
             })
             .await;

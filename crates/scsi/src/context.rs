@@ -7,7 +7,7 @@ use lu::{LogicalDisk, Task};
 
 use crate::cdb::Cdb;
 use crate::error::CommandError;
-use crate::opcode::Command;
+use crate::opcode::{Command, Needs};
 use crate::request::{Request, TaskAttribute};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
@@ -69,6 +69,10 @@ impl<'a, D: LogicalDisk> Context<'a, D> {
             _ => lu.locks.lock(span.range(), mode).await,
         };
         self.go_on()?;
+        // A sanitize operation may have begun while it waited, also between two steps of the command.
+        if self.command.needs >= Needs::Ready {
+            lu.check_ready()?;
+        }
         Ok(guard)
     }
 

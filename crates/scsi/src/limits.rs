@@ -29,9 +29,13 @@ pub const ATOMIC_BYTES_MAX: u64 = 128 << 10;
 /// OPTIMAL TRANSFER LENGTH: one step of the data path.
 pub const OPTIMAL_TRANSFER_BYTES: u64 = 1 << 20;
 
-/// VERIFY commands of one LU at once that transfer no data, or one block. Each has 1 MiB in memory while it
-/// reads, which no limit of a transport on data in flight counts; more of them get TASK SET FULL.
-pub(crate) const VERIFIES_MAX: u64 = 64;
+/// Commands of one LU at once that have a step of data in memory which no limit of a transport counts: VERIFY
+/// without data or with one block, WRITE SAME with a pattern. More of them get TASK SET FULL.
+pub(crate) const UNCOUNTED_MAX: u64 = 64;
+
+/// Copies of one LU at once (EXTENDED COPY, WRITE USING TOKEN), of all nexuses: each may have some MiB in
+/// memory that no transport counts. More of them get BUSY.
+pub(crate) const COPIES_MAX: u64 = 64;
 
 /// Unit of a long metadata command (WRITE SAME of zeros, UNMAP) between two checks for an abort.
 pub const METADATA_STEP_BYTES: u64 = 256 << 20;

@@ -13,6 +13,7 @@ use lu::{CommandContext, Durability, LogicalDisk};
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::METADATA_STEP_BYTES;
+use crate::odx::Tokens;
 use crate::read_write::STEP_BYTES;
 use crate::sanitizing::{RECORD, RECORD_RESTRICTED, RECORD_UNRESTRICTED, State};
 use crate::turns::Turns;
@@ -55,7 +56,7 @@ pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
     // From here on no command reaches the disk. Running commands end first, because the operation locks all
     // of it.
     lu.sanitizing.set(State::Running { done: 0 });
-    lu.world.spawn(sanitize_task(lu.clone(), method, unrestricted));
+    lu.world.spawn(sanitize_task(lu.clone(), ctx.view.tokens.clone(), method, unrestricted));
     if immediate {
         return Ok(Pieces::new());
     }
@@ -102,8 +103,13 @@ async fn exit_failure_mode<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piece
     Ok(Pieces::new())
 }
 
-async fn sanitize_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>, method: Method, unrestricted: bool) {
-    let result = run(&lu, method, unrestricted).await;
+async fn sanitize_task<D: LogicalDisk>(
+    lu: Rc<LogicalUnit<D>>,
+    tokens: Rc<Tokens<D>>,
+    method: Method,
+    unrestricted: bool,
+) {
+    let result = run(&lu, &tokens, method, unrestricted).await;
     lu.sanitizing.set(match result {
         Ok(()) => State::Idle,
         Err(_) => State::Failed { restricted: !unrestricted },
@@ -112,12 +118,15 @@ async fn sanitize_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>, method: Method, u
 
 async fn run<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
+    tokens: &Tokens<D>,
     method: Method,
     unrestricted: bool,
 ) -> Result<(), BlockError> {
     let record = if unrestricted { RECORD_UNRESTRICTED } else { RECORD_RESTRICTED };
     lu.disk.save_record(RECORD, record).await?;
     let _guard = lu.locks.exclusive(Span::EVERYTHING).await;
+    // What they stand for is data of this logical unit, too.
+    tokens.forget(|naa| *naa == lu.identity.naa);
     let whole = Span { at: 0, len: lu.blocks() * u64::from(lu.block_bytes()) };
     match method {
         Method::Erase => erase(lu, whole).await?,

@@ -12,7 +12,7 @@ use crate::atomics::{Atomics, undo_task};
 use crate::attention::{Attention, Attentions};
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
-use crate::limits::VERIFIES_MAX;
+use crate::limits::{COPIES_MAX, UNCOUNTED_MAX};
 use crate::mode::Modes;
 use crate::mover::Mover;
 use crate::nexus::Nexus;
@@ -72,7 +72,8 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) sanitizing: Sanitizing,
     pub(crate) atomics: Rc<Atomics>,
     /// Of VERIFY without data.
-    pub(crate) verifying: Permits,
+    pub(crate) uncounted: Permits,
+    pub(crate) copying: Permits,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
     pub(crate) mover: OnceCell<Box<dyn Mover>>,
@@ -104,7 +105,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             reservations,
             sanitizing: Sanitizing::load(&disk),
             atomics: Rc::new(Atomics::load(&disk)),
-            verifying: Permits::new(VERIFIES_MAX),
+            uncounted: Permits::new(UNCOUNTED_MAX),
+            copying: Permits::new(COPIES_MAX),
             capabilities: disk.capabilities(),
             geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),
@@ -259,12 +261,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     /// CLEAR TASK SET (SAM-5 7.5): aborts the commands of all nexuses and reports it to those that lost
     /// commands.
     pub(crate) async fn clear_task_set(&self, by: NexusId) {
-        for nexus in self.nexuses() {
-            let lost = self.abort(Some(by), None, |id| id == nexus.id);
-            if lost > 0 && nexus.id != by {
-                nexus.attentions.raise(Attention::CommandsCleared);
-            }
-        }
+        let lost = self.tasks.abort_all(by);
+        self.raise_for(Attention::CommandsCleared, |nexus| nexus.id != by && lost.contains(&nexus.id));
         self.tasks.aborted_ended().await;
     }
 

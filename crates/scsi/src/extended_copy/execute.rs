@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use block::Pieces;
 use lu::{CommandContext, LogicalDisk};
+use world::sync::Permit;
 
 use super::across::move_across;
 use super::background::in_background;
@@ -61,6 +62,7 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
         Results::Kept(id) => (id, kept),
         Results::Forgotten => (0, &own),
     };
+    let permit = ctx.lu().copying.try_take(1).ok_or(CommandError::Busy)?;
     let running = operations.begin((ctx.seat.lun, id), action)?;
     if ctx.request.attribute == TaskAttribute::Ordered {
         // Wait for all older commands. The lock is released, because copies whose locks this one needs would
@@ -68,7 +70,7 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
         drop(ctx.lu().locks.exclusive(Span::EVERYTHING).await);
     }
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
-    let job = Job { seat, ranges: resolve(ctx, &list).await, running };
+    let job = Job { seat, ranges: resolve(ctx, &list).await, running, _permit: permit };
     if list.immediate {
         job.running.update(|op| op.stage = Stage::Background);
         ctx.lu().world.spawn(copy_in_background(job));
@@ -94,6 +96,8 @@ struct Job<D: LogicalDisk> {
     /// The ranges of the segments, up to one that cannot be copied.
     ranges: Vec<Result<Range<D>, CommandError>>,
     running: Running,
+    /// One of the copies that the logical unit takes at once.
+    _permit: Permit,
 }
 
 /// A range to copy, in bytes, within both ends.

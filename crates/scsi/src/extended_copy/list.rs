@@ -83,7 +83,12 @@ impl List {
         };
         let (targets, segments) = lengths.descriptors(bytes)?;
         let id = u32::from_be_bytes(head[20..24].try_into().expect("four bytes"));
-        Ok(List { results: results(head[1], id, 20)?, immediate: head[15] & 0x01 != 0, targets, segments })
+        let (results, immediate) = (results(head[1], id, 20)?, head[15] & 0x01 != 0);
+        // Nobody could ask for its end, and no limit of list identifiers would count it.
+        if immediate && results == Results::Forgotten {
+            return Err(CommandError::parameter_bit(15, 0));
+        }
+        Ok(List { results, immediate, targets, segments })
     }
 }
 

@@ -390,6 +390,8 @@ fn lid4_copies_alike_and_keeps_its_results_by_four_bytes() {
         let forgotten = Draft { flags: 0b11 << 3, ..draft.clone() };
         assert_eq!(copy_lid4(&host, &forgotten.lid4_bytes(id, false)).await.failed(), (5, 0x2600));
         copy_lid4(&host, &forgotten.lid4_bytes(0, false)).await.good();
+        // In the background nobody could ask for its end, and no identifier would count it.
+        assert_eq!(copy_lid4(&host, &forgotten.lid4_bytes(0, true)).await.failed(), (5, 0x2600));
         assert_eq!(status_lid4(&host, 0).await.failed(), (5, 0x2400));
         // A segment that names no target: the first one is done, and the result says so.
         let failing = Draft::of(0).target(&rig, 0).segment(0, 0, 1, 10, 2000).segment(0, 9, 1, 10, 2000);

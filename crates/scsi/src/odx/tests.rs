@@ -106,6 +106,24 @@ fn a_token_stands_for_the_data_as_they_were() {
 }
 
 #[test]
+fn a_sanitize_operation_takes_the_tokens_of_its_logical_unit_along() {
+    Rig::run(2, |rig| async move {
+        let host = rig.host(1, &[0, 1]).await;
+        rig.fill(0, 0, 256, 0x11).await;
+        rig.fill(1, 0, 256, 0x22).await;
+        let token = token_of(&host, 0, 0, &[(0, 256)]).await;
+        let other = token_of(&host, 1, 0, &[(0, 256)]).await;
+        let mut erase = [0; 16];
+        (erase[0], erase[1]) = (0x48, 0x02);
+        send(&host, 0, &erase[..10], &[]).await.good();
+        let again = write_list(&host, 1, 2, &write_draft(&token, 0, 0, &[(512, 256)])).await;
+        assert_eq!(again.failed(), (5, 0x2307), "what was destroyed is not read again");
+        write_list(&host, 0, 3, &write_draft(&other, 0, 0, &[(0, 256)])).await.good();
+        assert!(rig.holds(0, 0, 256, 0x22).await);
+    });
+}
+
+#[test]
 fn the_zero_token_needs_no_source() {
     Rig::run(1, |rig| async move {
         let host = rig.host(1, &[0]).await;

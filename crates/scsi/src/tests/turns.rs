@@ -197,3 +197,27 @@ fn few_verify_commands_without_data_run_at_once() {
         check(&host, "8f 00 0000000000000000 00000800 00 00", &[], "good").await;
     });
 }
+
+#[test]
+fn few_patterns_are_in_memory_at_once() {
+    bench(async |b| {
+        let host = Rc::new(b.host(1).await);
+        let ended = Rc::new(std::cell::RefCell::new(Vec::new()));
+        for _ in 0..200 {
+            let (host, ended) = (host.clone(), ended.clone());
+            b.world.spawn(async move {
+                // All of the same blocks: one runs, and the others wait for it.
+                let same = request("93 00 0000000000000000 00001000 00 00", &[0x5a; BLOCK]);
+                let (text, _) = send(&host, 0, same).await;
+                ended.borrow_mut().push(text);
+            });
+        }
+        while ended.borrow().len() < 200 {
+            world::yield_now().await;
+        }
+        let good = ended.borrow().iter().filter(|text| *text == "good").count();
+        let full = ended.borrow().iter().filter(|text| *text == "TaskSetFull").count();
+        assert!(good >= 64 && full > 0 && good + full == 200, "{good} good, {full} refused");
+        check(&host, "93 00 0000000000000000 00001000 00 00", &[0x5a; BLOCK], "good").await;
+    });
+}
