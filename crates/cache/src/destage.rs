@@ -311,7 +311,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
         }
         while under_way.end_one().await {}
         under_way.outcome?;
-        self.retire(&units).await?;
+        self.retire().await?;
         Ok(any)
     }
 
@@ -344,17 +344,19 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Flushes the stores of units with a journal, then retires the records of destaged frames.
-    async fn retire(&self, units: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
+    async fn retire(&self) -> Result<(), BlockError> {
         if self.replaying.get() > 0 {
             return Ok(());
         }
-        let mut done: Vec<&Rc<State<D, J>>> = Vec::new();
-        for state in units {
+        let mut done: Vec<Rc<State<D, J>>> = Vec::new();
+        for state in self.all_units() {
             let Some(journal) = &state.journal else { continue };
             if done.iter().any(|d| d.journal.as_ref().is_some_and(|j| j.is_same(journal))) {
                 continue;
             }
-            done.push(state);
+            done.push(state.clone());
+            // All that share it now: one that was attached since the turn began has records, too.
+            let units = self.all_units();
             let sharing: Vec<_> =
                 units.iter().filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal))).collect();
             // Writes during the flushes are not covered.

@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) marked: Cell<bool>,
     /// Reads go only to the first active mirror of each set.
     pub(crate) pinned: Cell<bool>,
+    /// A write failed on all mirrors since the resync began: they may differ where it has been.
+    pub(crate) differ_again: Cell<bool>,
     /// Epoch and version of the labels.
     pub(crate) labelled: Cell<(u64, u64)>,
     pub(crate) labelling: Cell<bool>,
@@ -129,6 +131,7 @@ impl Inner {
             ownership: Cell::new(label.ownership),
             marked: Cell::new(label.mirrors_may_differ && labelled),
             pinned: Cell::new(label.mirrors_may_differ),
+            differ_again: Cell::new(false),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
             labelling: Cell::new(false),
             label_in_cache: Cell::new(true),

@@ -27,6 +27,10 @@ impl Space {
             return None;
         }
         let area = self.area_mut(pages.start);
+        if area.closed {
+            // The group leaves the pool: once all of its pages are free, nobody may take one.
+            return None;
+        }
         let own = pages.start - area.first..(pages.end - area.first).min(area.end - area.first);
         let unclean = |i: &u32| area.free.get(*i) && !area.clean.get(*i);
         let first = own.clone().find(|i| unclean(i)).filter(|_| max > 0)?;

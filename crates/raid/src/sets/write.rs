@@ -135,6 +135,7 @@ impl Inner {
     /// The mirrors may now hold different parts of it.
     async fn nobody_took_it(&self, at: u64, failed: Option<&(usize, DriveError)>) -> BlockError {
         self.pinned.set(self.mirrored());
+        self.differ_again.set(true);
         match failed {
             Some((_, error)) if error.is_of_drive() => BlockError::from(error.clone()),
             Some((_, error)) => self.unhelped(at, error),

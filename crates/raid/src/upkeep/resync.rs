@@ -8,8 +8,9 @@ use crate::inner::{Inner, Layout};
 
 impl Group {
     /// Compares all mirrors with the one that serves reads, and writes the differences; then all mirrors
-    /// serve reads again. I/O continues meanwhile. If the work is told to end, a later call starts over. Does
-    /// nothing if the mirrors are known to be equal. Returns the number of bytes written.
+    /// serve reads again. I/O continues meanwhile. If the work is told to end, a later call starts over; so
+    /// it does where a write failed on all mirrors meanwhile. Does nothing if the mirrors are known to be
+    /// equal. Returns the number of bytes written.
     ///
     /// # Errors
     ///
@@ -26,6 +27,7 @@ impl Inner {
         if !self.mirrored() || !self.pinned.get() {
             return Ok(0);
         }
+        self.differ_again.set(false);
         let mut steps = Steps::begin(self, throttle);
         let (mut at, mut written) = (0, 0);
         while at < self.data_len {
@@ -38,7 +40,9 @@ impl Inner {
             }
         }
         self.sets_flush().await?;
-        self.pinned.set(false);
+        if !self.differ_again.get() {
+            self.pinned.set(false);
+        }
         Ok(written)
     }
 }
