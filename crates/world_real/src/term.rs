@@ -59,6 +59,12 @@ pub(crate) fn check() {
     }
 }
 
+/// Whether this process is within its term as the owner.
+pub(crate) fn holds() -> bool {
+    let until = UNTIL_NS.load(Ordering::Acquire);
+    until != NONE && boot_now().0 < until
+}
+
 /// A drive was taken over by another node. A process with a term ends at once: what it has under way must not
 /// be answered, as a failure neither.
 pub(crate) fn fenced(drive: &str) {

@@ -90,11 +90,14 @@ struct SgIo {
     info: u32,
 }
 
-/// Opens a device for its commands: others may hold it.
-pub(super) fn open(path: &Path) -> Result<File, String> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path);
+/// Opens a device that no other process of this machine has. One that has ended may have it yet, with writes
+/// under way.
+pub(super) fn open_alone(path: &Path) -> Result<File, String> {
+    let flags = libc::O_NONBLOCK | libc::O_EXCL;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
     let file = file.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => "no such device".to_owned(),
+        io::ErrorKind::ResourceBusy => "another process of this machine still has it".to_owned(),
         _ => format!("cannot be opened: {e}"),
     })?;
     let kind = file.metadata().map_err(|e| format!("cannot be examined: {e}"))?.file_type();
@@ -273,7 +276,7 @@ mod tests {
     fn what_has_no_reservations_is_refused_with_a_reason() {
         let file = File::open("/dev/null").expect("opens");
         assert!(facts(&file).expect_err("refused").contains("persistent reservations"));
-        assert_eq!(open(Path::new("/dev/null")).expect_err("refused"), "not a block device");
-        assert_eq!(open(Path::new("/dev/none")).expect_err("refused"), "no such device");
+        assert_eq!(open_alone(Path::new("/dev/null")).expect_err("refused"), "not a block device");
+        assert_eq!(open_alone(Path::new("/dev/none")).expect_err("refused"), "no such device");
     }
 }

@@ -44,7 +44,8 @@ fn lock() -> MutexGuard<'static, Option<Reserved>> {
 pub fn reserve_devices(array: [u8; 16]) {
     let [a, b, c, d, ..] = array;
     let keys = Keys::of(u32::from_be_bytes([a, b, c, d]));
-    lock().get_or_insert(Reserved { keys, own: BTreeMap::new() });
+    // Keys of an earlier ownership of this process were preempted since.
+    *lock() = Some(Reserved { keys, own: BTreeMap::new() });
 }
 
 /// Whether devices are reserved.
@@ -64,8 +65,18 @@ fn keys() -> Result<Keys, String> {
 /// # Errors
 /// Why it does not hold the reservation, and what to do.
 pub(crate) fn fence(path: &Path) -> Result<Option<String>, String> {
-    let file = device::open(path)?;
+    // A registration is the machine's: it would let through what an ended process of this machine still has
+    // under way, whose own registration a later owner preempted.
+    let file = device::open_alone(path)?;
     take(path, &file)
+}
+
+/// A call that hung may go on when another node owns the array.
+fn still_owner() -> Result<(), String> {
+    match term::holds() {
+        true => Ok(()),
+        false => Err("this node does not own the array any more".to_owned()),
+    }
 }
 
 /// Of a device that is being opened: the reservation of this process is still there, or is taken now. A
@@ -85,11 +96,13 @@ fn take(path: &Path, file: &File) -> Result<Option<String>, String> {
     let before = device::facts(file)?;
     keys.check(&before)?;
     let own = new_key(keys, &before)?;
+    still_owner()?;
     device::register(file, own)?;
     let facts = device::facts(file)?;
     keys.check(&facts)?;
     let others = facts.others(own);
     for step in steps(&facts, own) {
+        still_owner()?;
         match step {
             Step::Reserve => device::reserve(file, own)?,
             Step::Preempt(other) => device::preempt_and_abort(file, other, own)?,

@@ -71,6 +71,9 @@ pub(super) async fn carry(
     pulse: Arc<Pulse>,
 ) {
     let Connection { host, owner, front, address, epoch, place: _place } = connection;
+    // What the host has given up must not arrive: the end of this connection discards what the kernel has not
+    // delivered yet. A host that ends its session has its last response.
+    let _ = owner.set_zero_linger();
     let (from_host, to_host) = host.into_split();
     let (from_owner, mut to_owner) = owner.into_split();
     // Halves are kept until the end: the host is not sent away before.
