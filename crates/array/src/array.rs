@@ -210,10 +210,12 @@ impl Array {
     /// Restores the declaration that was in force.
     async fn take_back(&mut self, refused: &Config) -> Result<(), ControlError> {
         let shared = self.sent.config(&self.config);
+        let mut undone = Ok(());
         for controller in &self.controllers {
-            controller.ask(Control::Undo(shared.clone())).await?;
+            undone = undone.and(controller.ask(Control::Undo(shared.clone())).await.map(drop));
         }
-        match (&self.kept, &mut self.keeper) {
+        // Whatever could not be undone: what was refused does not stay stored.
+        let kept = match (&self.kept, &mut self.keeper) {
             (Some((config, made)), Some(keeper)) => keeper.keep(config, made).map_err(not_kept),
             (None, Some(keeper)) => {
                 // No declaration was ever in force: only the array's identity is kept for the next attempt.
@@ -221,7 +223,8 @@ impl Array {
                 keeper.keep(&nothing, &Made::default()).map_err(not_kept)
             }
             (_, None) => Ok(()),
-        }
+        };
+        undone.and(kept)
     }
 
     /// Records the block devices behind drives.

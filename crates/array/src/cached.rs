@@ -68,6 +68,27 @@ pub(crate) async fn open_cache(
     Ok(())
 }
 
+/// Partitions of the cache and the policies of volumes as this declaration has them, when another one is
+/// refused.
+pub(crate) async fn put_back_caching(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    open_cache(controller, config, &mut Vec::new()).await?;
+    let mut slices = Slices::new(&controller.world);
+    let index = Index::of(config, &mut slices).await;
+    let (units, partitions) = {
+        let state = controller.state();
+        (state.units.clone(), state.partitions.clone())
+    };
+    for ((pool, name), unit) in &units {
+        slices.step(1).await;
+        let declared = index.volume(name).filter(|volume| volume.pool == *pool);
+        let spec = spec_of(declared, &partitions, unit.store());
+        unit.set_policy(spec.policy);
+        unit.set_partition(spec.partition);
+    }
+    index.let_go(&mut slices).await;
+    Ok(())
+}
+
 fn key_of(volume: &Volume) -> VolumeKey {
     (volume.pool().name().to_owned(), volume.name().to_owned())
 }

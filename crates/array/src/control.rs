@@ -118,6 +118,8 @@ pub enum Control {
     ExportPool(String),
     /// Delete a pool: its volumes are deleted already, and it is still declared.
     DeletePool(String),
+    /// Whether a group may be deleted, by what is on it.
+    MayDeleteGroup(String),
     /// Delete a group that is no longer declared: close it, and erase the labels of its drives.
     DeleteGroup {
         name: String,

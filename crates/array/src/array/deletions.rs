@@ -47,6 +47,9 @@ impl Array {
     /// No such group, a pool uses it, or work on it runs: nothing was changed then.
     pub async fn delete_group(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         refusals::deletable_group(&self.config, name)?;
+        // Before it is recorded: a start completes a deletion without asking.
+        let owner = self.config.owner_of_group(name);
+        self.ask(owner, Control::MayDeleteGroup(name.into())).await?;
         let parts = self.status().await?;
         let (before, mut config) = (self.config.clone(), self.config.clone());
         let drives = without_groups(&mut config, &parts, |group| group == name);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Array, refusals};
+use super::{Array, not_kept, refusals};
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
 
@@ -100,13 +100,15 @@ impl Array {
 
     /// The pool goes back to the controller that had it, as it was declared.
     async fn bring_back(&mut self, (from, to): (usize, usize)) -> Result<(), ControlError> {
-        let (config, made) = (self.config.clone(), self.made.clone());
-        let (shared, before) = (self.sent.config(&config), self.sent.made(&made));
+        // What is stored first: the declaration of the move must not stay.
+        if let (Some((config, made)), Some(keeper)) = (&self.kept, &mut self.keeper) {
+            keeper.keep(config, made).map_err(not_kept)?;
+        }
+        let (shared, before) = (self.sent.config(&self.config), self.sent.made(&self.made));
         self.ask(to, Control::Undo(shared.clone())).await?;
         self.ask(to, Control::Release(shared.clone())).await?;
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival: None };
         self.controllers[from].ask(prepare).await?;
-        self.ask_each(Control::Commit(shared)).await?;
-        self.keep(&config, &made)
+        self.ask_each(Control::Commit(shared)).await
     }
 }

@@ -40,7 +40,10 @@ impl Array {
 
     /// Refuses a new volume with the name of one that is still to be deleted: it would be taken for that one.
     pub(super) fn refuse_discarded(&self, next: &Config) -> Result<(), ControlError> {
-        let taken = self.made.discarded.iter().find(|(name, _)| next.volume(name).is_some());
+        // What is stored with a name has it: a clone whose creation was interrupted.
+        let stored = |name: &str| self.kept.as_ref().is_some_and(|(config, _)| config.volume(name).is_some());
+        let taken = |(name, _): &(&String, &String)| next.volume(name).is_some() && !stored(name);
+        let taken = self.made.discarded.iter().find(taken);
         let Some((name, pool)) = taken else { return Ok(()) };
         Err(ControlError::at(format!("volume {name:?}"))(&format!(
             "a volume of this name in pool {pool:?} is still to be deleted, which is done when the pool is \
@@ -101,6 +104,7 @@ impl Array {
     /// No such volume, the name is in use, or the pool has no room for the map.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let config = refusals::with_clone(&self.config, from, to)?;
+        self.refuse_discarded(&config)?;
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
             return Err(fail(&"not found"));
@@ -116,10 +120,16 @@ impl Array {
                 return Err(error);
             }
         };
-        // Not by `apply`, which refuses what is to be deleted: until it is declared, the clone is.
-        match self.apply_in_place(config, &[]).await {
+        // The declaration with it and the end of the record are stored together.
+        let before = self.made.clone();
+        self.made.discarded.remove(to);
+        if self.made.pools.contains(&pool) {
+            self.made.volumes.insert(to.into());
+        }
+        match self.apply(config).await {
             Ok(lines) => done.extend(lines),
             Err(error) => {
+                self.made = before;
                 self.delete_discarded().await?;
                 return Err(error);
             }

@@ -1,5 +1,6 @@
 //! What a controller knows of objects that exist, of new ones, and of missing ones.
 
+use raid::GroupId;
 use world::Drive;
 
 use super::state::VolumeKey;
@@ -30,6 +31,8 @@ pub(crate) struct Fresh {
     pub(crate) groups: Vec<String>,
     pub(crate) pools: Vec<String>,
     pub(crate) volumes: Vec<VolumeKey>,
+    /// Groups that open pools got: pool, name, identity.
+    pub(crate) joined: Vec<(String, String, GroupId)>,
     /// Spares that were labelled.
     pub(crate) spares: Vec<Drive>,
 }
@@ -39,6 +42,10 @@ impl Fresh {
     pub(crate) fn keep_undeclared(&mut self, config: &Config) {
         self.groups.retain(|name| config.groups.iter().all(|group| group.name != *name));
         self.pools.retain(|name| config.pool(name).is_none());
+        let has = |pool: &String, group: &String| {
+            config.pool(pool).is_some_and(|p| p.groups.contains(group) || p.leaving.contains(group))
+        };
+        self.joined.retain(|(pool, group, _)| !has(pool, group));
         self.volumes.retain(|(pool, name)| config.volume(name).is_none_or(|volume| volume.pool != *pool));
     }
 }

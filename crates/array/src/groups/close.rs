@@ -106,7 +106,7 @@ pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
 }
 
 /// Closes the groups that were opened or created for a refused declaration. The created ones, `fresh`, lose
-/// their labels; nothing was ever written to them.
+/// their labels, unless a pool that stays has them.
 pub(crate) async fn take_back(
     controller: &Rc<Controller>,
     config: &Config,
@@ -115,7 +115,10 @@ pub(crate) async fn take_back(
     let groups: Vec<Group> = {
         let state = controller.state();
         let undeclared = |name: &str| config.groups.iter().all(|g| g.name != name);
-        let ends = |(name, _): &(&String, &Group)| fresh.contains(name) || undeclared(name);
+        let in_pools: Vec<_> = state.pools.values().flat_map(Pool::group_spaces).map(|g| g.id).collect();
+        let ends = |(name, group): &(&String, &Group)| {
+            (fresh.contains(name) || undeclared(name)) && !in_pools.contains(&group.id())
+        };
         state.groups.iter().filter(ends).map(|(_, group)| group.clone()).collect()
     };
     end_upkeep(controller, &groups).await?;

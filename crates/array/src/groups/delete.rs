@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use futures::{StreamExt, stream};
+use pool::Pool;
 use raid::{Group, OnDrive, erase_label, examine};
 use world::Drive;
 
@@ -32,8 +33,7 @@ pub(crate) async fn delete(
         if controller.config().groups.iter().any(|g| g.name == name) {
             return Err(place()(&"still declared"));
         }
-        refuse_busy(&group)?;
-        refuse_needed(controller, &group).await?;
+        may_be_deleted(controller, &group).await?;
         end_upkeep(controller, std::slice::from_ref(&group)).await?;
         known = controller.state().drives.iter().map(|(n, d)| (n.clone(), d.clone())).collect();
         forget(controller, std::slice::from_ref(&group));
@@ -56,6 +56,34 @@ pub(crate) async fn delete(
         true => format!("group {name}: deleted"),
         false => format!("group {name}: deleted; not erased: drive {}", kept.join(", ")),
     }])
+}
+
+/// Refuses to delete a group that an open pool has, that is worked on, or that has a journal which is needed,
+/// whatever is declared.
+///
+/// # Errors
+/// Why not.
+async fn may_be_deleted(controller: &Controller, group: &Group) -> Result<(), ControlError> {
+    let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+    let has = |pool: &&Pool| pool.group_spaces().iter().any(|space| space.id == group.id());
+    if let Some(pool) = pools.iter().find(has) {
+        let place = ControlError::at(format!("group {:?}", group.name()));
+        return Err(place(&format!("in use by pool {:?}", pool.name())));
+    }
+    refuse_busy(group)?;
+    refuse_needed(controller, group).await
+}
+
+/// Whether a group may be deleted; one that is not open may.
+///
+/// # Errors
+/// Why not.
+pub(crate) async fn may_delete(controller: &Controller, name: &str) -> Result<Vec<String>, ControlError> {
+    let open = controller.state().groups.get(name).cloned();
+    match open {
+        Some(group) => may_be_deleted(controller, &group).await.map(|()| vec![]),
+        None => Ok(vec![]),
+    }
 }
 
 /// Erases a drive if it carries a label of the group.

@@ -14,7 +14,7 @@ mod upkeep;
 mod work;
 
 pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
-pub(crate) use delete::delete;
+pub(crate) use delete::{delete, may_delete};
 pub(crate) use drives::{OPENING_MAX, close_drives, open_at_once, open_drive, overwrite_of};
 pub(crate) use open::open_group;
 pub use open::opens_without;

@@ -136,6 +136,8 @@ async fn add_groups(
             Some(_) => {}
             None => {
                 refuse_needed(controller, &group).await?;
+                let joins = (declared.name.clone(), name.clone(), group.id());
+                controller.state.borrow_mut().fresh.joined.push(joins);
                 pool.add_group(group).await.map_err(|e| place()(&e))?;
                 done.push(format!("pool {}: group {name} added", declared.name));
             }

@@ -7,12 +7,13 @@
 //! what is open and cannot be changed as declared.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pool::Pool;
 
-use crate::cached::{close_journals, let_go, open_cache, open_journal};
+use crate::cached::{close_journals, let_go, open_cache, open_journal, put_back_caching};
 use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
@@ -41,11 +42,14 @@ pub(crate) async fn prepare(
         // Hosts do not send it back at once.
         controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
     }
+    // What was stored before a crash and cannot be made keeps nothing else from being served.
+    let starting = controller.state().config.target.is_empty() && made.groups.values().any(|g| g.ready);
     // Thousands of volumes: linear time, and hosts are served in between.
     let mut slices = Slices::new(&controller.world);
     let index = Index::of(config, &mut slices).await;
     check_members(controller, config)?;
     check_journals(controller, config)?;
+    check_absent(controller, config)?;
     {
         let mut state = controller.state.borrow_mut();
         (state.made, state.fresh) = (made.clone(), Fresh::default());
@@ -56,12 +60,18 @@ pub(crate) async fn prepare(
         let is_open = controller.state().groups.contains_key(&group.name);
         let opened = open_group(controller, config, (group, &unopened), &mut done).await;
         // One that comes from another controller goes back there.
-        let may_miss =
-            !is_open && made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
+        let may_miss = starting
+            || !is_open && made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
         settle(controller, (Kind::Group, &group.name), may_miss, opened)?;
     }
     if controller.index == 0 {
-        check_spares(controller, config).await?;
+        let checked = check_spares(controller, config).await;
+        if let Err(error) = checked {
+            if !starting {
+                return Err(error);
+            }
+            controller.events.alarm(error.to_string());
+        }
     }
     let spares = free_spares(controller, config);
     controller.state.borrow_mut().spares = spares;
@@ -73,16 +83,31 @@ pub(crate) async fn prepare(
         }
         let is_open = controller.state().pools.contains_key(&pool.name);
         let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
-        let may_miss = !is_open && made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
+        let may_miss =
+            starting || !is_open && made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
         settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
     }
-    let opening = Opening { index: &index, arriving };
+    let opening = Opening { index: &index, arriving, starting };
     open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
     index.let_go(&mut slices).await;
     let ids =
         controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
     Ok(Reply::Prepared(done, ids))
+}
+
+/// Refuses other groups for a pool that is not open: it could not be opened with them, nor get rid of them.
+fn check_absent(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let state = controller.state();
+    for before in state.config.pools.iter().filter(|p| p.controller == controller.index) {
+        let Some(next) = config.pool(&before.name) else { continue };
+        let is_open = state.pools.contains_key(&before.name);
+        if !is_open && next.controller == before.controller && next.groups != before.groups {
+            let place = ControlError::at(format!("pool {:?}", before.name));
+            return Err(place(&"it is not served: its groups change when it is"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a group is one of the pool that comes from another controller.
@@ -100,16 +125,19 @@ async fn prepare_pool(
 ) -> Result<(), ControlError> {
     let was_open = controller.state().pools.contains_key(&pool.name);
     let mut lines = Vec::new();
-    open_pool(controller, config, pool, &mut lines).await?;
-    set_classes(controller, config, pool, &mut lines)?;
-    let journal = open_journal(controller, index, pool, slices, &mut lines).await;
-    if journal.is_ok() {
+    let opened = async {
+        open_pool(controller, config, pool, &mut lines).await?;
+        set_classes(controller, config, pool, &mut lines)?;
+        open_journal(controller, index, pool, slices, &mut lines).await
+    }
+    .await;
+    if opened.is_ok() {
         done.extend(lines);
     } else if !was_open {
-        // Without its journal the pool lacks writes that were acknowledged.
+        // Half open it is not served: without its journal it lacks writes that were acknowledged.
         drop_pool(controller, &pool.name).await;
     }
-    journal
+    opened
 }
 
 /// What `may_miss` and cannot be opened is missing; everything else must succeed. What is open already is not
@@ -232,6 +260,8 @@ const MANY_VOLUMES: usize = 64;
 struct Opening<'a> {
     index: &'a Index<'a>,
     arriving: Option<String>,
+    /// A start from a state of an earlier life.
+    starting: bool,
 }
 
 /// Opens the volumes of this controller that are not open, and grows those that are declared larger.
@@ -279,9 +309,10 @@ async fn open_volumes(
                 open_volume(controller, config, (declared, volume), done).await
             }
         };
-        let may_miss = !is_open
-            && made.volumes.contains(&declared.name)
-            && opening.arriving.as_ref() != Some(&declared.pool);
+        let may_miss = opening.starting
+            || !is_open
+                && made.volumes.contains(&declared.name)
+                && opening.arriving.as_ref() != Some(&declared.pool);
         settle(controller, (Kind::Volume, &declared.name), may_miss, opened)?;
     }
     Ok(())
@@ -300,20 +331,37 @@ fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)
     }
 }
 
+/// Takes groups out of the pools that got them for a declaration that is refused: hosts may have written to
+/// them since.
+async fn leave_again(controller: &Controller, fresh: &Fresh) -> Result<(), ControlError> {
+    for (pool, group, id) in &fresh.joined {
+        let open = controller.state().pools.get(pool).cloned();
+        let Some(open) = open.filter(|open| open.group_spaces().iter().any(|space| space.id == *id)) else {
+            continue;
+        };
+        let place = || ControlError::at(format!("pool {pool:?}: group {group:?}"));
+        open.evacuate(*id, async |_| ControlFlow::Continue(())).await.map_err(|e| place()(&e))?;
+        open.remove_group(*id).await.map_err(|e| place()(&e))?;
+    }
+    Ok(())
+}
+
 /// Takes back what was prepared for a declaration that is not to be in force: no volume, pool, label or open
 /// drive of it stays. `config` is in force again. What was found on the drives is closed as it is.
 pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Result<(), ControlError> {
     let mut fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
     // It may not have come to this controller: then these are of the declaration that is in force.
     fresh.keep_undeclared(&config);
-    take_back_spares(fresh.spares).await;
+    take_back_spares(std::mem::take(&mut fresh.spares)).await;
     let put_back = commit(controller, config.clone()).await;
+    put_back_caching(controller, &config).await?;
     for (pool, name) in &fresh.volumes {
         let pool = controller.state().pools.get(pool).cloned();
         if let Some(pool) = pool.filter(|pool| pool.volume(name).is_some()) {
             pool.delete_volume(name).await.map_err(|e| ControlError::at(format!("volume {name:?}"))(&e))?;
         }
     }
+    leave_again(controller, &fresh).await?;
     let undeclared = |name: &String| fresh.pools.contains(name) || !is_own(controller, &config, name);
     let ends: Vec<String> = controller.state().pools.keys().filter(|p| undeclared(p)).cloned().collect();
     for name in &ends {

@@ -139,6 +139,7 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
             Ok(Reply::Done(vec![]))
         }
         Control::DeletePool(pool) => pools::delete(controller, &pool).await.map(Reply::Done),
+        Control::MayDeleteGroup(name) => groups::may_delete(controller, &name).await.map(Reply::Done),
         Control::DeleteGroup { name, deleted } => {
             groups::delete(controller, &name, &deleted).await.map(Reply::Done)
         }

@@ -2,14 +2,16 @@
 //! is away, changes that a pool refuses, groups that a journal still needs, drives that are not what they
 //! seem.
 
+use std::sync::{Arc, Mutex};
+
 use world::World;
 use world_model::Model;
 
 use super::caching::{cache, cached, cut_after};
 use super::deleting::{Stored, check_refused};
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start};
-use crate::config::{Config, Level, Made, PoolConfig, VolumeConfig};
-use crate::{Array, Control};
+use crate::config::{CachePolicy, Config, Level, Made, PoolConfig, VolumeConfig};
+use crate::{Array, Control, Keeper};
 
 const ID: u8 = 61;
 const TERABYTES: u64 = 1 << 50;
@@ -85,7 +87,9 @@ fn neither_a_refused_creation_nor_a_deletion_touches_a_volume_of_that_name_in_an
 fn a_volume_that_is_deleted_while_its_pool_is_away_is_deleted_when_it_is_back_and_its_name_is_taken_until_then()
  {
     let model = model(62, 4);
-    let (config, made) = written(&model, two_pools());
+    let mut declared = two_pools();
+    declared.volumes.push(VolumeConfig { name: "w".into(), ..volume_in("q", 1 << 20) });
+    let (config, made) = written(&model, declared);
     let disk = |i: usize| model.disks().get(&format!("d{i}")).expect("it is there");
     model.run(async |world| {
         (0..2).for_each(|i| disk(i).kill());
@@ -96,9 +100,11 @@ fn a_volume_that_is_deleted_while_its_pool_is_away_is_deleted_when_it_is_back_an
         assert!(done.iter().any(|line| line.contains("when pool p is served again")), "{done:?}");
         assert!(array.config().volume("v").is_none());
         for pool in ["p", "q"] {
-            let again = Config { volumes: vec![volume_in(pool, 4 << 20)], ..array.config().clone() };
+            let mut again = array.config().clone();
+            again.volumes.push(volume_in(pool, 4 << 20));
             check_refused(array.apply(again).await, "still to be deleted");
         }
+        check_refused(array.clone_volume("w", "v").await, "still to be deleted");
         array.finish_deletions().await.expect("nothing can be done yet");
         (0..2).for_each(|i| disk(i).resume());
         array.apply(array.config().clone()).await.expect("the pool is back");
@@ -310,6 +316,149 @@ fn a_declaration_that_says_something_else_of_a_member_than_what_is_open_is_refus
         moved.drives[1].spec = moved.drives[5].spec.clone();
         check_refused(array.apply(moved).await, "is open as");
         array.apply(config).await.expect("as it is");
+    });
+}
+
+#[test]
+fn a_group_that_a_refused_declaration_gave_to_a_pool_leaves_it_again() {
+    let model = model(72, 6);
+    let stored = Stored::default();
+    model.run(async |world| {
+        let mut array = start_kept(&world, &stored);
+        let mut config = two_pools();
+        config.pools.truncate(1);
+        array.apply(config.clone()).await.expect("apply");
+        let mut more = config.clone();
+        more.drives.extend((4..6).map(super::rig::drive));
+        more.groups.push(group("k", Level::Raid1, 4..6));
+        more.pools[0].groups.extend(["h".into(), "k".into()]);
+        more.volumes.push(VolumeConfig { name: "w".into(), ..volume_in("p", TERABYTES) });
+        check_refused(array.apply(more).await, "w");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        host.log_out().await;
+        // Group h was there before, and is free.
+        array.delete_group("h").await.expect("no pool has it");
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let (config, _) = stored.last().expect("stored");
+        start_kept(&world, &stored).apply(config).await.expect("apply");
+        verify(&world).await;
+    });
+}
+
+/// Keeps every form of the state.
+#[derive(Clone, Default)]
+struct All(Arc<Mutex<Vec<(Config, Made)>>>);
+
+impl Keeper for All {
+    fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.0.lock().expect("nobody panicked").push((config.clone(), made.clone()));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_array_that_was_killed_at_any_step_of_a_change_starts_and_serves_what_it_had() {
+    let model = model(73, 6);
+    let all = All::default();
+    model.run(async |world| {
+        let mut array = start(&world).kept_by(Box::new(all.clone()), None);
+        let mut config = two_pools();
+        config.drives.extend((4..6).map(super::rig::drive));
+        array.apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        host.log_out().await;
+        array.clone_volume("v", "s").await.expect("cloned");
+        let with = |config: &Config, name: &str, len| {
+            let mut next = config.clone();
+            next.volumes.push(VolumeConfig { name: name.into(), ..volume_in("p", len) });
+            next
+        };
+        array.apply(with(array.config(), "w", TERABYTES)).await.expect_err("no room");
+        array.apply(with(array.config(), "w", 4 << 20)).await.expect("room");
+        array.delete_volume("w").await.expect("deleted");
+        array.delete_snapshot("s").await.expect("deleted");
+        let mut next = array.config().clone();
+        next.groups.push(group("k", Level::Raid1, 4..6));
+        next.spares = vec!["d0".into()];
+        array.apply(next.clone()).await.expect_err("d0 is no spare");
+        next.spares.clear();
+        array.apply(next).await.expect("a group");
+        array.delete_group("k").await.expect("deleted");
+        array.delete_pool("q").await.expect("deleted");
+        array.stop().await.expect("stop");
+    });
+    let states = all.0.lock().expect("nobody panicked").clone();
+    // Those after the first declaration was in force, when the host had written.
+    let lives: Vec<_> = states.into_iter().filter(|(_, made)| made.volumes.contains("v")).collect();
+    assert!(lives.len() > 15, "{}", lives.len());
+    for (config, made) in lives {
+        model.run(async |world| {
+            let mut array = start_kept(&world, &Stored::of((config.clone(), made.clone())));
+            array.apply(config.clone()).await.unwrap_or_else(|e| panic!("{e}: {made:?}"));
+            verify(&world).await;
+            array.stop().await.expect("stop");
+        });
+    }
+}
+
+#[test]
+fn a_refused_declaration_leaves_the_cache_policy_as_it_was() {
+    let model = model(74, 4);
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::default());
+        let mut config = cached(ID, true);
+        config.volumes[0].cache = CachePolicy::WriteThrough;
+        array.apply(config.clone()).await.expect("apply");
+        let mut other = config.clone();
+        other.volumes[0].cache = CachePolicy::WriteBack;
+        other.volumes.push(VolumeConfig { name: "w".into(), ..volume_in("p", TERABYTES) });
+        check_refused(array.apply(other).await, "w");
+        assert_eq!(cache(&array).await.units[0].policy, CachePolicy::WriteThrough);
+    });
+}
+
+#[test]
+fn a_pool_that_cannot_be_opened_as_declared_is_not_served_without_its_journal() {
+    let model = model(75, 6);
+    let stored = Stored::default();
+    let mut config = cached(ID, true);
+    config.drives.extend((4..6).map(super::rig::drive));
+    config.groups.push(group("h", Level::Raid1, 4..6));
+    config.pools.push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
+    cut_after(&model, async |world| {
+        start_kept(&world, &stored).apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        host.fill().await;
+    });
+    let disk = |i: usize| model.disks().get(&format!("d{i}")).expect("it is there");
+    // Group h is another pool's: pool p cannot have it.
+    let mut wrong = config.clone();
+    wrong.pools.pop();
+    wrong.pools[0].groups.push("h".into());
+    model.run(async |world| {
+        (0..2).for_each(|i| disk(i).kill());
+        let mut array = start_kept(&world, &stored);
+        array.apply(config.clone()).await.expect("p is away");
+        check_refused(array.apply(wrong.clone()).await, "not served");
+        (0..2).for_each(|i| disk(i).resume());
+    });
+    let (_, made) = stored.last().expect("stored");
+    model.run(async |world| {
+        let mut array = start_kept(&world, &Stored::of((wrong.clone(), made.clone())));
+        array.apply(wrong.clone()).await.expect("p cannot be opened so");
+        assert!(!is_open(&array, "p").await);
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        start_kept(&world, &stored).apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 2;
+        host.verify().await;
     });
 }
 
