@@ -282,9 +282,14 @@ pub(crate) async fn admit(
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    // A connection that ends drops what answers it. A change is made whole all the same: half of one would
-    // leave volumes held, and what is stored different from what is in force.
-    match tokio::spawn(next.run(request)).await {
+    to_its_end(next.run(request)).await
+}
+
+/// The answer to a change, which is made whole also when nobody waits for the answer any more: a connection
+/// that ends drops what answers it, and half a change would leave volumes held, and what is stored different
+/// from what is in force.
+async fn to_its_end(change: impl Future<Output = Response> + Send + 'static) -> Response {
+    match tokio::spawn(change).await {
         Ok(response) => response,
         Err(error) => Problem::internal(error.to_string()).into_response(),
     }
@@ -293,6 +298,22 @@ pub(crate) async fn admit(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_made_whole_when_the_connection_ends() {
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let change = async move {
+            begin.send(()).expect("it is awaited");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            tell.send("made").expect("it is awaited");
+            StatusCode::OK.into_response()
+        };
+        let connection = tokio::spawn(to_its_end(change));
+        begun.await.expect("it has begun");
+        connection.abort();
+        assert_eq!(told.await, Ok("made"));
+    }
 
     struct Bench {
         access: Access,

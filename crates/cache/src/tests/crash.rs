@@ -274,3 +274,55 @@ fn lives_on_a_slow_store_with_destages_under_way() {
         });
     }
 }
+
+/// A volume is created while others are destaged: what it acknowledges stays in the journal until its own
+/// store has it.
+#[test]
+fn what_a_unit_that_is_attached_during_a_destage_acknowledges_survives_a_cut() {
+    let model = Model::new(91);
+    let _data = model.disk("data", DiskSpec::new(LEN).with_latency(Duration::from_millis(20)));
+    let late = model.disk("late", DiskSpec::new(LEN));
+    let _journal = model.disk("journal", DiskSpec::new(9 << 20));
+    let config = CacheConfig { destage_delay: Duration::from_millis(1), ..small() };
+    // Where the store takes writes in place, so that they stay in the cache.
+    let place = |i: u64| (2 * i + 1) << 16;
+    let outcome = model.run_until_crash(async |world: World| {
+        let (cache, unit, journal) = open_with(&world, config, WritePolicy::Back, true).await;
+        let write = async |unit: &Unit<OnDrive, OnDrive>, at, mark: u8| {
+            unit.write(at, &Pieces::copy_of(&[mark; 4096])).await.expect("write");
+            unit.flush().await.expect("flush");
+        };
+        for i in 0..8 {
+            write(&unit, place(i), 1).await;
+        }
+        world.sleep(Duration::from_millis(5)).await;
+        assert!(unit.counts().frames.in_flight > 0, "a destage is under way");
+        let store = OnDrive::open(&world, "late");
+        let second = cache.attach(store, spec(8, WritePolicy::Back), Some(journal.clone()));
+        late.set_read_only(true);
+        write(&second, place(0), 7).await;
+        world.sleep(Duration::from_secs(1)).await;
+        // The next batch says up to where records are retired.
+        write(&unit, place(9), 2).await;
+        model.disks().cut_power();
+        std::future::pending::<()>().await
+    });
+    assert_eq!(outcome, Outcome::PowerCut);
+    model.reboot();
+    late.set_read_only(false);
+    model.run(async |world| {
+        let cache = Cache::new(world.clone(), config);
+        let opened = Journal::open(world.clone(), OnDrive::open(&world, "journal")).await;
+        let (journal, replay) = opened.expect("open");
+        let units = [("data", 7), ("late", 8)].map(|(name, id)| {
+            cache.attach(OnDrive::open(&world, name), spec(id, WritePolicy::Back), Some(journal.clone()))
+        });
+        cache.replay(replay, &units).await.expect("replay");
+        for (unit, at, mark) in [(&units[1], place(0), 7), (&units[0], place(9), 2), (&units[0], place(3), 1)]
+        {
+            let mut out = Pieces::new();
+            unit.read(at, 4096, &mut out).await.expect("read");
+            assert!(out.joined().iter().all(|byte| *byte == mark), "{mark} at {at}");
+        }
+    });
+}

@@ -473,6 +473,30 @@ fn an_addition_that_is_abandoned_leaves_the_pool_ready_for_the_next() {
 }
 
 #[test]
+fn free_pages_of_a_group_that_leaves_are_not_taken_to_be_zeroed() {
+    for seed in 0..60 {
+        let rig = Rig::new(seed, setup(2));
+        rig.model.run(async |world| {
+            let groups = new_groups(&world, &rig.setup).await;
+            let pool = pool_on(&world, &groups).await;
+            let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+            fill(&v, 20, 1).await;
+            let leaves = groups[0].id();
+            assert!(pool.evacuate(leaves, go).await.expect("evacuate").complete);
+            // A spare takes the place of one of its drives meanwhile.
+            let cleaning = async {
+                world.sleep(std::time::Duration::from_micros(seed * 20)).await;
+                let _ = pool.clean_free_pages(leaves).await;
+            };
+            let (removed, ()) = futures::future::join(pool.remove_group(leaves), cleaning).await;
+            removed.expect("remove");
+            check(&v, 20, 1).await;
+            audit(&pool).await;
+        });
+    }
+}
+
+#[test]
 fn a_group_that_left_and_cannot_be_read_keeps_no_pool_closed() {
     let rig = Rig::new(11, setup(2));
     rig.model.run(async |world| {
