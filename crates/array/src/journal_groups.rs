@@ -6,7 +6,7 @@ use cache::journal_with_records;
 use pool::pool_on;
 use raid::Group;
 
-use crate::config::Config;
+use crate::config::{Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 
@@ -22,15 +22,13 @@ pub(crate) fn check_journals(controller: &Controller, config: &Config) -> Result
         if config.pool(pool).is_none_or(|declared| declared.controller != controller.index) {
             continue;
         }
-        let is_taken = |p: &&crate::config::PoolConfig| {
+        let is_taken = |p: &&PoolConfig| {
             let has = |groups: &[String]| groups.iter().any(|group| group == name);
             has(&p.groups) || has(&p.leaving) || p.name != *pool && p.journal.as_deref() == Some(name)
         };
         let cause = match config.pools.iter().find(is_taken) {
-            _ if config.groups.iter().all(|group| group.name != name) => {
-                "it stays declared until then".into()
-            }
-            Some(other) => format!("pool {:?} has it only after that", other.name),
+            _ if config.groups.iter().all(|group| group.name != name) => "remove it after that".into(),
+            Some(other) => format!("give it to pool {:?} after that", other.name),
             None if config.owner_of_group(name) != controller.index => {
                 format!(
                     "it stays at controller {} until then: move the pool to controller 0 first",

@@ -34,8 +34,8 @@ pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<
             };
             if let Some(open) = spec_in(&state.config).filter(|open| *open != path) {
                 let cause = format!(
-                    "is open as {open}, and a member of group {:?}; what moves it to {path} is a restart with the \
-                     moved file, or masu group replace with another drive",
+                    "is open as {open}, and a member of group {:?}; to use {path}, stop the array and move the file, \
+                     or replace the drive (masu group replace)",
                     declared.name
                 );
                 return Err(place()(&cause));

@@ -2,6 +2,7 @@
 //! is away, changes that a pool refuses, groups that a journal still needs, drives that are not what they
 //! seem.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use world::World;
@@ -9,7 +10,7 @@ use world_model::Model;
 
 use super::caching::{cache, cached, cut_after};
 use super::deleting::{Stored, check_refused};
-use super::rig::{DISK_BYTES, Host, declaration, group, model, start};
+use super::rig::{DISK_BYTES, Host, declaration, drive, group, model, start};
 use crate::config::{CachePolicy, Config, Level, Made, PoolConfig, VolumeConfig};
 use crate::{Array, Control, Keeper};
 
@@ -21,12 +22,18 @@ fn start_kept(world: &World, stored: &Stored) -> Array {
     start(world).kept_by(Box::new(stored.clone()), stored.last())
 }
 
-/// Pools `p` with volume `v`, and `q`, each on a mirror of its own.
-fn two_pools() -> Config {
-    let mut config = declaration(ID, 4, vec![group("g", Level::Raid1, 0..2)]);
-    config.groups.push(group("h", Level::Raid1, 2..4));
+/// The declaration with pool `q` on the mirror `h` of these drives, the last ones.
+fn with_q(mut config: Config, drives: Range<usize>) -> Config {
+    let declared = config.drives.len();
+    config.drives.extend((declared..drives.end).map(drive));
+    config.groups.push(group("h", Level::Raid1, drives));
     config.pools.push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
     config
+}
+
+/// Pools `p` with volume `v`, and `q`, each on a mirror of its own.
+fn two_pools() -> Config {
+    with_q(declaration(ID, 4, vec![group("g", Level::Raid1, 0..2)]), 2..4)
 }
 
 /// The volume `v`, in this pool, with so many bytes.
@@ -48,10 +55,14 @@ fn written(model: &Model, config: Config) -> (Config, Made) {
     stored.last().expect("it was stored")
 }
 
-/// The volume has what the host wrote.
+/// The volume has what the host wrote at its first turn.
 async fn verify(world: &World) {
+    verify_turn(world, 1).await;
+}
+
+async fn verify_turn(world: &World, number: u8) {
     let mut host = Host::log_in(world, ID).await;
-    host.number = 1;
+    host.number = number;
     host.verify().await;
     host.log_out().await;
 }
@@ -143,15 +154,7 @@ fn a_growth_that_the_pool_refuses_changes_nothing_and_a_state_that_has_it_is_ser
 #[test]
 fn the_cache_tells_volumes_of_one_name_in_two_pools_apart() {
     let model = model(64, 6);
-    let with_q = |mut config: Config| {
-        config.drives.extend((4..6).map(super::rig::drive));
-        config.groups.push(group("h", Level::Raid1, 4..6));
-        config
-            .pools
-            .push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
-        config
-    };
-    let mut config = with_q(cached(ID, true));
+    let mut config = with_q(cached(ID, true), 4..6);
     config.volumes[0].pool = "q".into();
     // A volume v in pool p that nothing declares: the cache takes it over with the journal of its pool.
     let mut before = config.clone();
@@ -171,9 +174,7 @@ fn the_cache_tells_volumes_of_one_name_in_two_pools_apart() {
     model.run(async |world| {
         let mut array = start_kept(&world, &Stored::default());
         array.apply(config).await.expect("apply");
-        let mut host = Host::log_in(&world, ID).await;
-        host.number = 7;
-        host.verify().await;
+        verify_turn(&world, 7).await;
     });
 }
 
@@ -209,9 +210,7 @@ fn the_group_of_a_journal_in_use_is_neither_deleted_nor_given_to_a_pool() {
         array.apply(taken).await.expect_err("it is no empty group");
         // As it was declared, everything is there.
         array.apply(cached(ID, true)).await.expect("declared again");
-        let mut host = Host::log_in(&world, ID).await;
-        host.number = 2;
-        host.verify().await;
+        verify_turn(&world, 2).await;
     });
 }
 
@@ -254,7 +253,7 @@ fn a_refused_import_leaves_the_labels_to_their_array() {
         let mut other = start(&world);
         let empty = Config { id: crate::config::ArrayId([9; 16]), ..Config::empty(super::rig::TARGET) };
         other.apply(empty).await.expect("apply");
-        let drives = (0..2).map(|i| super::rig::drive(i).spec).collect();
+        let drives = (0..2).map(|i| drive(i).spec).collect();
         check_refused(other.import_pool(drives, true).await, "export the pool there");
         other.stop().await.expect("stop");
     });
@@ -307,7 +306,7 @@ fn a_declaration_that_says_something_else_of_a_member_than_what_is_open_is_refus
     model.run(async |world| {
         let mut array = start_kept(&world, &Stored::default());
         let mut config = two_pools();
-        config.drives.extend((4..6).map(super::rig::drive));
+        config.drives.extend((4..6).map(drive));
         array.apply(config.clone()).await.expect("apply");
         let mut other = config.clone();
         other.groups[0].drives[1] = "d4".into();
@@ -329,7 +328,7 @@ fn a_group_that_a_refused_declaration_gave_to_a_pool_leaves_it_again() {
         config.pools.truncate(1);
         array.apply(config.clone()).await.expect("apply");
         let mut more = config.clone();
-        more.drives.extend((4..6).map(super::rig::drive));
+        more.drives.extend((4..6).map(drive));
         more.groups.push(group("k", Level::Raid1, 4..6));
         more.pools[0].groups.extend(["h".into(), "k".into()]);
         more.volumes.push(VolumeConfig { name: "w".into(), ..volume_in("p", TERABYTES) });
@@ -366,7 +365,7 @@ fn an_array_that_was_killed_at_any_step_of_a_change_starts_and_serves_what_it_ha
     model.run(async |world| {
         let mut array = start(&world).kept_by(Box::new(all.clone()), None);
         let mut config = two_pools();
-        config.drives.extend((4..6).map(super::rig::drive));
+        config.drives.extend((4..6).map(drive));
         array.apply(config.clone()).await.expect("apply");
         let mut host = Host::log_in(&world, ID).await;
         host.fill().await;
@@ -425,10 +424,7 @@ fn a_refused_declaration_leaves_the_cache_policy_as_it_was() {
 fn a_pool_that_cannot_be_opened_as_declared_is_not_served_without_its_journal() {
     let model = model(75, 6);
     let stored = Stored::default();
-    let mut config = cached(ID, true);
-    config.drives.extend((4..6).map(super::rig::drive));
-    config.groups.push(group("h", Level::Raid1, 4..6));
-    config.pools.push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("q".into(), vec!["h".into()]) });
+    let config = with_q(cached(ID, true), 4..6);
     cut_after(&model, async |world| {
         start_kept(&world, &stored).apply(config.clone()).await.expect("apply");
         let mut host = Host::log_in(&world, ID).await;
@@ -456,9 +452,7 @@ fn a_pool_that_cannot_be_opened_as_declared_is_not_served_without_its_journal() 
     });
     model.run(async |world| {
         start_kept(&world, &stored).apply(config.clone()).await.expect("apply");
-        let mut host = Host::log_in(&world, ID).await;
-        host.number = 2;
-        host.verify().await;
+        verify_turn(&world, 2).await;
     });
 }
 

@@ -104,10 +104,7 @@ impl<J: Device + Clone + 'static> Journal<J> {
         // Data in the drives' caches, left by a process that died, must be durable before they are used.
         device.flush().await?;
         let header = read_header(&device).await?;
-        let (mut batches, head) = scan(&device, &header).await?;
-        let newest = batches.last().map(|b| b.found.stamp.tail);
-        let tail = newest.filter(|t| t.number > header.tail.number).unwrap_or(header.tail);
-        batches.retain(|b| b.place.number >= tail.number);
+        let (batches, head) = read_live(&device, &header).await?;
         let sequence = batches.first().map_or(header.sequence, |b| b.found.stamp.first_sequence);
         // Unacknowledged batches behind the last valid one belong to an earlier epoch than the new ones.
         let (turn, epoch) = (header.turn + 1, header.epoch + 1);
@@ -154,10 +151,17 @@ pub async fn journal_with_records(device: &impl Device) -> Result<Option<[u8; 16
         Err(JournalError::None) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let (batches, _) = scan(device, &header).await?;
+    let (batches, _) = read_live(device, &header).await?;
+    Ok((!batches.is_empty()).then_some(header.id))
+}
+
+/// The batches that a replay reads, and where the next one would be.
+async fn read_live(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Place), JournalError> {
+    let (mut batches, head) = scan(device, header).await?;
     let newest = batches.last().map(|batch| batch.found.stamp.tail);
     let tail = newest.filter(|tail| tail.number > header.tail.number).unwrap_or(header.tail);
-    Ok(batches.iter().any(|batch| batch.place.number >= tail.number).then_some(header.id))
+    batches.retain(|batch| batch.place.number >= tail.number);
+    Ok((batches, head))
 }
 
 /// Erases the header of a journal that is not open: the device has none then. A device without one stays as
