@@ -3,12 +3,12 @@
 
 use block::BlockError;
 use smallvec::SmallVec;
-use world::{Drive, DriveError};
+use world::{Buf, Drive, DriveError};
 
 use crate::await_all::await_all;
 use crate::events::GroupEvent;
 use crate::inner::{Inner, Layout};
-use crate::label::{COPIES_AT, Label};
+use crate::label::{COPIES_AT, LABEL_LEN, Label, LabelCopy};
 use crate::lost_table::{self, SLOTS};
 use crate::member::{Member, MemberState};
 
@@ -147,6 +147,9 @@ impl Inner {
         if self.label_in_cache.replace(true) {
             let flushes = labels.iter().map(|(_, drive, _)| drive.flush()).collect();
             await_all(flushes).await.map_err(of_member)?;
+            for (m, drive, _) in &labels {
+                mend_copies(drive).await.map_err(|error| (*m, error))?;
+            }
         }
         let to = labels.iter().map(|(_, drive, label)| (drive, label));
         write_all(to).await.map_err(of_member)?;
@@ -155,8 +158,30 @@ impl Inner {
     }
 }
 
+/// If only one copy of the label is valid, makes the other one equal to it. The first copy is written first,
+/// and is torn if the power fails: by then the second one must be valid. A power failure may have torn it, or
+/// the medium may have lost it.
+async fn mend_copies(drive: &Drive) -> Result<(), DriveError> {
+    let mut valid: [Option<Buf>; 2] = [None, None];
+    for (copy, at) in valid.iter_mut().zip(COPIES_AT) {
+        let filled = drive.read(at, Buf::new(LABEL_LEN)).await;
+        match filled.result {
+            Ok(()) => *copy = Some(filled.buf).filter(|bytes| LabelCopy::of(bytes).0.label().is_some()),
+            Err(error) if error.is_of_drive() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let (at, bytes) = match valid {
+        [Some(bytes), None] => (COPIES_AT[1], bytes),
+        [None, Some(bytes)] => (COPIES_AT[0], bytes),
+        _ => return Ok(()),
+    };
+    drive.write(at, bytes.freeze()).await?;
+    drive.flush().await
+}
+
 /// Writes the tables of lost ranges that labels need, then the labels, one copy after the other on all drives
-/// at once: whatever is torn, each drive has one valid label. An error comes with the index of the first
+/// at once: if both copies were valid before, each drive has a valid label whatever is torn. An error comes with the index of the first
 /// drive that failed.
 pub(crate) async fn write_all<'a>(
     labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,

@@ -215,3 +215,31 @@ fn an_open_that_fails_changes_no_byte_on_any_drive() {
         }
     }
 }
+
+/// A power failure tore one copy of each label, and the next one comes while the label is written again.
+#[test]
+fn no_cut_destroys_the_only_copy_of_a_label() {
+    for (copy, seed) in [0, 1].into_iter().flat_map(|copy| (1..=20).map(move |seed| (copy, seed))) {
+        for point in 1.. {
+            let rack = rack_of(seed, 2, 4 << 20);
+            rack.model.run(async |world| {
+                Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+            });
+            rack.disks.iter().for_each(|disk| damage(disk, copy));
+            rack.model.disks().cut_power_after(rack.model.disks().persistence_points() + point);
+            let outcome = rack.model.run_until_crash(async |world| {
+                Group::open(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("open");
+            });
+            if outcome != Outcome::PowerCut {
+                assert!(point > 8, "the label was written before the cut");
+                break;
+            }
+            rack.model.reboot();
+            rack.model.run(async |world| {
+                let opened =
+                    Group::open(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.map(drop);
+                assert_eq!(opened.err(), None, "copy {copy} damaged, cut at point {point}, seed {seed}");
+            });
+        }
+    }
+}
