@@ -18,6 +18,8 @@ use crate::terms;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
 const JOURNAL_RECORD: &str = "cache.journal";
+/// The name of a pool's record with the identity of its journal and the epoch that it has reached, 24 bytes.
+const EPOCH_RECORD: &str = "cache.journal.epoch";
 /// Volumes that are detached from the cache at once.
 const AT_ONCE: usize = 64;
 /// The first bytes of a journal's identity are those of its pool; the rest is random.
@@ -98,6 +100,19 @@ pub(crate) fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
     volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok())
 }
 
+/// The epoch that this journal of the pool has reached at least.
+fn noted_epoch(pool: &Pool, journal: [u8; 16]) -> u64 {
+    let record = pool.load_record(EPOCH_RECORD).unwrap_or_default();
+    let epoch = record.strip_prefix(&journal[..]).and_then(|rest| rest.try_into().ok());
+    epoch.map_or(0, u64::from_le_bytes)
+}
+
+/// Notes the epoch of a journal that was opened, before anything is acknowledged that only it has.
+async fn note_epoch(pool: &Pool, journal: &PoolJournal) -> Result<(), BlockError> {
+    let record = [&journal.id()[..], &journal.epoch().to_le_bytes()].concat();
+    pool.save_record(EPOCH_RECORD, &record).await
+}
+
 async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), BlockError> {
     match journal_of(volume) == id {
         true => Ok(()),
@@ -159,6 +174,7 @@ pub(crate) async fn open_journal(
     };
     let opened = open_or_create(controller, &pool, group, wanted).await;
     let (journal, replay) = opened.map_err(|cause| place()(&cause))?;
+    note_epoch(&pool, &journal).await.map_err(|cause| place()(&cause))?;
     let partitions = controller.state().partitions.clone();
     let declared_as = |volume: &Volume| index.volume(volume.name()).filter(|v| v.pool == declared.name);
     let spec = |volume: &Volume| spec_of(declared_as(volume), &partitions, volume);
@@ -177,7 +193,8 @@ async fn open_or_create(
     group: Group,
     wanted: Option<[u8; 16]>,
 ) -> Result<(PoolJournal, Option<cache::Replay<Group>>), String> {
-    let opened = match Journal::open(controller.world.clone(), group.clone()).await {
+    let noted = wanted.map_or(0, |wanted| noted_epoch(pool, wanted));
+    let opened = match Journal::open_since(controller.world.clone(), group.clone(), noted).await {
         Ok((journal, replay)) => Some((journal, replay)),
         Err(JournalError::None) => None,
         Err(e) => return Err(e.to_string()),

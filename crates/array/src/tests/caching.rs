@@ -286,6 +286,31 @@ fn a_pool_is_not_served_without_the_journal_that_has_its_writes() {
     check_content(&model, 37, cached(37, false), 2);
 }
 
+/// Its records would be replayed over what was written since.
+#[test]
+fn an_earlier_copy_of_a_journal_is_refused_at_every_start() {
+    let model = model(38, 4);
+    fill_and_cut(&model, 38);
+    let drives: Vec<_> = ["d2", "d3"].iter().map(|name| model.disks().get(name).expect("a disk")).collect();
+    let contents = || drives.iter().map(|d| d.peek(0, d.spec().len_bytes as usize)).collect::<Vec<_>>();
+    let put = |contents: &[Vec<u8>]| drives.iter().zip(contents).for_each(|(d, content)| d.poke(0, content));
+    let earlier = contents();
+    fill_and_cut(&model, 38);
+    let current = contents();
+    put(&earlier);
+    for _ in 0..3 {
+        model.run(async |world| {
+            let refusal = start(&world).apply(cached(38, true)).await.expect_err("it is refused").to_string();
+            assert!(refusal.contains("the journal is an earlier copy"), "{refusal}");
+        });
+    }
+    put(&current);
+    check_content(&model, 38, cached(38, true), 2);
+    // Nothing needs the journal after a stop in order.
+    put(&earlier);
+    check_content(&model, 38, cached(38, true), 2);
+}
+
 /// A life with a dirty volume that ends with a stop; the power is cut after so many persistence points of the
 /// stop. How many it has.
 fn stop_and_cut(model: &Model, id: u8, points: Option<u64>) -> u64 {

@@ -119,6 +119,11 @@ impl<J: Device + Clone + 'static> Journal<J> {
         self.0.header.get().id
     }
 
+    /// How often it was opened, its creation included.
+    pub fn epoch(&self) -> u64 {
+        self.0.header.get().epoch
+    }
+
     /// The number that the next record gets; the first one of a journal is 1.
     pub fn next_sequence(&self) -> u64 {
         self.0.next_sequence.get()

@@ -42,6 +42,17 @@ pub enum JournalError {
         /// The newest version that this program reads.
         known: u32,
     },
+    /// An earlier state of the journal, as of a copy of its drive.
+    #[error(
+        "the journal is an earlier copy: it was opened {found} times, and has been opened {noted} times before; \
+         connect its current drives"
+    )]
+    Earlier {
+        /// Its epoch.
+        found: u64,
+        /// The epoch that it had reached.
+        noted: u64,
+    },
     /// A batch that was durable is missing or changed.
     #[error(
         "the journal is damaged: batch {number} is invalid, but batch {later} was written after it was durable"
@@ -101,9 +112,25 @@ impl<J: Device + Clone + 'static> Journal<J> {
     /// The device has no journal, one of a newer version, or a damaged one, or its I/O failed. Except for a
     /// flush, nothing was written then, unless the write of the header itself failed.
     pub async fn open(world: World, device: J) -> Result<(Journal<J>, Replay<J>), JournalError> {
+        Journal::open_since(world, device, 0).await
+    }
+
+    /// Like [`Journal::open`], if the journal has reached this epoch ([`Journal::epoch`]). An earlier one is
+    /// that of a copy of the device, whose records would be replayed over newer data.
+    ///
+    /// # Errors
+    /// As [`Journal::open`], and [`JournalError::Earlier`].
+    pub async fn open_since(
+        world: World,
+        device: J,
+        noted: u64,
+    ) -> Result<(Journal<J>, Replay<J>), JournalError> {
         // Data in the drives' caches, left by a process that died, must be durable before they are used.
         device.flush().await?;
         let header = read_header(&device).await?;
+        if header.epoch < noted {
+            return Err(JournalError::Earlier { found: header.epoch, noted });
+        }
         let (batches, head) = read_live(&device, &header).await?;
         let sequence = batches.first().map_or(header.sequence, |b| b.found.stamp.first_sequence);
         // Unacknowledged batches behind the last valid one belong to an earlier epoch than the new ones.
