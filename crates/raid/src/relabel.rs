@@ -161,21 +161,19 @@ impl Inner {
 /// If only one copy of the label is valid, makes the other one equal to it. The first copy is written first,
 /// and is torn if the power fails: by then the second one must be valid. A power failure may have torn it, or
 /// the medium may have lost it.
-async fn mend_copies(drive: &Drive) -> Result<(), DriveError> {
-    let mut valid: [Option<Buf>; 2] = [None, None];
-    for (copy, at) in valid.iter_mut().zip(COPIES_AT) {
+pub(crate) async fn mend_copies(drive: &Drive) -> Result<(), DriveError> {
+    let mut found = Vec::new();
+    for at in COPIES_AT {
         let filled = drive.read(at, Buf::new(LABEL_LEN)).await;
-        match filled.result {
-            Ok(()) => *copy = Some(filled.buf).filter(|bytes| LabelCopy::of(bytes).0.label().is_some()),
+        found.push(match filled.result {
+            Ok(()) => (LabelCopy::of(&filled.buf).0, filled.buf),
             Err(error) if error.is_of_drive() => return Err(error),
-            Err(_) => {}
-        }
+            Err(_) => (LabelCopy::None, filled.buf),
+        });
     }
-    let (at, bytes) = match valid {
-        [Some(bytes), None] => (COPIES_AT[1], bytes),
-        [None, Some(bytes)] => (COPIES_AT[0], bytes),
-        _ => return Ok(()),
-    };
+    let is_torn = |i: usize| matches!(found[i].0, LabelCopy::Damaged { .. } | LabelCopy::None);
+    let torn = (0..2).find(|i| is_torn(*i) && found[1 - i].0.label().is_some());
+    let Some((at, bytes)) = torn.map(|i| (COPIES_AT[i], found.swap_remove(1 - i).1)) else { return Ok(()) };
     drive.write(at, bytes.freeze()).await?;
     drive.flush().await
 }

@@ -12,7 +12,7 @@ use crate::group::{Group, asked};
 use crate::inner::Inner;
 use crate::label::Label;
 use crate::member::{Member, MemberState};
-use crate::relabel::write_all;
+use crate::relabel::{mend_copies, write_all};
 use crate::spec::check_name;
 use crate::{ArrayId, GroupError, Ownership};
 
@@ -147,6 +147,7 @@ impl Group {
         let name = drive.info().name.clone();
         // Writers read the members once, so no write may be in progress.
         let held = inner.locks.exclusive(0..inner.geometry.len_bytes).await;
+        inner.can_take(position, &drive)?;
         if let Some(before) = &*member.drive.borrow() {
             before.ask_before_giving_up(Rc::new(|| true));
         }
@@ -200,6 +201,7 @@ impl Inner {
         let mut label = self.label(position);
         // The slots of a new drive are free; the next labels use the next slot.
         label.tags[position as usize] = tag;
+        mend_copies(drive).await?;
         write_all([(drive, &label)].into_iter()).await.map_err(|(_, error)| error)
     }
 

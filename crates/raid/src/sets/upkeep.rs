@@ -25,7 +25,7 @@ impl Inner {
         let known = |at, len| self.contents_of(sets.around(at, len)) == Contents::Zeros;
         if all_zeros && known(from, len) {
             self.fill_zeros(position, from, len).await?;
-            self.rebuilt_up_to(position, from + len);
+            self.rebuilt(position, from..from + len);
             return Ok(len);
         }
         // The range may have been written since it was known to be zeros: take only an ordinary step.
@@ -37,7 +37,7 @@ impl Inner {
             false => self.copy(sets, position, at, n).await,
         });
         join_all(copies).await.into_iter().collect::<Result<(), _>>()?;
-        self.rebuilt_up_to(position, from + len);
+        self.rebuilt(position, from..from + len);
         Ok(len)
     }
 

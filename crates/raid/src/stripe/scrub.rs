@@ -28,7 +28,7 @@ impl Inner {
         let _held = self.locks.exclusive(range(len)).await;
         if all_zeros && self.contents_of(range(len)) == Contents::Zeros {
             self.fill_zeros(position, from, len).await?;
-            self.rebuilt_up_to(position, from + len);
+            self.rebuilt(position, from..from + len);
             return Ok(len);
         }
         // The range may have been written since it was known to be zeros: take only an ordinary step.
@@ -39,7 +39,7 @@ impl Inner {
                 Contents::Kept | Contents::Free => self.rebuild_row(rows, r, position as u32).await,
             });
         join_all(fills).await.into_iter().collect::<Result<(), _>>()?;
-        self.rebuilt_up_to(position, from + len);
+        self.rebuilt(position, from..from + len);
         Ok(len)
     }
 

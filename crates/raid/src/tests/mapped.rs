@@ -175,3 +175,48 @@ fn a_rebuild_and_a_scrub_wait_and_end_when_they_are_told_to() {
         });
     }
 }
+
+/// A spare took the position while the rebuild of its predecessor was paused, which then went on where it was:
+/// the spare was in sync without what was before that.
+#[test]
+fn a_drive_that_takes_the_position_during_a_rebuild_is_rebuilt_from_its_beginning() {
+    for (level, width) in LEVELS {
+        let rack = rack_of(34, width + 2, 48 << 20);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            let pages = group.geometry().len_bytes / PAGE;
+            for page in (0..pages).step_by(5) {
+                group.write(page * PAGE, &pattern(PAGE as usize, page as u8)).await.expect("write");
+            }
+            group.fail(1, "pulled").await.expect("fail");
+            group.replace(1, drives(&world, [width]).remove(0)).await.expect("replace");
+            let go = Rc::new(Cell::new(Go::On));
+            let asked = go.clone();
+            let throttle = Throttle::none(world.clone()).with_control(Rc::new(move || asked.get()));
+            let (rebuilt, done) = (group.clone(), Rc::new(Cell::new(false)));
+            let told = done.clone();
+            world.spawn(async move {
+                rebuilt.rebuild(&throttle).await.expect("rebuild");
+                told.set(true);
+            });
+            while group.status().rebuild.is_some_and(|p| p.done_bytes < 24 << 20) {
+                world.sleep(Duration::from_micros(200)).await;
+            }
+            go.set(Go::Wait);
+            world.sleep(Duration::from_secs(1)).await;
+            group.fail(1, "pulled").await.expect("fail");
+            group.replace(1, drives(&world, [width + 1]).remove(0)).await.expect("replace");
+            go.set(Go::On);
+            while !done.get() {
+                world.sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(group.status().state, GroupState::Optimal, "{level}");
+            group.fail(0, "pulled").await.expect("fail");
+            for page in (0..pages).step_by(5) {
+                let found = read(&group, page * PAGE, PAGE as usize).await;
+                assert!(found == pattern(PAGE as usize, page as u8).joined()[..], "{level}: page {page}");
+            }
+        });
+    }
+}

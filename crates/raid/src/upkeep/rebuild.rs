@@ -88,7 +88,7 @@ impl Inner {
                 Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at).await?,
             };
             at += len;
-            // The drive was dropped meanwhile: rebuild another one, if any.
+            // The drive was dropped meanwhile, and another one may have its position: rebuild that, if any.
             if self.rebuilding.get() != Some((position, at)) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -121,7 +121,7 @@ impl Inner {
         // A write in progress records its change at its end.
         let _held = self.locks.exclusive(range).await;
         let len = self.unchanged(position, from, len);
-        self.rebuilt_up_to(position, from + len);
+        self.rebuilt(position, from..from + len);
         len
     }
 
@@ -153,17 +153,16 @@ impl Inner {
         }
     }
 
-    /// Records that the drive is rebuilt up to `to`, which must be the end of a step that is still held.
-    pub(crate) fn rebuilt_up_to(&self, position: usize, to: u64) {
-        if let Some((p, _)) = self.rebuilding.get()
-            && p as usize == position
-        {
-            self.rebuilding.set(Some((p, to)));
+    /// Records that the drive is rebuilt in a range, which must be a step that is still held. Not if another
+    /// drive took the position since the last step: its rebuild begins at 0.
+    pub(crate) fn rebuilt(&self, position: usize, range: Range<u64>) {
+        if self.rebuilding.get() == Some((position as u32, range.start)) {
+            self.rebuilding.set(Some((position as u32, range.end)));
         }
     }
 
     async fn move_mark(&self, position: u32, to: u64) -> Result<(), BlockError> {
-        if self.flush_rebuilt(position).await? {
+        if self.flush_rebuilt(position, to).await? {
             self.rebuilt_durably.set(to);
             self.label_changed();
             self.relabel().await?;
@@ -171,21 +170,24 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the drive is still a member.
-    async fn flush_rebuilt(&self, position: u32) -> Result<bool, BlockError> {
+    /// Makes what is rebuilt durable. Whether the drive is still the one that is rebuilt up to `to`.
+    async fn flush_rebuilt(&self, position: u32, to: u64) -> Result<bool, BlockError> {
+        if self.rebuilding.get() != Some((position, to)) {
+            return Ok(false);
+        }
         let Some(drive) = self.members[position as usize].rebuilding() else { return Ok(false) };
         if let Err(error) = drive.flush().await {
             self.drop_member(position as usize, &error).await?;
             return Ok(false);
         }
-        Ok(true)
+        Ok(self.rebuilding.get() == Some((position, to)))
     }
 
     /// Marks the drive as in sync, once a label records it.
     async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
         // No write may be between reading the members and its end.
         let _held = self.locks.exclusive(0..self.geometry.len_bytes).await;
-        if !self.flush_rebuilt(position).await? {
+        if !self.flush_rebuilt(position, self.data_len).await? {
             return Ok(());
         }
         let member = &self.members[position as usize];
