@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::cache::Inner;
 use crate::frames::{ALL_SECTORS, FRAME_BYTES, Key, Picked, SECTOR_BYTES, UnitId};
+use crate::journal::Journal;
 use crate::plan::{Run, run_at};
 use crate::rows::{gathered, laid_over};
 use crate::unit::{State, Unit, bytes_of};
@@ -310,9 +311,9 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             }
         }
         while under_way.end_one().await {}
-        under_way.outcome?;
-        self.retire().await?;
-        Ok(any)
+        // What failed stays dirty, and its records are kept; the others must not wait for it.
+        let retired = self.retire().await;
+        under_way.outcome.and(retired).map(|()| any)
     }
 
     fn all_units(&self) -> Vec<Rc<State<D, J>>> {
@@ -343,11 +344,13 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
         }
     }
 
-    /// Flushes the stores of units with a journal, then retires the records of destaged frames.
+    /// Flushes the stores of units with a journal, then retires the records of destaged frames. Returns the
+    /// first error.
     async fn retire(&self) -> Result<(), BlockError> {
         if self.replaying.get() > 0 {
             return Ok(());
         }
+        let mut outcome = Ok(());
         let mut done: Vec<Rc<State<D, J>>> = Vec::new();
         for state in self.all_units() {
             let Some(journal) = &state.journal else { continue };
@@ -356,22 +359,32 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             }
             done.push(state.clone());
             // All that share it now: one that was attached since the turn began has records, too.
-            let units = self.all_units();
-            let sharing: Vec<_> =
-                units.iter().filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal))).collect();
-            // Writes during the flushes are not covered.
-            let last = journal.next_sequence() - 1;
-            let oldest = |id: UnitId| self.frames.borrow().oldest_sequence(id);
-            let needed = sharing.iter().filter_map(|u| oldest(u.id)).min();
-            for unit in &sharing {
-                let covered = unit.changes.get();
-                if unit.flushed.get() < covered {
-                    unit.store.flush().await?;
-                    unit.flushed.set(unit.flushed.get().max(covered));
-                }
+            let mut sharing = self.all_units();
+            sharing.retain(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal)));
+            let retired = self.retire_one(journal, &sharing).await;
+            let failure = sharing.iter().find_map(|u| u.failure.borrow().clone());
+            if let Some(failure) = retired.clone().err().or(failure) {
+                journal.gets_no_room(failure);
             }
-            journal.retire(needed.map_or(last, |oldest| oldest - 1));
+            outcome = outcome.and(retired);
         }
+        outcome
+    }
+
+    /// Retires the records of one journal, which these units share.
+    async fn retire_one(&self, journal: &Journal<J>, sharing: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
+        // Writes during the flushes are not covered.
+        let last = journal.next_sequence() - 1;
+        let oldest = |id: UnitId| self.frames.borrow().oldest_sequence(id);
+        let needed = sharing.iter().filter_map(|u| oldest(u.id)).min();
+        for unit in sharing {
+            let covered = unit.changes.get();
+            if unit.flushed.get() < covered {
+                unit.store.flush().await?;
+                unit.flushed.set(unit.flushed.get().max(covered));
+            }
+        }
+        journal.retire(needed.map_or(last, |oldest| oldest - 1));
         Ok(())
     }
 }

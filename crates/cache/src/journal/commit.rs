@@ -68,8 +68,10 @@ pub(crate) struct Inner<J> {
     committing: Cell<bool>,
     progress: Signal,
     failure: RefCell<Option<BlockError>>,
-    /// The current reason why the device accepts no commit.
+    /// The current reason why the device accepts no commit, or there is no room for one.
     stalled: RefCell<Option<BlockError>>,
+    /// Whether a commit waits for room.
+    is_full: Cell<bool>,
     counts: Cell<JournalCounts>,
 }
 
@@ -98,6 +100,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
             progress: Signal::default(),
             failure: RefCell::default(),
             stalled: RefCell::default(),
+            is_full: Cell::new(false),
             counts: Cell::default(),
         }
     }
@@ -215,6 +218,15 @@ impl<J: Device + Clone + 'static> Journal<J> {
         inner.progress.wake_all();
     }
 
+    /// Records cannot be destaged, for this reason. If the ring is full, waiters get it until there is room.
+    pub fn gets_no_room(&self, cause: BlockError) {
+        let inner = &self.0;
+        if inner.is_full.get() {
+            *inner.stalled.borrow_mut() = Some(cause);
+            inner.progress.wake_all();
+        }
+    }
+
     /// Records in the header that nothing is needed before the oldest record that is not retired. Call it
     /// after the last use of the journal, when everything is retired; omitting it loses nothing.
     pub async fn close(&self) -> Result<(), BlockError> {
@@ -296,7 +308,10 @@ impl<J: Device + Clone + 'static> Inner<J> {
             let Some(len) = self.gathering.borrow().front().map(Gathering::len) else { break };
             let Some(position) = self.room_for(len) else {
                 if writes.is_empty() {
+                    self.is_full.set(true);
                     self.progress.wait_for(|| self.room_for(len).map(drop)).await;
+                    self.is_full.set(false);
+                    *self.stalled.borrow_mut() = None;
                     continue;
                 }
                 break;

@@ -8,7 +8,7 @@ use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use futures::future::join_all;
 
 use super::*;
-use crate::FRAME_BYTES;
+use crate::{FRAME_BYTES, Journal};
 
 const LEN: u64 = 8 << 20;
 /// Where writes are taken in place.
@@ -352,5 +352,70 @@ fn a_fast_unit_is_swept_again_while_a_slow_one_is_under_way() {
             world.sleep(Duration::from_millis(5)).await;
         }
         assert!(slow.counts().frames.dirty > 0, "{:?}", slow.counts());
+    });
+}
+
+/// One store failed, and the journals of all others filled up: their hosts waited for ever.
+#[test]
+fn a_store_that_fails_keeps_no_other_journal_from_retiring() {
+    let model = Model::new(3);
+    for name in ["bad", "good"] {
+        model.disk(name, DiskSpec::new(LEN));
+        model.disk(&format!("{name} journal"), DiskSpec::new(9 << 20));
+    }
+    model.run(async |world| {
+        let cache = Cache::new(world.clone(), small());
+        let mut units = Vec::new();
+        for (id, name) in [(1, "bad"), (2, "good")] {
+            let device = OnDrive::open(&world, &format!("{name} journal"));
+            let journal = Journal::create(world.clone(), device, [id; 16]).await.expect("create");
+            let store = OnDrive::open(&world, name);
+            units.push(cache.attach(store, spec(id.into(), WritePolicy::Back), Some(journal)));
+        }
+        units[0].write(AT, &Pieces::copy_of(&[1; 4096])).await.expect("write");
+        model.disks().get("bad").expect("a disk").kill();
+        // Twice the ring.
+        for i in 0..2000_u64 {
+            let data = Pieces::copy_of(&[i as u8; 4096]);
+            let write = units[1].write_durable(None, AT, &data);
+            let end = world.sleep(Duration::from_secs(30));
+            match futures::future::select(std::pin::pin!(write), end).await {
+                futures::future::Either::Left((written, _)) => written.expect("write"),
+                futures::future::Either::Right(_) => panic!("write {i} waits for ever"),
+            }
+        }
+    });
+}
+
+/// What cannot be destaged keeps the records of its whole journal. Hosts get an error, and no silence; and
+/// when the store takes writes again, they are served.
+#[test]
+fn a_journal_that_gets_no_room_says_so_until_it_has_some() {
+    let model = Model::new(4);
+    model.disk("journal", DiskSpec::new(9 << 20));
+    let bad = model.disk("bad", DiskSpec::new(LEN));
+    model.disk("good", DiskSpec::new(LEN));
+    model.run(async |world| {
+        let cache = Cache::new(world.clone(), small());
+        let device = OnDrive::open(&world, "journal");
+        let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
+        let unit = |id: u8, name: &str| {
+            let store = OnDrive::open(&world, name);
+            cache.attach(store, spec(id.into(), WritePolicy::Back), Some(journal.clone()))
+        };
+        let (failing, unit) = (unit(1, "bad"), unit(2, "good"));
+        failing.write(AT, &Pieces::copy_of(&[1; 4096])).await.expect("write");
+        bad.set_read_only(true);
+        let mut refused = 0;
+        for i in 0..2000_u64 {
+            let data = Pieces::copy_of(&[i as u8; 4096]);
+            refused += u64::from(unit.write_durable(None, AT, &data).await.is_err());
+        }
+        assert!(refused > 100, "{refused} of 2000 were refused");
+        bad.set_read_only(false);
+        while unit.write_durable(None, AT, &Pieces::copy_of(&[9; 4096])).await.is_err() {
+            world.sleep(Duration::from_secs(1)).await;
+        }
+        failing.destage().await.expect("destage");
     });
 }
