@@ -133,6 +133,8 @@ impl Group {
     async fn take_place(&self, position: u32, drive: Drive, fill: Fill) -> Result<(), GroupError> {
         let inner = &self.0;
         inner.can_take(position, &drive)?;
+        // Before the drive's frames are erased, the labels say that it was dropped.
+        inner.relabel().await.map_err(|e| inner.io_error(e))?;
         let zeroed = match inner.data_offset - crate::label::LABEL_REGION_LEN {
             0 => Ok(()),
             // Frames of an earlier life must not be found.

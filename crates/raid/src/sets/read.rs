@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use world::{BUF_LEN_MAX, DriveError, Filled, Io, Trace};
 
 use super::{Extent, Sets};
+use crate::BLOCK_LEN;
 use crate::inner::Inner;
 
 /// A read in flight, and its member.
@@ -103,6 +104,9 @@ impl Inner {
         member: usize,
         error: DriveError,
     ) -> Result<Data, BlockError> {
+        if self.pinned.get() && !error.is_of_drive() && extent.len > BLOCK_LEN as u64 {
+            return Box::pin(self.read_blocks(sets, extent)).await;
+        }
         let mut unreadable: SmallVec<[usize; 2]> = SmallVec::new();
         let mut failed = (member, error);
         loop {
@@ -127,6 +131,26 @@ impl Inner {
                 Err(error) => failed = (next, error),
             }
         }
+    }
+
+    /// Reads block by block, each from the first mirror that can, while mirrors may differ: what the first one
+    /// can read stays what it was read as.
+    async fn read_blocks(&self, sets: &Sets, extent: Extent) -> Result<Data, BlockError> {
+        let mut whole = Buf::new(extent.len as usize);
+        let (mut from, end) = (extent.from, extent.from + extent.len);
+        while from < end {
+            let len = ((from + 1).next_multiple_of(BLOCK_LEN as u64)).min(end) - from;
+            let block = Extent { from, len, ..extent };
+            let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
+            let data = match self.read_from(member, from, len as usize).await {
+                Ok(data) => data,
+                Err(error) => self.read_elsewhere(sets, block, member, error).await?,
+            };
+            let at = (from - extent.from) as usize;
+            whole[at..at + len as usize].copy_from_slice(&data);
+            from += len;
+        }
+        Ok(whole.freeze())
     }
 
     /// The responsive mirror of a set with the fewest reads in flight; equal ones take turns. If mirrors may

@@ -228,8 +228,28 @@ impl Inner {
     }
 
     async fn resync_set(&self, sets: &Sets, set: usize, from: u64, len: u64) -> Result<u64, BlockError> {
+        if let Some(written) = self.resync_extent(sets, set, from, len).await? {
+            return Ok(written);
+        }
+        let mut written = 0;
+        for block in (from..from + len).step_by(crate::BLOCK_LEN as usize) {
+            written += self.resync_extent(sets, set, block, crate::BLOCK_LEN as u64).await?.unwrap_or(0);
+        }
+        Ok(written)
+    }
+
+    /// Returns the number of bytes written; `None`: the first mirror cannot read some of the blocks, which
+    /// are then taken one by one. Of one block, the first mirror that can read it is the source.
+    async fn resync_extent(
+        &self,
+        sets: &Sets,
+        set: usize,
+        from: u64,
+        len: u64,
+    ) -> Result<Option<u64>, BlockError> {
         let mut first: Option<Data> = None;
         let mut written = 0;
+        let mut unreadable: SmallVec<[usize; 4]> = SmallVec::new();
         // The drive that is being rebuilt is never the source.
         let mut members: SmallVec<[usize; 4]> = sets.members(set).collect();
         members.sort_by_key(|m| self.members[*m].active().is_none());
@@ -242,9 +262,11 @@ impl Inner {
                     first = Some(data);
                     Ok(())
                 }
-                // What the first mirror cannot read stays as it is: a later read finds it on another mirror
-                // and rewrites it here.
-                (None, Err(_)) => return Ok(written),
+                (None, Err(_)) if len > crate::BLOCK_LEN as u64 => return Ok(None),
+                (None, Err(_)) => {
+                    unreadable.push(m);
+                    Ok(())
+                }
                 (Some(data), Ok(same)) if data[..] == same[..] => Ok(()),
                 (Some(data), _) => {
                     written += len;
@@ -255,6 +277,14 @@ impl Inner {
                 self.drop_member(m, &error).await?;
             }
         }
-        Ok(written)
+        for (m, data) in unreadable.into_iter().filter_map(|m| Some((m, first.clone()?))) {
+            let Some(drive) = self.filled_at(m, from) else { continue };
+            self.count_repair();
+            written += len;
+            if let Err(error) = drive.write(self.data_offset + from, data).await {
+                self.drop_member(m, &error).await?;
+            }
+        }
+        Ok(Some(written))
     }
 }

@@ -252,3 +252,52 @@ fn check_cut(point: u64) -> bool {
     });
     true
 }
+
+/// After a power cut mirrors differ, and the first one cannot read one block: what it can read stays what it
+/// was read as, also when all mirrors serve reads again.
+#[test]
+fn a_bad_block_of_the_first_mirror_leaves_its_neighbours_what_they_were_read_as() {
+    for (seed, copies) in [(41, 2), (42, 3)] {
+        let rack = rack(seed, copies);
+        const LEN: usize = 64 << 10;
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..copies);
+            let group = Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create");
+            group.write(0, &pattern(LEN, 1)).await.expect("write");
+            group.flush().await.expect("flush");
+            group.write(4096, &pattern(4096, 1)).await.expect("write");
+        });
+        // What a cut leaves of a write that was not flushed: each mirror has another content.
+        let data = 1 << 20;
+        for (m, disk) in rack.disks.iter().enumerate() {
+            disk.poke(data, &vec![m as u8 + 1; LEN]);
+        }
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..copies);
+            let group = Group::open(world.clone(), spec(Level::Raid1), all).await.expect("open");
+            assert!(group.status().reads_pinned, "seed {seed}: it was not closed");
+            let before = read(&group, 8192, 4096).await;
+            assert!(before.iter().all(|byte| *byte == 1), "the first mirror");
+            rack.disks[0].add_latent_errors(data + 16_384..data + 16_896);
+            if copies == 2 {
+                let all = read(&group, 0, LEN).await;
+                assert!(
+                    all[..16_384] == vec![1; 16_384] && all[20_480..] == vec![1; LEN - 20_480],
+                    "one read"
+                );
+            }
+            group.resync(&Throttle::none(world.clone())).await.expect("resync");
+            assert!(!group.status().reads_pinned);
+            for _ in 0..2 * copies {
+                for (at, expected) in [(8192, 1), (16_384, 2), (20_480, 1)] {
+                    let found = read(&group, at, 4096).await;
+                    assert!(
+                        found.iter().all(|byte| *byte == expected),
+                        "{copies} copies, {at}: {}",
+                        found[0]
+                    );
+                }
+            }
+        });
+    }
+}

@@ -41,7 +41,7 @@ pub(super) struct Waiting {
     pub(super) batch: Cell<Option<u64>>,
 }
 
-/// A batch that may not be durable in place.
+/// A batch that a recovery would replay.
 pub(super) struct Live {
     pub(super) number: u64,
     /// Its changes that are not in place yet.
@@ -66,7 +66,13 @@ pub(crate) struct Journal {
     pub(super) writing: Cell<usize>,
     pub(super) progress: Signal,
     pub(super) number: Cell<u64>,
+    /// Batches that may not be durable in place.
     pub(super) live: RefCell<VecDeque<Live>>,
+    /// Batches that are durable in place, while no durable frame says so. A recovery would replay them, and
+    /// therefore needs them all: without the last one of a row, an older one would undo it.
+    retired: RefCell<VecDeque<Live>>,
+    /// Whether the rings are full, and a new epoch begins when no batch is live.
+    pub(super) renewing: Cell<bool>,
     /// Rows in live batches: the number of the last batch, and whether it has only their checksums.
     rows: RefCell<BTreeMap<u64, (u64, bool)>>,
     counts: Cell<JournalCounts>,
@@ -85,6 +91,8 @@ impl Journal {
             progress: Signal::default(),
             number: Cell::new(0),
             live: RefCell::default(),
+            retired: RefCell::default(),
+            renewing: Cell::new(false),
             rows: RefCell::default(),
             counts: Cell::default(),
         }
@@ -123,6 +131,8 @@ impl Journal {
         assert!(self.live.borrow().is_empty(), "a batch is not retired when the journal's epoch ends");
         let used = self.number.get() > 0;
         self.epoch.set(self.epoch.get() + 1);
+        self.retired.borrow_mut().clear();
+        self.rings.borrow_mut().fill(Ring::new(self.len));
         used
     }
 
@@ -160,18 +170,32 @@ impl Journal {
     /// Everything in place up to `number` is durable.
     pub(super) fn retire(&self, number: u64) {
         let mut live = self.live.borrow_mut();
-        let mut rings = self.rings.borrow_mut();
-        let mut any = false;
-        while live.front().is_some_and(|l| l.number <= number) {
-            let batch = live.pop_front().expect("there is a front");
-            batch.frames.iter().for_each(|(position, bytes)| rings[*position as usize].give_back(*bytes));
-            any = true;
-        }
-        drop((live, rings));
-        if any {
+        let end = live.partition_point(|l| l.number <= number);
+        self.retired.borrow_mut().extend(live.drain(..end));
+        drop(live);
+        if end > 0 {
             self.rows.borrow_mut().retain(|_, (batch, _)| *batch > number);
             self.progress.wake_all();
         }
+    }
+
+    /// A durable frame says that no batch before `oldest` is needed: their room is free.
+    pub(super) fn said(&self, oldest: u64) {
+        let mut rings = self.rings.borrow_mut();
+        let mut retired = self.retired.borrow_mut();
+        let end = retired.partition_point(|l| l.number < oldest);
+        for batch in retired.drain(..end) {
+            batch.frames.iter().for_each(|(position, bytes)| rings[*position as usize].give_back(*bytes));
+        }
+        drop((rings, retired));
+        if end > 0 {
+            self.progress.wake_all();
+        }
+    }
+
+    /// Whether there are batches that are durable in place, and no frame says so.
+    pub(super) fn has_retired(&self) -> bool {
+        !self.retired.borrow().is_empty()
     }
 
     /// Whether a batch may be written now, beginning with the oldest waiting change.

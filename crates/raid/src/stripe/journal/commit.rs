@@ -3,8 +3,12 @@
 //! ```text
 //!   change ──> waiting ──> batch: a frame on every drive that it touches, flushed ──> the writers go in place ──> placed
 //!                                                                                       │ a flush that began after it
-//!                                                    the frames' room is free again <── retired
+//!   the frames' room is free again <── a durable frame of a later batch says so <── retired
 //! ```
+//!
+//! Room is not free before that: if the frame that is written there were torn, a recovery would replay the
+//! batches before it, without the one whose frame it replaced. If the rings are full and no later batch can be
+//! written, a new epoch of the journal begins: its number on the labels says the same of all batches.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,6 +37,11 @@ impl Inner {
             }
             if !self.serves() {
                 return Err(self.failure());
+            }
+            // A batch that leaves a dropped drive out must not be found together with labels that count it in.
+            if self.labelled.get().0 != self.epoch.get() {
+                self.relabel().await?;
+                continue;
             }
             let may_write = || journal.is_first(&mine) && journal.may_begin();
             if !may_write() {
@@ -83,6 +92,7 @@ impl Inner {
         let cached = frames.iter().filter(|(_, d, _)| d.info().volatile_cache);
         self.drop_failed(cached.map(|(p, d, _)| (*p, d.flush())).collect()).await?;
         journal.count(|c| c.batches += 1);
+        journal.said(batch.oldest);
         taken.iter().for_each(|w| w.batch.set(Some(number)));
         Ok(())
     }
@@ -121,7 +131,7 @@ impl Inner {
     }
 
     /// Reserves room on the rings. If there is none, makes data in place durable, so that older batches are
-    /// no longer needed.
+    /// no longer needed, and begins a new epoch.
     async fn wait_for_room(
         &self,
         rows: &Rows,
@@ -129,11 +139,36 @@ impl Inner {
     ) -> Result<SmallVec<[(u32, Taken); 8]>, BlockError> {
         let journal = &rows.journal;
         loop {
-            if let Some(places) = journal.take_room(lens) {
+            if journal.renewing.get() {
+                if !self.serves() {
+                    return Err(self.failure());
+                }
+                let ready = || !journal.renewing.get() || !self.serves();
+                journal.progress.wait_for(|| ready().then_some(())).await;
+            } else if let Some(places) = journal.take_room(lens) {
                 return Ok(places);
+            } else if journal.has_retired() {
+                self.renew(rows).await?;
+            } else {
+                self.settle_older(rows).await?;
             }
+        }
+    }
+
+    /// Begins a new epoch of the journal, in which all rings are empty. Until the labels have it, no batch is
+    /// written: after an error the group does not serve, and none is.
+    async fn renew(&self, rows: &Rows) -> Result<(), BlockError> {
+        let journal = &rows.journal;
+        journal.renewing.set(true);
+        while !journal.live.borrow().is_empty() {
             self.settle_older(rows).await?;
         }
+        journal.begin_epoch();
+        self.label_changed();
+        self.relabel().await?;
+        journal.renewing.set(false);
+        journal.progress.wake_all();
+        Ok(())
     }
 
     /// Makes older batches durable in place, while their writers may still be writing.
