@@ -72,6 +72,9 @@ pub(crate) struct Inner {
     pub(crate) labelling: Cell<bool>,
     /// A copy of a label may exist only in a drive's cache.
     pub(crate) label_in_cache: Cell<bool>,
+    /// Whether a lost range was written again since the last label: the label that says so comes after a
+    /// flush.
+    pub(crate) found: Cell<bool>,
     pub(crate) label_written: Signal,
     pub(crate) locks: RangeLocks,
     /// Whether the group can do without a drive.
@@ -135,6 +138,7 @@ impl Inner {
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
             labelling: Cell::new(false),
             label_in_cache: Cell::new(true),
+            found: Cell::new(false),
             label_written: Signal::default(),
             locks: RangeLocks::default(),
             unflushed: (label.level.tolerates(label.width as usize) > 0)
@@ -266,6 +270,7 @@ impl Inner {
     /// Removes a written range from the lost ranges. The next flush makes that durable.
     pub(crate) fn found_again(&self, at: u64, len: u64) {
         if self.lost.count() > 0 && self.lost.written(at, len) {
+            self.found.set(true);
             self.label_changed();
         }
     }

@@ -144,9 +144,12 @@ impl Inner {
         let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
         // The last attempt, or an earlier process, may have left the second copy in a drive's cache. A power
         // failure would lose it together with the first copy, which is written now.
-        if self.label_in_cache.replace(true) {
+        let was_in_cache = self.label_in_cache.replace(true);
+        if self.found.take() || was_in_cache {
             let flushes = labels.iter().map(|(_, drive, _)| drive.flush()).collect();
             await_all(flushes).await.map_err(of_member)?;
+        }
+        if was_in_cache {
             for (m, drive, _) in &labels {
                 mend_copies(drive).await.map_err(|error| (*m, error))?;
             }

@@ -212,3 +212,38 @@ fn no_cut_while_a_table_changes_leaves_a_group_that_cannot_be_opened() {
     }
     assert!(point > 30, "only {point} points");
 }
+
+/// The label that a range is no longer lost was durable before what was written there: it read as what was on
+/// the medium before, without an error.
+#[test]
+fn no_cut_makes_a_lost_range_readable_without_what_was_written_there() {
+    for (seed, point) in (0..40).flat_map(|seed| (1..5).map(move |point| (seed, point))) {
+        let rack = rack_of(seed, 2, 6 << 20);
+        let outcome = rack.model.run_until_crash(async |world| {
+            let all = drives(&world, 0..2);
+            let group = Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create");
+            group.0.lose(8192, 4096).await.expect("noted");
+            group.write(8192, &pattern(4096, 5)).await.expect("write");
+            rack.model.disks().cut_power_after(rack.model.disks().persistence_points() + point);
+            drop(group.0.lose(1 << 20, 4096).await);
+            rack.model.disks().cut_power();
+            std::future::pending::<()>().await;
+        });
+        assert!(outcome == Outcome::PowerCut);
+        rack.model.reboot();
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..2);
+            let group = Group::open(world.clone(), spec(Level::Raid1), all).await.expect("open");
+            let mut out = Pieces::new();
+            match group.read(8192, 4096, &mut out).await {
+                Ok(()) => {
+                    assert!(
+                        out.joined()[..] == pattern(4096, 5).joined()[..],
+                        "seed {seed}, point {point}: old content"
+                    )
+                }
+                Err(error) => assert!(matches!(error, block::BlockError::Unreadable { .. }), "{error}"),
+            }
+        });
+    }
+}
