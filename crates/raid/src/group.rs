@@ -1,8 +1,11 @@
 //! The handle of a group: its properties, and its block device.
 
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockError, Device, Geometry, Pieces};
+use futures::future::{Either, select};
 use world::{Drive, DriveError, Kind, LatencyCounts, OpenSpan, Trace};
 
 use crate::contents::KnownContents;
@@ -11,6 +14,9 @@ use crate::inner::{Inner, Layout};
 use crate::status::{GroupStatus, Progress};
 use crate::stripe::JournalCounts;
 use crate::{GroupId, Level};
+
+/// How long a close waits for what is in flight.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 /// A RAID group: a handle, cheap to clone.
 #[derive(Clone)]
@@ -117,14 +123,20 @@ impl Group {
     }
 
     /// Closes the group: flushes, and labels the mirrors as equal and the journal as empty, so that the next
-    /// start has nothing to recover. No write may be in flight or follow.
+    /// start has nothing to recover. Waits for what is in flight; no write may follow.
     ///
     /// # Errors
     ///
-    /// A drive failed; the next start then resynchronises or replays.
+    /// A drive failed, or I/O is still in flight after some seconds; the next start then resynchronises or
+    /// replays.
     pub async fn close(&self) -> Result<(), BlockError> {
-        self.flush().await?;
         let inner = &self.0;
+        let held = pin!(inner.locks.exclusive(0..inner.geometry.len_bytes));
+        let Either::Left((_held, _)) = select(held, inner.world.sleep(CLOSE_WAIT)).await else {
+            let cause = format!("group {}: not closed, because I/O is still in flight", inner.name);
+            return Err(BlockError::Failed { cause });
+        };
+        self.flush().await?;
         let mut changed = false;
         if inner.mirrored() && !inner.pinned.get() && inner.may_differ.replace(false) {
             inner.marked.set(false);

@@ -11,15 +11,20 @@ use crate::controller::{Controller, Watch};
 use crate::images::{all_images, close_images};
 use crate::status::JobKind;
 
+/// How long the commands of sessions that were dropped may take: longer than it takes to give up a drive that
+/// does not answer.
+const COMMANDS_END: Duration = Duration::from_secs(15);
+
 /// Stops a controller; hosts get so long to log out.
 pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Reply, ControlError> {
     controller.stopping.set(true);
     let world = &controller.world;
     let ports = controller.state().ports.clone();
     ports.iter().for_each(|port| port.front_end.stop());
-    let deadline = world.now() + grace;
-    while controller.state().nexuses.iter().any(|seen| seen.local) && world.now() < deadline {
-        world.sleep(Duration::from_millis(10)).await;
+    if !nexuses_ended(controller, grace).await {
+        // Hosts that do not log out when they are asked to. What they wait for is completed.
+        ports.iter().for_each(|port| port.front_end.disconnect(world, &|_| true));
+        nexuses_ended(controller, COMMANDS_END).await;
     }
     controller.state().group_watches.values().for_each(Watch::end);
     controller.state().pool_watches.values().for_each(Watch::end);
@@ -28,6 +33,16 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
     // A scrub ends with the process: it leaves nothing half done.
     controller.jobs.stop(|kind, _| kind != JobKind::Scrub).await;
     close_all(controller).await.map(|()| Reply::Done(vec![]))
+}
+
+/// Waits until no host has a session; whether it is so.
+async fn nexuses_ended(controller: &Controller, within: Duration) -> bool {
+    let deadline = controller.world.now() + within;
+    let any = || controller.state().nexuses.iter().any(|seen| seen.local);
+    while any() && controller.world.now() < deadline {
+        controller.world.sleep(Duration::from_millis(10)).await;
+    }
+    !any()
 }
 
 /// Makes everything durable and says so on the drives. What fails does not keep the rest from it.

@@ -1,18 +1,22 @@
 //! What one controller, one drive or one array hands over to another; and what is refused before anything is
 //! harmed.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
+use block::Pieces;
+use iscsi::initiator::{Options, Session};
 use raid::{GroupState, MemberState};
 
 use crate::config::Level;
 use world::World;
 use world_model::DiskSpec;
 
-use super::rig::{Host, declaration, drive, group, model, start, wait_until};
+use super::rig::{Host, declaration, drive, group, model, portal, start, wait_until};
 use crate::config::{Config, PoolConfig};
 use crate::status::{ControllerStatus, Mapping};
-use crate::{Array, ControlError, ControllerHandle, DriveSpec, Steer, run_controller};
+use crate::{Array, ControlError, ControllerHandle, DriveSpec, Lun, Steer, run_controller};
 
 const TARGET: &str = "iqn.2026-11.test:array";
 
@@ -337,4 +341,47 @@ fn a_declaration_that_one_controller_refuses_takes_nothing_from_the_others() {
         array.apply(config).await.expect("apply again");
         host.verify().await;
     });
+}
+
+/// A host that writes on, whatever it is asked: the groups were closed while it wrote, and the process ended
+/// with a panic. Its session ends, what it waits for is completed, and everything is closed in order.
+#[test]
+fn a_stop_ends_the_sessions_of_hosts_that_write_on() {
+    for (id, level, drives) in [(70, Level::Raid5, 3), (71, Level::Raid1, 2)] {
+        let model = model(id.into(), drives);
+        let config = || declaration(id, drives, vec![group("g", level, 0..drives)]);
+        model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(config()).await.expect("apply");
+            let options = Options::new(portal(id), "iqn.2026-11.test:host", TARGET, 1);
+            let session = Rc::new(Session::login(&world, &options).await.expect("log in"));
+            let (written, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            for writer in 0..8_u64 {
+                let (session, written, ended) = (session.clone(), written.clone(), ended.clone());
+                world.spawn(async move {
+                    let mut cdb = [0; 16];
+                    (cdb[0], cdb[13]) = (0x8a, 8);
+                    cdb[2..10].copy_from_slice(&(writer * 8).to_be_bytes());
+                    let data = Pieces::copy_of(&[writer as u8; 4096]);
+                    while session.command(Lun(0), cdb, data.clone(), 0).await.is_ok() {
+                        written.set(written.get() + 1);
+                    }
+                    ended.set(ended.get() + 1);
+                });
+            }
+            world.sleep(Duration::from_millis(200)).await;
+            let before = written.get();
+            array.stop().await.expect("stop");
+            assert!(before > 100 && written.get() > before, "{level:?}: it wrote on");
+            world.sleep(Duration::from_secs(1)).await;
+            assert_eq!(ended.get(), 8, "{level:?}: its session ended");
+        });
+        model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(config()).await.expect("apply");
+            let parts = array.status().await.expect("status");
+            let raid = &parts[0].groups[0].raid;
+            assert!(!raid.reads_pinned && raid.journal.replayed == 0, "{level:?}: {raid:?}");
+        });
+    }
 }

@@ -25,7 +25,10 @@ fn subscriber<W>(format: LogFormat, filter: EnvFilter, writer: W) -> Box<dyn Sub
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // A line that cannot be written is lost. To say so on the standard error, which is where it was to be
+    // written, is a panic.
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     match format {
         LogFormat::Text => Box::new(log.with_target(false).with_ansi(io::stderr().is_terminal()).finish()),
         LogFormat::Json => Box::new(log.json().with_current_span(false).with_span_list(false).finish()),
