@@ -56,6 +56,8 @@ pub(crate) struct Journal {
     pub(crate) offset: Cell<u64>,
     /// A checkpoint is being written; until it is in force, the other half is needed.
     pub(crate) checkpoint_runs: Cell<bool>,
+    /// The next commit is the last one before a checkpoint.
+    pub(crate) ends: Cell<bool>,
 }
 
 impl Journal {
@@ -65,6 +67,7 @@ impl Journal {
             sequence: Cell::new(sequence),
             offset: Cell::new(0),
             checkpoint_runs: Cell::new(false),
+            ends: Cell::new(false),
         }
     }
 }

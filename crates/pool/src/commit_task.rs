@@ -146,7 +146,8 @@ impl Inner {
         // Also without records: the snapshot belongs to this commit.
         let change = self.structure.wanted().filter(|_| !journal.checkpoint_runs.get());
         let full = !records.is_empty() && left().saturating_sub(len) < self.layout.journal_half / 2;
-        let last = !journal.checkpoint_runs.get() && (full || change.is_some());
+        let ends = journal.ends.get() && (journal.offset.get() > 0 || !records.is_empty());
+        let last = !journal.checkpoint_runs.get() && (full || ends || change.is_some());
         let snapshot = last.then(|| self.catalog());
         self.persistently(async || self.flush_areas().await).await?;
         if !records.is_empty() || last {

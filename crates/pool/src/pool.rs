@@ -106,13 +106,21 @@ impl Pool {
         self.0.flush().await
     }
 
-    /// Flushes and closes the groups. Nothing may be in flight or follow.
+    /// Flushes and closes the groups, with all metadata in a checkpoint: at the next start no frame of the
+    /// journal can be taken for one that a power failure tore. Nothing may be in flight or follow.
     ///
     /// # Errors
     ///
     /// As [`Pool::flush`]; the next start then recovers.
     pub async fn close(&self) -> Result<(), BlockError> {
-        self.0.commit().await?;
+        let inner = &self.0;
+        let checkpoint_ended = || !inner.journal.checkpoint_runs.get() || inner.alive().is_err();
+        inner.commit.progress.wait_for(|| checkpoint_ended().then_some(())).await;
+        inner.journal.ends.set(true);
+        inner.commit().await?;
+        inner.commit.progress.wait_for(|| checkpoint_ended().then_some(())).await;
+        inner.journal.ends.set(false);
+        inner.alive()?;
         for area in self.0.areas().iter() {
             area.group.close().await?;
         }

@@ -124,9 +124,10 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
 async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> Result<Copy, BlockError> {
     let mut catalog = read_checkpoint(group, &superblock, pages).await?;
     let (id, generation) = (superblock.pool_id, superblock.generation);
-    let half = read_journal(group, &superblock, generation).await?;
+    let half = read_journal(group, &superblock, generation, Some(superblock.sequence)).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
-    let other = read_journal(group, &superblock, generation + 1).await?;
+    let after = first.last.then_some(first.sequence);
+    let other = read_journal(group, &superblock, generation + 1, after).await?;
     // Without a last frame in the first half, the other half may hold nothing later; read_half verifies that.
     let second = match first.last {
         true => read_half(id, &other, generation + 1, first.sequence, |b| catalog.replay(b))?,
@@ -181,16 +182,49 @@ async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Resul
     Ok(pieces.joined())
 }
 
+/// The journal half of a generation. Where frames after commit `after` are wanted, as the mirror has it on
+/// which they go furthest: a frame that one mirror lost is not the end.
 pub(crate) async fn read_journal(
     group: &Group,
+    superblock: &Superblock,
+    generation: u64,
+    after: Option<u64>,
+) -> Result<Vec<u8>, BlockError> {
+    let mut best = read_from(group, None, superblock, generation).await?;
+    let (Some(after), 2..) = (after, group.mirrors()) else { return Ok(best) };
+    let end = |half: &[u8]| read_half(superblock.pool_id, half, generation, after, |_| Ok(())).ok();
+    let reached = |half: &[u8]| end(half).map(|end| (end.sequence, end.last));
+    for mirror in 0..group.mirrors() {
+        // A mirror that cannot be read is not the furthest.
+        let Ok(half) = read_from(group, Some(mirror), superblock, generation).await else { continue };
+        if reached(&half) > reached(&best) {
+            best = half;
+        }
+    }
+    Ok(best)
+}
+
+/// Reads a journal half, from one mirror alone or from the group.
+async fn read_from(
+    group: &Group,
+    mirror: Option<usize>,
     superblock: &Superblock,
     generation: u64,
 ) -> Result<Vec<u8>, BlockError> {
     let at = superblock.layout.journal_at(generation);
     let mut half = vec![0; superblock.layout.journal_half as usize];
     for (i, part) in half.chunks_mut(BUF_LEN_MAX).enumerate() {
-        let mut pieces = Pieces::new();
-        group.read(at + (i * BUF_LEN_MAX) as u64, part.len(), &mut pieces).await?;
+        let from = at + (i * BUF_LEN_MAX) as u64;
+        let pieces = match mirror {
+            Some(mirror) => group.read_mirror(mirror, from, part.len()).await.ok_or_else(|| {
+                BlockError::Unreadable { at: from, cause: format!("mirror {mirror} cannot be read") }
+            })?,
+            None => {
+                let mut pieces = Pieces::new();
+                group.read(from, part.len(), &mut pieces).await?;
+                pieces
+            }
+        };
         // Zeros without any user are there already.
         if !pieces.iter().all(Data::is_shared_zeros) {
             pieces.copy_to(part);

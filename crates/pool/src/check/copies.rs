@@ -103,7 +103,8 @@ async fn read_journals(
     let mut goes_on = true;
     for generation in [superblock.generation, superblock.generation + 1] {
         let place = format!("journal {generation} on group {group}");
-        let half = match read_journal(given.group, superblock, generation).await {
+        let half = match read_journal(given.group, superblock, generation, goes_on.then_some(sequence)).await
+        {
             Ok(half) => half,
             Err(error) => {
                 report.damage(&place, format!("cannot be read: {error}"));

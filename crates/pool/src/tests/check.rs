@@ -37,7 +37,11 @@ fn rig(commits: u32) -> (Rig, Superblock, Catalog) {
             v.write(u64::from(i) * PAGE, &encode(std::iter::repeat_n(i, 8))).await.expect("write");
             v.flush().await.expect("flush");
         }
-        pool.close().await.expect("close");
+        // A pool that is closed has nothing in its journal.
+        pool.flush().await.expect("flush");
+        for area in pool.0.areas().iter() {
+            area.group.close().await.expect("close");
+        }
         let sequence = pool.0.journal.sequence.get();
         let superblock = Superblock { sequence, ..pool.0.superblock.borrow().clone() };
         (superblock, pool.0.catalog())
