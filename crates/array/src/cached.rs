@@ -8,11 +8,12 @@ use futures::future::try_join_all;
 use pool::{Pool, Volume};
 use raid::{Group, OnDrive, Overwrite, examine};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
+use world::Drive;
 
 use crate::config::{CachePolicy, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Index, Partitions, Slices, VolumeKey};
-use crate::groups::{open_drive, overwrite_of};
+use crate::groups::{open_emptied, overwrite_of};
 use crate::journal_groups::{advice, refuse_pool};
 use crate::terms;
 
@@ -20,6 +21,7 @@ use crate::terms;
 const JOURNAL_RECORD: &str = "cache.journal";
 /// The name of a pool's record with the identity of its journal and the epoch that it has reached, 24 bytes.
 const EPOCH_RECORD: &str = "cache.journal.epoch";
+const AT_NEXT_START: &str = "the new cache settings take effect at the next start";
 /// Volumes that are detached from the cache at once.
 const AT_ONCE: usize = 64;
 /// The first bytes of a journal's identity are those of its pool; the rest is random.
@@ -38,36 +40,63 @@ pub(crate) async fn open_cache(
     if let Some(known) = known {
         match known.config() == terms::cache_config(settings) {
             true => controller.state.borrow_mut().partitions.set(index, &known, settings, done),
-            false => done.push(format!(
-                "controller {index}: the new cache settings take effect at the next \
-                start"
-            )),
+            false => done.push(format!("controller {index}: {AT_NEXT_START}")),
         }
         return Ok(());
     }
     let cache = Cache::new(controller.world.clone(), terms::cache_config(settings));
     done.push(format!("controller {index}: cache of {} bytes", settings.memory_bytes));
-    if let Some(ssd) = settings.ssds.get(index) {
-        let place = || ControlError::at(format!("drive {ssd:?}: cache"));
-        let drive = open_drive(controller, config, ssd).await?;
-        let found = examine(&drive).await.map_err(|e| place()(&e))?;
-        if matches!(found, OnDrive::Label(_) | OnDrive::Spare { .. }) {
-            return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
-        }
-        // A drive that was the second level before still has the content of that cache.
-        let is_new = !controller.state().made.drives.contains(ssd);
-        if is_new && found != OnDrive::Blank && overwrite_of(controller, ssd) == Overwrite::Nothing {
-            return Err(place()(&"the drive is not blank; refusing to overwrite it"));
-        }
-        if !cache.set_second_level(drive) {
-            return Err(place()(&"the drive is too small: at least 2 MiB are required"));
-        }
-        done.push(format!("controller {index}: second level on drive {ssd}"));
-    }
     let mut state = controller.state.borrow_mut();
     state.partitions.set(index, &cache, settings, done);
     state.cache = Some(cache);
     Ok(())
+}
+
+/// The drive of the second level, if this declaration has another one than the current declaration.
+pub(crate) fn new_ssd(controller: &Controller, config: &Config) -> Option<String> {
+    let ssd_of = |config: &Config| config.cache.as_ref()?.ssds.get(controller.index).cloned();
+    let ssd = ssd_of(config);
+    ssd.filter(|_| ssd_of(&controller.config()) != ssd_of(config))
+}
+
+/// Makes a drive the second level of a new cache. That of a cache in use is checked, so that the next start
+/// does not refuse it.
+pub(crate) async fn open_second_level(
+    controller: &Controller,
+    config: &Config,
+    ssd: &str,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let index = controller.index;
+    let drive = open_ssd(controller, config, ssd).await?;
+    if controller.config().cache.is_some() {
+        done.push(format!("controller {index}: {AT_NEXT_START}"));
+        return Ok(());
+    }
+    let cache = controller.state().cache.clone();
+    if !cache.is_some_and(|cache| cache.set_second_level(drive)) {
+        let place = ControlError::at(format!("drive {ssd:?}: cache"));
+        return Err(place(&"the drive is too small: at least 2 MiB are required"));
+    }
+    done.push(format!("controller {index}: second level on drive {ssd}"));
+    Ok(())
+}
+
+/// Opens the drive of a second level. Its file is created also if it was there before, because its content
+/// ends with the process.
+async fn open_ssd(controller: &Controller, config: &Config, ssd: &str) -> Result<Drive, ControlError> {
+    let place = || ControlError::at(format!("drive {ssd:?}: cache"));
+    let drive = open_emptied(controller, config, ssd).await?;
+    let found = examine(&drive).await.map_err(|e| place()(&e))?;
+    if matches!(found, OnDrive::Label(_) | OnDrive::Spare { .. }) {
+        return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
+    }
+    // A drive that was the second level before still has the content of that cache.
+    let is_new = !controller.state().made.drives.contains(ssd);
+    if is_new && found != OnDrive::Blank && overwrite_of(controller, ssd) == Overwrite::Nothing {
+        return Err(place()(&"the drive is not blank; refusing to overwrite it"));
+    }
+    Ok(drive)
 }
 
 /// Partitions of the cache and the policies of volumes as this declaration has them, when another one is

@@ -12,6 +12,8 @@ pub(crate) enum Kind {
     Group,
     Pool,
     Volume,
+    /// The drive of a second level of the cache.
+    CacheDrive,
 }
 
 impl Kind {
@@ -21,6 +23,7 @@ impl Kind {
             Kind::Group => "group",
             Kind::Pool => "pool",
             Kind::Volume => "volume",
+            Kind::CacheDrive => "cache drive",
         }
     }
 }

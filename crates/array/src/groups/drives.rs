@@ -66,6 +66,18 @@ pub(crate) async fn open_existing(
     open(controller, config, name, true).await
 }
 
+/// Opens a drive whose content ends with the process. Its file is created if that was declared.
+pub(crate) async fn open_emptied(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+) -> Result<Drive, ControlError> {
+    if let Some(cause) = controller.state().made.displaced.get(name) {
+        return Err(ControlError::at(format!("drive {name:?}"))(cause));
+    }
+    open(controller, config, name, false).await
+}
+
 /// Opens the drive that replaced another one of the same name. Its file is created if that was declared.
 pub(crate) async fn open_exchanged(
     controller: &Controller,

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use pool::Pool;
 
-use crate::cached::{close_journals, let_go, open_cache, open_journal, put_back_caching};
+use crate::cached::{
+    close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
+};
 use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
@@ -55,6 +57,11 @@ pub(crate) async fn prepare(
         (state.made, state.fresh) = (made.clone(), Fresh::default());
     }
     open_cache(controller, config, &mut done).await?;
+    if let Some(ssd) = new_ssd(controller, config) {
+        let opened = open_second_level(controller, config, &ssd, &mut done).await;
+        // It has nothing that the other drives do not have.
+        settle(controller, (Kind::CacheDrive, &ssd), starting, opened)?;
+    }
     let unopened = open_at_once(controller, config).await;
     for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
         let is_open = controller.state().groups.contains_key(&group.name);
@@ -328,6 +335,7 @@ fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)
         Kind::Group => config.groups.iter().any(|g| g.name == *name),
         Kind::Pool => config.pool(name).is_some(),
         Kind::Volume => index.volume(name).is_some(),
+        Kind::CacheDrive => config.cache.iter().any(|cache| cache.ssds.contains(name)),
     }
 }
 

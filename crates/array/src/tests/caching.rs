@@ -8,7 +8,7 @@ use world::World;
 use world_model::{Model, Outcome};
 
 use super::rig::{Host, VOLUME_BYTES, declaration, group, model, portal, start, wait_until};
-use crate::config::{CACHE_BYTES_MIN, CachePolicy, CacheSettings, VolumeConfig};
+use crate::config::{CACHE_BYTES_MIN, CachePolicy, CacheSettings, Made, VolumeConfig};
 use crate::status::{CacheStatus, ControllerStatus, UnitCounts};
 use crate::{Array, Config, Lun};
 
@@ -395,5 +395,55 @@ fn a_pool_that_was_dirty_is_exported_whole() {
         let mut host = Host::log_in(&world, 38).await;
         host.number = 2;
         host.verify().await;
+    });
+}
+
+/// The array ended, although the drive has nothing that is not on the others.
+#[test]
+fn an_array_starts_without_the_drive_of_its_second_level() {
+    let model = model(39, 5);
+    let ssd = model.disks().get("d4").expect("a disk");
+    let config = || {
+        let mut config = cached(39, false);
+        config.drives.push(super::rig::drive(4));
+        config.cache.as_mut().expect("a cache").ssds.push("d4".to_owned());
+        config
+    };
+    model.run(async |world| {
+        let mut array = start(&world);
+        let done = array.apply(config()).await.expect("apply");
+        assert!(done.iter().any(|line| line.contains("second level on drive d4")), "{done:?}");
+        array.stop().await.expect("stop");
+    });
+    ssd.kill();
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.adopt(Made::all_of(&config()));
+        array.apply(config()).await.expect("it starts");
+        Host::log_in(&world, 39).await.fill().await;
+        let missing = status(&array).await.missing;
+        assert!(missing.iter().any(|m| m.kind == "cache drive" && m.name == "d4"), "{missing:?}");
+        array.stop().await.expect("stop");
+    });
+}
+
+/// What is on a drive that a running array gets as its second level is not overwritten by the next start.
+#[test]
+fn a_second_level_that_comes_later_is_checked_when_it_is_declared() {
+    let model = model(40, 5);
+    let ssd = model.disks().get("d4").expect("a disk");
+    ssd.poke(1 << 20, b"somebody's data");
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(cached(40, false)).await.expect("apply");
+        let mut config = cached(40, false);
+        config.drives.push(super::rig::drive(4));
+        config.cache.as_mut().expect("a cache").ssds.push("d4".to_owned());
+        let refusal = array.apply(config.clone()).await.expect_err("it is not blank").to_string();
+        assert!(refusal.contains("the drive is not blank"), "{refusal}");
+        ssd.poke(1 << 20, &[0; 15]);
+        let done = array.apply(config).await.expect("apply");
+        assert!(done.iter().any(|line| line.contains("take effect at the next start")), "{done:?}");
+        array.stop().await.expect("stop");
     });
 }
