@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::bed::Bed;
 use super::host::Host;
+use super::measures::ReadBack;
 use super::record::{Course, Record, Tick};
 use super::scenario::{PaperSteps, Vaai};
 use lab_tools::datastore::{Content, File, Mode, sample_offsets};
@@ -85,6 +86,8 @@ impl Way {
 /// Slots of the files.
 pub(crate) const TEMPLATE: u32 = 0;
 const NEW_DISK: u32 = 1;
+/// What is compared at a time.
+const BLOCK: u64 = 4096;
 /// Steps of the array begin and end on whole pages.
 pub(crate) const ALIGN: u64 = 1 << 20;
 
@@ -188,7 +191,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Prepares, measures and checks one operation. With `whole` all of it is read back instead of samples.
-    /// Gives the number of blocks that differ from what they must hold.
+    /// Gives how many blocks were compared with what they must hold.
     pub(crate) fn run(
         &self,
         bulk: Bulk,
@@ -196,14 +199,14 @@ impl<'a> Bench<'a> {
         repeat: usize,
         whole: bool,
         record: &mut Record,
-    ) -> Result<u64> {
+    ) -> Result<ReadBack> {
         if bulk == Bulk::Zeroing {
             self.dirty(repeat)?;
         }
         let before = self.bed.read()?;
         let (job, made) = self.operate(bulk, way)?;
         let after = self.bed.read()?;
-        let wrong = self.read_back(bulk, &made.file, repeat, whole)?;
+        let read_back = self.read_back(bulk, &made.file, repeat, whole)?;
         let (destination, file) = (bulk.destination(), made.file.clone());
         self.host.run(move |host| async move {
             Ok(host.stores[destination].delete(NEW_DISK, &file, true).await?)
@@ -215,7 +218,7 @@ impl<'a> Bench<'a> {
             }
             record.courses.push(Course { test, mode, repeat, ticks: made.ticks });
         }
-        Ok(wrong)
+        Ok(read_back)
     }
 
     /// Space that was used before: blocks with a pattern where the new disk will lie.
@@ -244,7 +247,7 @@ impl<'a> Bench<'a> {
         Ok((job, made))
     }
 
-    fn read_back(&self, bulk: Bulk, file: &File, repeat: usize, whole: bool) -> Result<u64> {
+    fn read_back(&self, bulk: Bulk, file: &File, repeat: usize, whole: bool) -> Result<ReadBack> {
         let content = match bulk {
             Bulk::Zeroing => Content::Zeros,
             Bulk::Copy | Bulk::Between => self.template_content(),
@@ -260,7 +263,8 @@ impl<'a> Bench<'a> {
                 file.name
             );
             if whole {
-                return Ok(store.differences(&file, content).await?);
+                let wrong = store.differences(&file, content).await?;
+                return Ok(ReadBack { compared: file.taken_bytes() / BLOCK, wrong });
             }
             // The same blocks that were dirty, then as many others.
             let mut offsets = sample_offsets(
@@ -273,7 +277,8 @@ impl<'a> Bench<'a> {
                 file.taken_bytes(),
                 samples,
             ));
-            Ok(store.differences_at(&file, content, &offsets).await?)
+            let wrong = store.differences_at(&file, content, &offsets).await?;
+            Ok(ReadBack { compared: offsets.len() as u64, wrong })
         })
     }
 }

@@ -75,11 +75,34 @@ pub(crate) const MEASURES: [&str; 66] = [
     "locking.compare.max",
 ];
 
+/// Blocks of 4 KiB that were read back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadBack {
+    /// And compared with what was written.
+    pub(crate) compared: u64,
+    /// Of these, those that differ.
+    pub(crate) wrong: u64,
+}
+
+impl ReadBack {
+    /// Those that differ; none where nothing was compared.
+    fn wrong(self) -> Option<Estimate> {
+        (self.compared > 0).then(|| Estimate::exact(self.wrong as f64))
+    }
+}
+
+impl std::ops::AddAssign for ReadBack {
+    fn add_assign(&mut self, other: ReadBack) {
+        self.compared += other.compared;
+        self.wrong += other.wrong;
+    }
+}
+
 /// Things that are counted over a run and must not be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
-    /// Blocks of 4 KiB that were read back and differ.
-    pub(crate) blocks: u64,
+    /// What was read back.
+    pub(crate) blocks: ReadBack,
     /// Locks with two owners, allocations made twice.
     pub(crate) owners: Vec<String>,
 }
@@ -95,6 +118,7 @@ fn outcome(id: &str, record: &Record, faults: &Faults) -> Outcome {
         (Some((_, why)), _) => Outcome::NotMeasured(why.clone()),
         (None, Some(estimate)) => Outcome::Estimate(estimate),
         (None, None) if record.repeats == 0 => Outcome::NotMeasured("the run was stopped before".into()),
+        (None, None) if id == "content" => Outcome::NotMeasured("no block was read back".into()),
         // Should have been measured and was not: the array never did it.
         (None, None) => Outcome::Never("it never happened".into()),
     }
@@ -185,7 +209,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             (!values.is_empty() && values.len() == record.series("thin", "on", "warned").len())
                 .then(|| mean(&values))
         }
-        ("content", ..) => (record.repeats > 0).then(|| Estimate::exact(faults.blocks as f64)),
+        ("content", ..) => faults.blocks.wrong(),
         _ => None,
     }
 }
@@ -231,8 +255,12 @@ mod tests {
     }
 
     fn judged(record: &Record, id: &str) -> JudgedClaim {
+        judged_with(record, &Faults::default(), id)
+    }
+
+    fn judged_with(record: &Record, faults: &Faults, id: &str) -> JudgedClaim {
         let (vaai, _) = Vaai::load(None).expect("built in");
-        let measures = measures(&vaai, record, &Faults::default());
+        let measures = measures(&vaai, record, faults);
         let judged = vaai.claims.judge(World::Real, &measures, false);
         judged.into_iter().find(|claim| claim.id == id).expect("a claim")
     }
@@ -253,6 +281,21 @@ mod tests {
         let claim = judged(&record, "copy.paper.time");
         assert_eq!(claim.verdict, Verdict::NotJudged);
         assert_eq!(claim.reason.as_deref(), Some("the array does not support EXTENDED COPY"));
+    }
+
+    /// A LU without WRITE SAME, EXTENDED COPY and COMPARE AND WRITE leaves nothing to read back: a run of it
+    /// once held its only promise.
+    #[test]
+    fn content_is_judged_only_where_blocks_were_compared() {
+        let record = Record { repeats: 3, ..Record::default() };
+        let with = |compared, wrong| {
+            let faults = Faults { blocks: ReadBack { compared, wrong }, ..Faults::default() };
+            let claim = judged_with(&record, &faults, "content");
+            (claim.verdict, claim.estimate)
+        };
+        assert_eq!(with(0, 0), (Verdict::NotJudged, None));
+        assert_eq!(with(512, 0), (Verdict::Held, Some(0.0)));
+        assert_eq!(with(512, 1), (Verdict::NotHeld, Some(1.0)));
     }
 
     #[test]
@@ -285,8 +328,9 @@ mod tests {
         for metric in ["warned", "warned_percent", "resumed_percent", "reclaimed_percent"] {
             full.add("thin", "on", 1, metric, 1.0);
         }
+        let faults = Faults { blocks: ReadBack { compared: 1, wrong: 0 }, ..Faults::default() };
         for id in MEASURES {
-            assert!(measure(id, &full, &Faults::default()).is_some(), "{id}");
+            assert!(measure(id, &full, &faults).is_some(), "{id}");
         }
     }
 }

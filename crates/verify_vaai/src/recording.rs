@@ -37,6 +37,6 @@ impl Judgement<'_> {
 
     /// Whether data or locks were wrong.
     pub(super) fn is_wrong(&self) -> bool {
-        self.run.faults.blocks > 0 || !self.run.faults.owners.is_empty()
+        self.run.faults.blocks.wrong > 0 || !self.run.faults.owners.is_empty()
     }
 }

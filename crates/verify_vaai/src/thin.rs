@@ -8,12 +8,15 @@ use scsi::Lun;
 use world::{Buf, Rng, World};
 
 use super::bed::Bed;
+use super::measures::ReadBack;
 use super::record::{Filled, Record};
 use lab_tools::hosts::Capabilities;
 use lab_tools::hosts::{Disk, DiskError, HostThread, OUT_OF_SPACE, THRESHOLD_REACHED};
 
 /// The size of a write, and of an UNMAP.
 const STEP: u64 = 1 << 20;
+/// What is compared at a time.
+const BLOCK: usize = 4096;
 /// How much the host unmaps when a write fails, in steps.
 const RELIEF_STEPS: u64 = 16;
 /// How often a stopped write is sent again before the host gives up: unmapped space is free once the array
@@ -95,8 +98,14 @@ struct Stopped {
     used_bytes: u64,
 }
 
-/// One run; adds what it measured (repeat 0: nothing). Gives the number of blocks that did not survive.
-pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record: &mut Record) -> Result<u64> {
+/// One run; adds what it measured (repeat 0: nothing). Gives how many blocks were compared, and of these how
+/// many did not survive.
+pub(crate) fn run(
+    bed: &Bed,
+    host: &HostThread<ThinHost>,
+    repeat: usize,
+    record: &mut Record,
+) -> Result<ReadBack> {
     let key = repeat as u64;
     host.run(|host| async move {
         let end = host.caps.len_bytes;
@@ -116,11 +125,11 @@ pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record:
         event: Some(event),
     };
     course.push(event(stopped.step + 1, used(bed)?.0, "resumed"));
-    let wrong = read_back(host, stopped.step + u64::from(resumed), key)?;
+    let read_back = read_back(host, stopped.step + u64::from(resumed), key)?;
     let (reclaim_s, used_after) = reclaim(bed, host, used_before)?;
     course.push(event(0, used_after, "reclaimed"));
     if repeat == 0 {
-        return Ok(wrong);
+        return Ok(read_back);
     }
     record.filling.extend(course);
     if let Some(percent) = stopped.warned_percent {
@@ -139,7 +148,7 @@ pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record:
     ] {
         record.add("thin", "on", repeat, metric, value);
     }
-    Ok(wrong)
+    Ok(read_back)
 }
 
 /// Writes until the array says that the pool is full.
@@ -182,11 +191,10 @@ fn resume(host: &HostThread<ThinHost>, step: u64, key: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Reads everything back: zeros where space was unmapped, the content elsewhere. Returns the number of 4 KiB
-/// blocks that differ.
-fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
+/// Reads everything back: zeros where space was unmapped, the content elsewhere.
+fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<ReadBack> {
     host.run(move |host| async move {
-        let mut wrong = 0;
+        let mut read_back = ReadBack::default();
         for step in 0..steps {
             let found = host.disk.read(step * STEP, STEP).await?.joined();
             let expected = if step < RELIEF_STEPS {
@@ -194,9 +202,11 @@ fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
             } else {
                 ThinHost::content(step, key).joined()
             };
-            wrong += found.chunks(4096).zip(expected.chunks(4096)).filter(|(a, b)| a != b).count() as u64;
+            for (block, expected) in found.chunks(BLOCK).zip(expected.chunks(BLOCK)) {
+                read_back += ReadBack { compared: 1, wrong: u64::from(block != expected) };
+            }
         }
-        Ok(wrong)
+        Ok(read_back)
     })
 }
 

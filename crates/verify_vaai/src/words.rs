@@ -54,7 +54,7 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
     if judgement.is_wrong() {
         return format!(
             "The array corrupted data: {} blocks read back wrong, and {} locks or extents had two owners.",
-            faults.blocks,
+            faults.blocks.wrong,
             faults.owners.len()
         );
     }
