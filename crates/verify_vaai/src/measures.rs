@@ -103,6 +103,8 @@ impl std::ops::AddAssign for ReadBack {
 pub(crate) struct Faults {
     /// What was read back.
     pub(crate) blocks: ReadBack,
+    /// After which locks and allocations were looked at.
+    pub(crate) power_ons: u64,
     /// Locks with two owners, allocations made twice.
     pub(crate) owners: Vec<String>,
 }
@@ -119,6 +121,7 @@ fn outcome(id: &str, record: &Record, faults: &Faults) -> Outcome {
         (None, Some(estimate)) => Outcome::Estimate(estimate),
         (None, None) if record.repeats == 0 => Outcome::NotMeasured("the run was stopped before".into()),
         (None, None) if id == "content" => Outcome::NotMeasured("no block was read back".into()),
+        (None, None) if id == "locking.owners" => Outcome::NotMeasured("no VM was powered on".into()),
         // Should have been measured and was not: the array never did it.
         (None, None) => Outcome::Never("it never happened".into()),
     }
@@ -196,7 +199,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             ratio(&compare, &alone)
         }
         ("locking", Some("owners"), _) => {
-            (record.repeats > 0).then(|| Estimate::exact(faults.owners.len() as f64))
+            (faults.power_ons > 0).then(|| Estimate::exact(faults.owners.len() as f64))
         }
         ("thin", Some(what), _) => {
             let metric = match what {
@@ -328,7 +331,8 @@ mod tests {
         for metric in ["warned", "warned_percent", "resumed_percent", "reclaimed_percent"] {
             full.add("thin", "on", 1, metric, 1.0);
         }
-        let faults = Faults { blocks: ReadBack { compared: 1, wrong: 0 }, ..Faults::default() };
+        let blocks = ReadBack { compared: 1, wrong: 0 };
+        let faults = Faults { blocks, power_ons: 1, ..Faults::default() };
         for id in MEASURES {
             assert!(measure(id, &full, &faults).is_some(), "{id}");
         }

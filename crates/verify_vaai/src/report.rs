@@ -96,7 +96,10 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
     let mut out = Vec::new();
     let repeats = recording.record.repeats;
     if recording.stopped {
-        let effect = format!("Only the {repeats} whole repeats before are shown, of {wanted}.");
+        let effect = match recording.is_model {
+            true => "Only the operations that had ended are shown.".to_owned(),
+            false => format!("Only the {repeats} whole repeats before are shown, of {wanted}."),
+        };
         out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
     }
     if !recording.is_model && (1..3).contains(&repeats) {

@@ -164,6 +164,7 @@ impl<'a> Run<'a> {
             if self.can("locking") {
                 self.begin(&format!("{when}: power-on, {}", crowd_words(crowd, self.vaai)))?;
                 faults.owners.extend(power_on::run(self.bed, &self.cluster, crowd, repeat, record)?);
+                faults.power_ons += 1;
             }
         }
         if let Some(thin) = &self.thin {

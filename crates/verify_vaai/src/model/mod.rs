@@ -24,7 +24,7 @@ use crate::record::Record;
 use crate::recording::Recording;
 use crate::scenario::Vaai;
 use bed::{Bed, Space};
-use piece::{Piece, Stand};
+use piece::{Found, Piece, Stand};
 use sizes::Sizes;
 
 /// Every operation, each on the next free core.
@@ -48,15 +48,25 @@ pub(crate) fn run(vaai: &Vaai, request: &Request, own: &Options, stop: &Stop) ->
     };
     let done = parallel::run((pieces.len(), parallel::cores()), stop, work, |text| progress.step(&text))?;
     progress.end();
-    let (mut record, mut faults) = (Record { repeats: 1, ..Record::default() }, Faults::default());
-    for (_, found) in done {
+    let done = done.into_iter().map(|(index, found)| (pieces[index], found)).collect();
+    let (record, faults) = gathered(done, pieces.len());
+    let product = product.into_inner().expect("nothing panics with it");
+    Ok(Recording { record, faults, product, stopped: stop.is_asked(), ..stopped() })
+}
+
+/// What the pieces that were done came to, of so many.
+fn gathered(done: Vec<(Piece, Found)>, pieces: usize) -> (Record, Faults) {
+    // What is missing of a run that was stopped was not refused: it was not begun.
+    let repeats = usize::from(done.len() == pieces);
+    let (mut record, mut faults) = (Record { repeats, ..Record::default() }, Faults::default());
+    for (piece, found) in done {
         record.append(found.record);
+        faults.power_ons += u64::from(matches!(piece, Piece::PowerOn(_)));
         faults.owners.extend(found.violations);
     }
     let not_filled = "the model fills no pool: the real form does";
     record.not_judged.insert("thin", not_filled.into());
-    let product = product.into_inner().expect("nothing panics with it");
-    Ok(Recording { record, faults, product, stopped: stop.is_asked(), ..stopped() })
+    (record, faults)
 }
 
 /// One that has nothing.
@@ -69,5 +79,43 @@ fn stopped() -> Recording {
         is_embedded: true,
         is_model: true,
         stopped: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_core::scenario::ScenarioFile;
+    use lab_core::verdict::{Verdict, exit_status};
+    use lab_core::world::World;
+
+    use super::*;
+    use crate::bulk::{Bulk, Way};
+    use crate::measures::measures;
+    use crate::power_on::Crowd;
+
+    /// Ctrl-C once made a promise *not held* of every operation that had not begun, and held that no lock had
+    /// two owners after no power-on at all.
+    #[test]
+    fn what_a_stopped_run_did_not_begin_is_not_judged() {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        let mut zeroed = Record::default();
+        zeroed.add("zeroing", "off", 1, "time_s", 1092.0);
+        let off = (Piece::Bulk(Bulk::Zeroing, Way::Off, Space::Thick), zeroed);
+        let alone = (Piece::PowerOn(Crowd::Alone), Record::default());
+        let judged = |done: &[&(Piece, Record)], id: &str| {
+            let of = |(piece, record): &(Piece, Record)| {
+                (*piece, Found { record: record.clone(), ..Found::default() })
+            };
+            let done = done.iter().map(|done| of(done)).collect();
+            let (record, faults) = gathered(done, Piece::all().len());
+            let claims = vaai.claims.judge(World::Model, &measures(&vaai, &record, &faults), false);
+            assert_eq!(exit_status(&claims, true), 3);
+            claims.into_iter().find(|claim| claim.id == id).expect("a claim").verdict
+        };
+        for id in ["zeroing.thick.time", "locking.saving", "locking.owners"] {
+            assert_eq!(judged(&[&off], id), Verdict::NotJudged, "{id}");
+        }
+        assert_eq!(judged(&[&off], "zeroing.off.time"), Verdict::Held);
+        assert_eq!(judged(&[&off, &alone], "locking.owners"), Verdict::Held);
     }
 }

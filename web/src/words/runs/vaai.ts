@@ -175,6 +175,8 @@ export const vaai: Record<string, string> = {
   "The host is stopped at {} % of the pool and was never warned": "ホストはプールの {1} % で停止し、警告はなかった",
   "A host writes 1 MiB at a time to a LU that is promised more than its pool has; the threshold is {} %; first repeat": "プールより大きい LU にホストが 1 MiB ずつ書き込む。しきい値は {1} %。最初の繰り返し",
   "no block was read back": "読み戻したブロックがない",
+  "no VM was powered on": "起動した VM がない",
+  "Only the operations that had ended are shown.": "完了した操作だけを示す。",
   "the run was stopped before": "測定はその前に中止された",
   "it never happened": "発生しなかった",
   "{} hosts × {} VMs, mean over all VMs; COMPARE AND WRITE against RESERVE(6)": "ホスト {1} 台 × VM {2} 台、全 VM の平均。COMPARE AND WRITE と RESERVE(6) の比較",
