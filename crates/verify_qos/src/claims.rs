@@ -1,6 +1,8 @@
 //! What was measured for the claims of the scenario.
 
 mod hosts;
+#[cfg(test)]
+mod tests;
 
 use super::extra::Extras;
 use super::judge::{PhaseView, View};
@@ -120,11 +122,13 @@ fn uncoordinated(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
         }
         let promised = phase.vms.iter().map(|vm| vm.rates.minimum).sum::<f64>() / 1e6;
         let got = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean).sum::<f64>() / 1e6;
-        let measure = of_phase("uncoordinated", exact(100.0 * phase.off_even()), view, phase);
-        let measure = measure.note(format!("{promised:.1} MB/s were promised together, {got:.1} came"));
+        let came = of_phase("uncoordinated", exact(100.0 * got / promised), view, phase);
+        let note = format!("{promised:.1} MB/s were promised together, {got:.1} came");
+        out.push(came.note(note).published(published(qos, view, phase)));
+        let even = of_phase("uncoordinated.even", exact(100.0 * phase.off_even()), view, phase);
         out.push(match is_even_without_hosts(qos, view, phase) {
-            true => measure,
-            false => measure.not_judged(
+            true => even,
+            false => even.not_judged(
                 "an even part is left only where the VMs of a host have one policy, without a maximum, and a \
                  host's scheduler passes on all that they keep in flight",
             ),

@@ -230,7 +230,7 @@ fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
@@ -249,7 +249,7 @@ mod tests {
         assert!(windows(&done, 0, 4 * S, 5 * S).is_empty());
     }
 
-    fn vm(mean: f64, due: Estimate) -> VmView {
+    pub(crate) fn vm(mean: f64, due: Estimate) -> VmView {
         VmView {
             rates: Rates { minimum: 0.0, maximum: f64::INFINITY, weight: 100, outstanding: 1.0, charge: 1.0 },
             mean,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     /// Of an array that does 100, and is known to 1 %.
-    fn phase(vms: Vec<VmView>) -> PhaseView {
+    pub(crate) fn phase(vms: Vec<VmView>) -> PhaseView {
         PhaseView {
             name: "phase".into(),
             from_s: 0.0,

@@ -16,6 +16,7 @@ use super::capacity::Capacity;
 use super::claims::{form_words, measures};
 use super::judge::{self, PhaseView, View};
 use super::phases::Form;
+use super::reach::KEPT;
 use super::run::{self, Run};
 use super::scenario::Qos as Scenario;
 use super::{Options, Qos, figures, real, results};
@@ -181,10 +182,13 @@ fn answer(run: &Finished<'_>) -> String {
         with.map(|vm| vm.mean / vm.rates.minimum)
     });
     let alone = shares.min_by(f64::total_cmp).map_or(String::new(), |share| {
-        format!(
-            "; when each host schedules by itself, one has {} % of it on average, as was published",
-            plain(100.0 * share)
-        )
+        let percent = plain(100.0 * share);
+        match share < KEPT {
+            true => format!(
+                "; when each host schedules by itself, one has {percent} % of it on average, as was published"
+            ),
+            false => format!("; when each host schedules by itself, one has {percent} % of it on average"),
+        }
     });
     let capacity = plain(run.capacity.all() / 1e6);
     format!("{first}{nodes}{alone}. The array does {capacity} MB/s with all {}.", run.qos.published.vms)
@@ -353,9 +357,9 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
             cost: Cost::share(lost, CostOf::Throughput),
         });
     }
-    let missed = run.promised(Form::Uncoordinated).map(|(_, phase)| phase).next();
-    if let Some(phase) = missed {
-        let (promised, got) = phase.minimums();
+    let both = run.promised(Form::Uncoordinated).map(|(_, phase)| phase.minimums());
+    let missed = both.into_iter().find(|(promised, got)| *got < KEPT * promised);
+    if let Some((promised, got)) = missed {
         out.push(Finding {
             resource: "hosts that schedule by themselves".into(),
             evidence: format!("{:.1} MB/s were promised together, {:.1} came", promised / 1e6, got / 1e6),

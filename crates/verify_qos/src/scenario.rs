@@ -225,6 +225,7 @@ impl ScenarioFile for Qos {
         "sum",
         "thousand",
         "uncoordinated",
+        "uncoordinated.even",
     ];
 
     fn claims(&self) -> &Claims {

@@ -1,0 +1,63 @@
+//! What claims say of phases that were made up.
+
+use lab_core::claim::JudgedClaim;
+use lab_core::record::World;
+use lab_core::scenario::ScenarioFile;
+use lab_core::verdict::Verdict;
+
+use super::*;
+use crate::judge::VmView;
+use crate::judge::tests::{phase, vm};
+use crate::play::Course;
+
+/// The published cluster's experiment with minimums; nothing was seen of it.
+fn course(form: Form) -> Course {
+    Course {
+        id: "minimums".into(),
+        title: "Cluster, minimums".into(),
+        form,
+        world: "model",
+        phases: vec![],
+        loads: vec![],
+        done: vec![],
+        looks: vec![],
+        news: vec![],
+    }
+}
+
+/// A VM with a minimum, and what it has on average; MB/s.
+fn promised(minimum: f64, mean: f64) -> VmView {
+    let vm = vm(mean * 1e6, Estimate::exact(mean * 1e6));
+    VmView { rates: Rates { minimum: minimum * 1e6, ..vm.rates }, ..vm }
+}
+
+fn of_vms(name: &str, vms: Vec<VmView>) -> PhaseView {
+    let sum = vms.iter().map(|vm| vm.mean).sum();
+    PhaseView { name: name.into(), sum, ..phase(vms) }
+}
+
+/// The claims of that id of a course with these phases.
+fn judged(form: Form, phases: Vec<PhaseView>, id: &str) -> Vec<JudgedClaim> {
+    let (qos, _) = Qos::load(None).expect("built in");
+    let course = course(form);
+    let view = View { course: &course, phases };
+    let measures = measures(&qos, &[view], None);
+    let all = qos.claims.judge(World::Model, &measures, false);
+    all.into_iter().filter(|claim| claim.id.split('.').next() == id.split('.').next()).collect()
+}
+
+/// On an array that is fast enough an even part is more than the minimum: the published failure did not come
+/// out, and once was held all the same.
+#[test]
+fn a_minimum_that_an_even_part_reaches_is_no_published_failure() {
+    let verdict = |minimum: f64| {
+        let vms = (0..10).map(|vm| promised(if vm < 5 { minimum } else { 0.0 }, 14.0)).collect();
+        let all = judged(Form::Uncoordinated, vec![of_vms("VM01-05 min 2000", vms)], "uncoordinated");
+        let [came, even, ..] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(even.verdict, Verdict::Held, "{even:?}");
+        assert!(even.id.starts_with("uncoordinated.even."), "{}", even.id);
+        (came.verdict, came.estimate.map(f64::round))
+    };
+    assert_eq!(verdict(16.38), (Verdict::Held, Some(85.0)));
+    assert_eq!(verdict(14.0), (Verdict::NotHeld, Some(100.0)));
+}
