@@ -5,7 +5,7 @@ mod hosts;
 mod tests;
 
 use super::extra::Extras;
-use super::judge::{PhaseView, View};
+use super::judge::{PhaseView, View, VmView};
 use super::phases::{Form, host_of};
 use super::reach::{Fit, Rates};
 use super::scenario::Qos;
@@ -41,6 +41,7 @@ pub(super) fn measures(qos: &Qos, views: &[View<'_>], extras: Option<&Extras>) -
         out.extend(settled(views, form));
     }
     out.extend(uncoordinated(qos, views));
+    out.extend(came_last(qos, views));
     out.extend(maximums(views));
     out.extend(sums(views, io_bytes_per_s));
     out.extend(infeasible(views, io_bytes_per_s));
@@ -133,6 +134,35 @@ fn uncoordinated(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
                  host's scheduler passes on all that they keep in flight",
             ),
         });
+    }
+    out
+}
+
+/// VMs that get minimums after others, where each host schedules by itself: what they have of theirs.
+fn came_last(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
+    let mut out = Vec::new();
+    for view in views.iter().filter(|view| view.course.form == Form::Uncoordinated) {
+        let pairs = view.phases.iter().zip(view.phases.iter().skip(1));
+        for (before, phase) in pairs.filter(|(before, _)| before.has_minimum()) {
+            let both = before.vms.iter().zip(&phase.vms);
+            let is_new = |before: &VmView, vm: &VmView| before.rates.minimum == 0.0 && vm.rates.minimum > 0.0;
+            let own: Vec<&VmView> = both.filter(|(b, vm)| is_new(b, vm)).map(|(_, vm)| vm).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let mean = |of: fn(&VmView) -> f64| own.iter().map(|vm| of(vm)).sum::<f64>() / own.len() as f64;
+            let (got, promised) = (mean(|vm| vm.mean), mean(|vm| vm.rates.minimum));
+            let rest = (phase.sum - got * own.len() as f64) / (phase.vms.len() - own.len()).max(1) as f64;
+            let note = format!(
+                "{} VMs get {:.1} MB/s each on average and the others {:.1}: equal hosts that schedule by \
+                 themselves give no reason for more",
+                own.len(),
+                got / 1e6,
+                rest / 1e6
+            );
+            let measure = of_phase("uncoordinated.last", exact(100.0 * got / promised), view, phase);
+            out.push(measure.note(note).published(published(qos, view, phase)));
+        }
     }
     out
 }

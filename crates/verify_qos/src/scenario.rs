@@ -226,6 +226,7 @@ impl ScenarioFile for Qos {
         "thousand",
         "uncoordinated",
         "uncoordinated.even",
+        "uncoordinated.last",
     ];
 
     fn claims(&self) -> &Claims {

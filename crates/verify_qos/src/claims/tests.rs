@@ -61,3 +61,22 @@ fn a_minimum_that_an_even_part_reaches_is_no_published_failure() {
     assert_eq!(verdict(16.38), (Verdict::Held, Some(85.0)));
     assert_eq!(verdict(14.0), (Verdict::NotHeld, Some(100.0)));
 }
+
+/// The publication has VM06-10 come to 24 MB/s each once all have that minimum: a statement of its own, and
+/// none of the failure that was published of the phases before.
+#[test]
+fn vms_that_get_minimums_after_others_are_judged_by_their_own_mean() {
+    let judge = |last: f64| {
+        let first = |minimum: f64| (0..5).map(move |_| promised(minimum, 14.0));
+        let before = first(24.576).chain((0..5).map(|_| promised(0.0, 14.0))).collect();
+        let after = first(24.576).chain((0..5).map(|_| promised(24.576, last))).collect();
+        let after = PhaseView { fit: Fit::Over, ..of_vms("all min 3000", after) };
+        let phases = vec![of_vms("VM01-05 min 3000", before), after];
+        let all = judged(Form::Uncoordinated, phases, "uncoordinated");
+        let own = all.into_iter().find(|claim| claim.id.starts_with("uncoordinated.last")).expect("a claim");
+        assert_eq!(own.published, Some(Published::Words("VM06-10 came to 24 MB/s each".into())));
+        assert!(own.id.ends_with("all_min_3000"), "{}", own.id);
+        own.verdict
+    };
+    assert_eq!((judge(14.0), judge(24.2)), (Verdict::NotHeld, Verdict::Held));
+}
