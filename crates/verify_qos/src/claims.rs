@@ -252,17 +252,20 @@ fn events(views: &[View<'_>], missed_percent: f64) -> Vec<Measure> {
     let mut out = Vec::new();
     for form in [Form::Uncoordinated, Form::Array] {
         let own = views.iter().filter(|v| v.course.form == form && v.course.id == "minimums");
-        let missed = own.flat_map(|v| v.phases.iter().map(move |p| (v, p))).filter(|(_, p)| {
-            p.vms
-                .iter()
-                .any(|vm| vm.rates.minimum > 0.0 && 100.0 * vm.mean < missed_percent * vm.rates.minimum)
-        });
+        let all = own.flat_map(|v| v.phases.iter().map(move |p| (v, p)));
         // A VM that misses two phases in a row is told of once.
-        let Some((view, phase)) = missed.into_iter().next() else { continue };
-        let last = phase.told.map_or_else(
-            || Outcome::Never("no event came, though a minimum was missed".into()),
-            |(_, last)| exact(last),
-        );
+        let first = all.into_iter().find(|(_, phase)| phase.missed(missed_percent).next().is_some());
+        let Some((view, phase)) = first else { continue };
+        let told: Vec<Option<f64>> = phase.missed(missed_percent).map(|vm| vm.told_s).collect();
+        let untold = told.iter().filter(|told| told.is_none()).count();
+        let last = match untold {
+            0 => exact(told.iter().flatten().copied().fold(0.0, f64::max)),
+            n if n == told.len() => Outcome::Never("no event came, though a minimum was missed".into()),
+            n => Outcome::Never(format!(
+                "no event came of {n} of {} VMs that missed their minimum",
+                told.len()
+            )),
+        };
         out.push(of_phase("event", last, view, phase));
     }
     out

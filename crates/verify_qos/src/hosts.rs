@@ -134,10 +134,15 @@ impl Hosts {
         Ok(())
     }
 
-    /// VMs whose health has changed: whether each is below its minimum.
-    pub(super) fn news(&self) -> Vec<bool> {
+    /// VMs whose health has changed, and whether each is below its minimum.
+    pub(super) fn news(&self) -> Vec<(usize, bool)> {
         let Hosts::Alone(nodes) = self else { return vec![] };
-        nodes.iter().flat_map(|node| node.news()).map(|health| health != Health::Ok).collect()
+        let (mut out, mut first) = (Vec::new(), 0);
+        for node in nodes {
+            out.extend(node.news().into_iter().map(|(own, health)| (first + own, health != Health::Ok)));
+            first += node.vms();
+        }
+        out
     }
 }
 

@@ -1,8 +1,10 @@
 //! What was promised against what was seen: windows, water-filling, what the array can do. Pure.
 
+use std::ops::RangeInclusive;
+
 use super::capacity::Capacity;
 use super::phases::Form;
-use super::play::{Course, Look, Played};
+use super::play::{Course, Look, News, Played};
 use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
@@ -27,6 +29,8 @@ pub(super) struct VmView {
     pub(super) due: Estimate,
     /// From the change to when its minimum is kept; none: it has none, or is not kept at all.
     pub(super) settled_s: Option<f64>,
+    /// From the change to when it was first said to miss its minimum, seconds.
+    pub(super) told_s: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,8 +54,6 @@ pub(super) struct PhaseView {
     pub(super) depth: f64,
     /// The least.
     pub(super) scale_permille: u32,
-    /// From the change to when the first and the last VM with a minimum was said to miss it, seconds.
-    pub(super) told: Option<(f64, f64)>,
 }
 
 impl PhaseView {
@@ -118,6 +120,18 @@ impl PhaseView {
         self.vms.iter().map(|vm| (vm.mean / even - 1.0).abs()).fold(0.0, f64::max)
     }
 
+    /// VMs that have less than so many percent of their minimum.
+    pub(super) fn missed(&self, percent: f64) -> impl Iterator<Item = &VmView> {
+        let misses =
+            move |vm: &&VmView| vm.rates.minimum > 0.0 && 100.0 * vm.mean < percent * vm.rates.minimum;
+        self.vms.iter().filter(misses)
+    }
+
+    /// From the change to when the last of all VMs that were said to miss their minimum was.
+    pub(super) fn last_told_s(&self) -> Option<f64> {
+        self.vms.iter().filter_map(|vm| vm.told_s).max_by(f64::total_cmp)
+    }
+
     pub(super) fn has_minimum(&self) -> bool {
         self.vms.iter().any(|vm| vm.rates.minimum > 0.0)
     }
@@ -177,6 +191,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
             expected: filled[number],
             due: Estimate { low: low[number], mean: due[number], high: high[number] },
             settled_s: settles(&windows(done, phase.from_ns, phase.to_ns, window), needed),
+            told_s: told_s(&course.news, phase.from_ns..=phase.to_ns, number),
         }
     };
     let looks: Vec<&Look> =
@@ -194,7 +209,6 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         fit: reach.fit(),
         depth: looks.iter().map(|l| f64::from(l.depth)).sum::<f64>() / looks.len().max(1) as f64,
         scale_permille: looks.iter().map(|l| l.scale_permille).min().unwrap_or(1000),
-        told: told(course, phase),
     }
 }
 
@@ -211,11 +225,10 @@ fn settles(windows: &[u64], needed: f64) -> Option<f64> {
     settled.map(|place| place as f64 * STEP_NS as f64 / SECOND_NS)
 }
 
-fn told(course: &Course, phase: &Played) -> Option<(f64, f64)> {
-    let within =
-        course.news.iter().filter(|n| (phase.from_ns..=phase.to_ns).contains(&n.at_ns) && n.is_below);
-    let seconds = within.map(|news| (news.at_ns - phase.from_ns) as f64 / SECOND_NS);
-    seconds.fold(None, |told, s| Some(told.map_or((s, s), |(a, b): (f64, f64)| (a.min(s), b.max(s)))))
+/// From the beginning of a time to when a VM was first said to miss its minimum in it.
+fn told_s(news: &[News], time: RangeInclusive<u64>, vm: usize) -> Option<f64> {
+    let first = news.iter().find(|n| n.vm == vm && n.is_below && time.contains(&n.at_ns))?;
+    Some((first.at_ns - time.start()) as f64 / SECOND_NS)
 }
 
 /// Bytes per second that ended from here to there. What ends at the very moment of a change ends after it: a
@@ -258,6 +271,7 @@ pub(super) mod tests {
             expected: due.mean,
             due,
             settled_s: None,
+            told_s: None,
         }
     }
 
@@ -276,7 +290,6 @@ pub(super) mod tests {
             fit: Fit::Fits,
             depth: 1.0,
             scale_permille: 1000,
-            told: None,
         }
     }
 
@@ -303,6 +316,14 @@ pub(super) mod tests {
             Estimate::exact(0.0),
             "one that gets nothing is short whatever the array does"
         );
+    }
+
+    #[test]
+    fn each_vm_is_told_of_by_itself() {
+        let said = |at_ns, vm, is_below| News { at_ns, vm, is_below };
+        let news = [said(S, 1, true), said(12 * S, 0, true), said(13 * S, 1, false), said(14 * S, 0, true)];
+        let told = |vm| told_s(&news, 10 * S..=20 * S, vm);
+        assert_eq!((told(0), told(1), told(2)), (Some(2.0), None, None));
     }
 
     #[test]

@@ -69,11 +69,17 @@ impl Node {
         self.pump();
     }
 
-    /// Windows that have ended: news of VMs' minimums.
-    pub(super) fn news(&self) -> Vec<Health> {
+    /// How many VMs are on it.
+    pub(super) fn vms(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Windows that have ended: news of VMs' minimums, by their number on this node.
+    pub(super) fn news(&self) -> Vec<(usize, Health)> {
         let mut changed = Vec::new();
         self.scheduler.borrow_mut().close_window(self.world.now().0, &mut changed);
-        changed.into_iter().map(|(_, health)| health).collect()
+        let own = |flow: FlowId| self.flows.iter().position(|(own, _)| *own == flow);
+        changed.into_iter().filter_map(|(flow, health)| Some((own(flow)?, health))).collect()
     }
 
     fn pump(self: &Rc<Node>) {

@@ -61,6 +61,7 @@ pub(super) struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct News {
     pub(super) at_ns: u64,
+    pub(super) vm: usize,
     pub(super) is_below: bool,
 }
 
@@ -288,7 +289,7 @@ impl Stage<'_> {
         for (vm, volume) in volumes.enumerate() {
             let is_below = volume.qos.state == "below_minimum";
             if is_below != seen.below[vm] {
-                seen.news.push(News { at_ns, is_below });
+                seen.news.push(News { at_ns, vm, is_below });
             }
             seen.below[vm] = is_below;
         }
@@ -315,7 +316,7 @@ impl Stage<'_> {
             }
         };
         seen.looks.push(Look { at_ns, depth, background_bytes: 0, scale_permille, sharing });
-        seen.news.extend(self.hosts.news().into_iter().map(|is_below| News { at_ns, is_below }));
+        seen.news.extend(self.hosts.news().into_iter().map(|(vm, is_below)| News { at_ns, vm, is_below }));
         Ok(())
     }
 

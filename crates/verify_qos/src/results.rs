@@ -23,7 +23,7 @@ pub(super) fn metrics(capacity: &Capacity, views: &[View<'_>]) -> Vec<Metric> {
     for (view, phase) in views.iter().flat_map(|view| view.phases.iter().map(move |phase| (view, phase))) {
         let form = view.course.form.name();
         let place = [("experiment", view.course.id.as_str()), ("form", form), ("phase", phase.name.as_str())];
-        let told = phase.told.map_or(f64::NAN, |(_, last)| last);
+        let told = phase.last_told_s().unwrap_or(f64::NAN);
         for (id, unit, value) in [
             ("sum", "MB/s", mb(phase.sum)),
             ("can_do", "MB/s", mb(phase.can_do)),

@@ -80,3 +80,19 @@ fn vms_that_get_minimums_after_others_are_judged_by_their_own_mean() {
     };
     assert_eq!((judge(14.0), judge(24.2)), (Verdict::NotHeld, Verdict::Held));
 }
+
+/// An event of one of five VMs once stood for all of them.
+#[test]
+fn an_event_must_come_of_every_vm_that_misses_its_minimum() {
+    let judge = |told: [Option<f64>; 2]| {
+        let missed = told.map(|told_s| VmView { told_s, ..promised(16.0, 12.0) });
+        // One that has its minimum, and of which nothing is to be said.
+        let vms = missed.into_iter().chain([promised(10.0, 12.0)]).collect();
+        let all = judged(Form::Array, vec![of_vms("VM01-05 min 2000", vms)], "event");
+        let [claim] = &all[..] else { panic!("{all:?}") };
+        (claim.verdict, claim.estimate)
+    };
+    assert_eq!(judge([Some(10.0), Some(12.5)]), (Verdict::Held, Some(12.5)));
+    assert_eq!(judge([Some(10.0), None]), (Verdict::NotHeld, None));
+    assert_eq!(judge([None, None]), (Verdict::NotHeld, None));
+}

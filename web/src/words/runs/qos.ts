@@ -93,6 +93,7 @@ export const qos: Record<string, string> = {
   "not in {} phases with minimums that no scheduler can keep": "どのスケジューラでも満たせない下限値の {1} フェーズを除く",
   "every VM of every phase; {}; beyond one I/O per window{}": "全フェーズの全 VM。{1}。1 ウィンドウあたり I/O 1 件を超える差{2}",
   "{} MB/s are promised, {} are there; the array says that it gives {} % of the minimums": "下限値の合計 {1} MB/s に対し能力は {2} MB/s。アレイは下限値の {3} % を配分すると報告",
+  "no event came of {} of {} VMs that missed their minimum": "下限値を下回った VM {2} 台のうち {1} 台でイベントが発生しなかった",
   "no event came, though a minimum was missed": "下限値を下回ったがイベントが発生しなかった",
   "alone at its share {} ms, beside the neighbour {} ms, an I/O of an idle array {} ms; the neighbour has {} I/Os per second": "単独時（自身の配分）{1} ms、隣接負荷あり {2} ms、アイドル時の I/O {3} ms。隣接負荷は {4} IOPS",
   "all together {} MB/s before and {} after; the rebuild reads and writes {} MB/s": "合計スループットは故障前 {1} MB/s、故障後 {2} MB/s。リビルドの読み書きは {3} MB/s",
