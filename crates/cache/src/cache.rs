@@ -245,15 +245,16 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Waits while write pending is at its limit. First come, first served, so that destaged memory is shared
-    /// evenly by all writers.
-    pub(crate) async fn below_high(self: &Rc<Self>) {
+    /// evenly by all writers. Returns whether it waited.
+    pub(crate) async fn below_high(self: &Rc<Self>) -> bool {
         let has_room = || self.pending_percent() < self.config.pending_high_percent;
         if has_room() && self.turns.is_free(&FRONT) {
-            return;
+            return false;
         }
         self.waits.set(self.waits.get() + 1);
         self.press();
         let _turn = self.turns.exclusive(FRONT).await;
         self.cleaned.wait_for(|| has_room().then_some(())).await;
+        true
     }
 }

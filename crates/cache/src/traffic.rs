@@ -11,7 +11,7 @@ pub struct Traffic {
     pub read_hit_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Of these, bytes acknowledged from the cache.
+    /// Of these, bytes that found room at once, as [`UnitCounts::write_hit_bytes`] counts them.
     pub write_hit_bytes: u64,
     /// Bytes destaged to stores.
     pub destaged_bytes: u64,

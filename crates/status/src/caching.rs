@@ -59,7 +59,8 @@ pub struct CacheTraffic {
     pub read_hit_bytes: u64,
     /// Bytes written by hosts.
     pub write_bytes: u64,
-    /// Of these, bytes that were acknowledged from the cache.
+    /// Of these, bytes that found room at once: the write waited neither for a destage nor for the journal's
+    /// room, and nothing of it was written to the pool before it was acknowledged.
     pub write_hit_bytes: u64,
     /// Bytes written to the pool by destages.
     pub destaged_bytes: u64,

@@ -194,7 +194,7 @@ fn state(dynamic: &Course) -> Vec<Measure> {
         Measure::new("controller.first", of(dynamic.of_array(controller(0)))),
         Measure::new("controller.second", of(dynamic.of_array(controller(1)))),
         Measure::new("pending", of(dynamic.of_array(|w| w.pending_percent))),
-        Measure::new("hits", of(dynamic.of_lus(|w| w.write_hit_percent))),
+        Measure::new("hits", of(dynamic.write_hits())),
         Measure::new("drives", of(dynamic.of_array(|w| of_groups(&w.drive_percent)))),
         Measure::new("queued", of(dynamic.of_array(|w| of_groups(&w.group_queue)))),
         Measure::new("queued.most", Estimate::exact(fullest)),

@@ -57,7 +57,7 @@ const OF_LU: [OfLu; 5] = [
     ("array_writes", "1/s", |w| w.write_iops),
     ("array_read", "MB/s", |w| w.read_mb_per_s),
     ("array_written", "MB/s", |w| w.write_mb_per_s),
-    ("write_hits", "%", |w| w.write_hit_percent),
+    ("write_hits", "%", |w| w.write_hit_percent.unwrap_or(f64::NAN)),
 ];
 
 fn of_course(course: &Course, configuration: &str, out: &mut Vec<Metric>) {
@@ -160,7 +160,7 @@ pub(super) fn array_csv(courses: &[Course]) -> String {
                 w.read_mb_per_s,
                 w.write_mb_per_s,
                 w.read_mb_per_s + w.write_mb_per_s,
-                w.write_hit_percent,
+                w.write_hit_percent.unwrap_or(f64::NAN),
                 of(&window.controller_percent, 0),
                 of(&window.controller_percent, 1),
                 window.pending_percent,

@@ -76,7 +76,9 @@ const CACHED_COUNTERS: &[CachedCounter] = &[
     ("read_bytes_total", "Bytes read by hosts through a cache", |t| t.read_bytes),
     ("read_hit_bytes_total", "Of these, bytes that were in memory", |t| t.read_hit_bytes),
     ("written_bytes_total", "Bytes written by hosts through a cache", |t| t.write_bytes),
-    ("absorbed_bytes_total", "Of these, bytes acknowledged from the cache", |t| t.write_hit_bytes),
+    ("absorbed_bytes_total", "Of these, bytes acknowledged from the cache without a wait for room", |t| {
+        t.write_hit_bytes
+    }),
     ("destaged_bytes_total", "Bytes written to pools by destages", |t| t.destaged_bytes),
     ("ahead_bytes_total", "Bytes read ahead", |t| t.ahead_bytes),
     ("ahead_used_bytes_total", "Of these, bytes that were asked for", |t| t.ahead_used_bytes),

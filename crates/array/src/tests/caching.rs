@@ -176,6 +176,9 @@ fn the_policy_of_a_volume_changes_online_also_as_it_grows() {
         array.apply(config(CachePolicy::WriteBack, VOLUME_BYTES)).await.expect("apply");
         let mut host = Host::log_in(&world, 34).await;
         host.fill().await;
+        let placed = unit(&array).await.write_hit_bytes;
+        assert_eq!(placed, 0, "the first write of a page takes it from the pool");
+        host.fill().await;
         let mut absorbed = unit(&array).await.write_hit_bytes;
         assert_eq!(absorbed, VOLUME_BYTES, "write-back");
         let through = config(CachePolicy::WriteThrough, VOLUME_BYTES);

@@ -133,8 +133,8 @@ impl<J: Device + Clone + 'static> Journal<J> {
     }
 
     /// Waits while too many records are uncommitted. (A failed journal has room: its records get the error.)
-    /// Returns an error while the device accepts no commit.
-    pub async fn room(&self) -> Result<(), BlockError> {
+    /// Returns whether it waited, or an error while the device accepts no commit.
+    pub async fn room(&self) -> Result<bool, BlockError> {
         let inner = &self.0;
         let ready = || {
             if inner.gathered_bytes.get() < GATHERED_BYTES_MAX || inner.failure.borrow().is_some() {
@@ -142,7 +142,10 @@ impl<J: Device + Clone + 'static> Journal<J> {
             }
             inner.stalled.borrow().clone().map(Err)
         };
-        inner.progress.wait_for(ready).await
+        match ready() {
+            Some(ready) => ready.map(|()| false),
+            None => inner.progress.wait_for(ready).await.map(|()| true),
+        }
     }
 
     /// Queues a record with new content of a range, shorter than 1 MiB. Returns its number; see

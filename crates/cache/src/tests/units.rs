@@ -192,6 +192,30 @@ fn writes_wait_when_too_much_is_pending_and_none_is_lost() {
     });
 }
 
+/// Every write was once a hit: as many as the policy let the cache take, not as many as found room in it.
+#[test]
+fn a_write_that_waits_or_goes_below_is_no_hit() {
+    let (model, ..) = rack(1, LEN);
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        let block = |i: u64| Pieces::copy_of(&[i as u8; 4096]);
+        // Of every 128 KiB the first half never takes a write in place.
+        unit.write(0, &block(0)).await.expect("write");
+        assert_eq!(unit.counts().write_hit_bytes, 0, "written below");
+        let place = |i: u64| ((i / 16 * 2 + 1) << 16) + i % 16 * 4096;
+        unit.write(place(0), &block(1)).await.expect("write");
+        assert_eq!(unit.counts().write_hit_bytes, 4096, "it found room");
+        assert_eq!(cache.counts().waits, 0);
+        let writes = (1..600).map(|i| {
+            let unit = unit.clone();
+            async move { unit.write(place(i), &block(i)).await.expect("write") }
+        });
+        join_all(writes).await;
+        let (hits, waited) = (unit.counts().write_hit_bytes / 4096, cache.counts().waits);
+        assert!(waited > 0 && hits > 100 && hits + waited <= 600, "{hits} hits of 600, {waited} waits");
+    });
+}
+
 #[test]
 fn writers_that_wait_for_room_get_as_much_as_each_other() {
     let (model, ..) = rack(1, LEN);

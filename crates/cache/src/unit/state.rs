@@ -53,7 +53,8 @@ pub struct UnitCounts {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Of these, bytes that were acknowledged from the cache.
+    /// Of these, bytes that found room at once: the write waited neither for a destage nor for the journal's
+    /// room, and nothing of it was written to the store before it was acknowledged.
     pub write_hit_bytes: u64,
     /// Writes to the store that destages made.
     pub destages: u64,

@@ -104,30 +104,35 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
         }
         // Before the range is locked: room may need the destage of a range that a direct operation has
         // locked, which waits for this lock.
+        let mut is_hit = true;
         if let Some(journal) = &state.journal {
             if journal.presses() {
                 self.cache.dirtied();
             }
-            journal.room().await?;
+            is_hit = !journal.room().await?;
         }
         let _held = state.locks.shared(bytes_of(&blocks_of(&(at..at + len)))).await;
         if !state.store.takes_in_place(at, len) {
             // Allocates the page, or fails here. Destaging it once more keeps a single order of all writes:
             // that of the frames.
             state.write_below(trace, at, data).await?;
+            is_hit = false;
         }
-        state.count(|c| c.write_hit_bytes += len);
         let mut done = 0;
         while done < data.len() {
-            self.cache.below_high().await;
+            is_hit &= !self.cache.below_high().await;
             let rest = data.slice(done, data.len() - done);
             let put = self.put(at + done as u64, &rest);
             done += put;
             self.cache.dirtied();
             if put == 0 {
+                is_hit = false;
                 let _span = OpenSpan::begin(trace, "clean_frames", "");
                 self.cache.wait_for_clean().await;
             }
+        }
+        if is_hit {
+            state.count(|c| c.write_hit_bytes += len);
         }
         Ok(())
     }

@@ -64,7 +64,8 @@ pub(in super::super) struct LuWindow {
     pub(in super::super) write_iops: f64,
     pub(in super::super) read_mb_per_s: f64,
     pub(in super::super) write_mb_per_s: f64,
-    pub(in super::super) write_hit_percent: f64,
+    /// None: nothing was written.
+    pub(in super::super) write_hit_percent: Option<f64>,
 }
 
 /// The array in one interval.
@@ -136,6 +137,13 @@ impl Course {
     /// Of a LU on average, in each window.
     pub(in super::super) fn of_lus(&self, of: impl Fn(&LuWindow) -> f64 + Copy) -> Vec<f64> {
         self.arrays.iter().map(|w| mean(&w.lus, of)).collect()
+    }
+
+    /// Of the LUs that were written to on average, in each window in which one was.
+    pub(in super::super) fn write_hits(&self) -> Vec<f64> {
+        let written = |w: &ArrayWindow| w.lus.iter().filter_map(|lu| lu.write_hit_percent).collect();
+        let windows = self.arrays.iter().map(written).filter(|lus: &Vec<f64>| !lus.is_empty());
+        windows.map(|lus| mean(&lus, |percent| *percent)).collect()
     }
 
     /// Of the array, in each window.

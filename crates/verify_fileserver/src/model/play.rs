@@ -295,10 +295,8 @@ fn lu_window(from: &LuNow, to: &LuNow, ns: f64) -> LuWindow {
         write_iops: per_s(to.writes - from.writes, ns),
         read_mb_per_s: per_s(to.read_bytes - from.read_bytes, ns) / 1e6,
         write_mb_per_s: per_s(to.written_bytes - from.written_bytes, ns) / 1e6,
-        write_hit_percent: match written {
-            0 => 100.0,
-            _ => 100.0 * (to.cached_hit_bytes - from.cached_hit_bytes) as f64 / written as f64,
-        },
+        write_hit_percent: (written > 0)
+            .then(|| 100.0 * (to.cached_hit_bytes - from.cached_hit_bytes) as f64 / written as f64),
     }
 }
 
