@@ -109,7 +109,7 @@ fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
         };
         level(&middle(&dynamic.of_lus(share), &fixed.of_lus(share)))
     };
-    let spread = |of: OfLu| Estimate::exact(farthest(&[dynamic, fixed], of));
+    let spread = |of: OfLu| farthest(&[dynamic, fixed], of).map(Estimate::exact);
     vec![
         Measure::new("array.reads.mb", lower(|w| w.read_mb_per_s)),
         Measure::new("array.reads.iops", lower(|w| w.read_iops)),
@@ -130,16 +130,18 @@ fn middle(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| (a + b) / 2.0).collect()
 }
 
-/// By how many percent the LU that is farthest from the mean of all differs from it, over the whole run.
-fn farthest(courses: &[&Course], of: OfLu) -> f64 {
+/// By how many percent the LU that is farthest from the mean of all differs from it, over the whole run;
+/// none: in a run nothing was done.
+fn farthest(courses: &[&Course], of: OfLu) -> Option<f64> {
     let of_course = |course: &&Course| {
         let lus = course.arrays.first().map_or(0, |w| w.lus.len());
         let sum = |lu: usize| course.arrays.iter().map(|w| of(&w.lus[lu])).sum::<f64>();
         let all = (0..lus).map(sum).sum::<f64>() / lus.max(1) as f64;
-        (0..lus).map(|lu| 100.0 * (sum(lu) / all - 1.0)).collect::<Vec<f64>>()
+        let differences = (0..lus).map(|lu| 100.0 * (sum(lu) / all - 1.0));
+        differences.max_by(|a, b| a.abs().total_cmp(&b.abs())).filter(|_| all > 0.0)
     };
-    let differences = courses.iter().flat_map(of_course);
-    differences.fold(0.0, |most: f64, d| if d.abs() > most.abs() { d } else { most })
+    let all = courses.iter().map(of_course).collect::<Option<Vec<f64>>>()?;
+    all.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
 
 fn alike(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
@@ -225,4 +227,61 @@ fn write_cache(fixed: &Course, cached: &Course) -> Vec<Measure> {
         server("cache.write", "ms", |w| w.write_ms),
         server("cache.queue", "I/Os", |w| w.queue),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::course::Commands;
+    use super::*;
+
+    /// Of two LUs with so many reads in their only window.
+    fn course(reads: [f64; 2]) -> Course {
+        let lu = |read_iops: f64| LuWindow {
+            read_iops,
+            write_iops: 0.0,
+            read_mb_per_s: 0.0,
+            write_mb_per_s: 0.0,
+            write_hit_percent: None,
+        };
+        let window = ArrayWindow {
+            at_s: 60.0,
+            lus: reads.map(lu).into(),
+            controller_percent: vec![],
+            pending_percent: 0.0,
+            drive_percent: vec![],
+            group_queue: vec![],
+        };
+        Course {
+            which: Which::DYNAMIC,
+            seed: 1,
+            hosts: vec![],
+            arrays: vec![window],
+            files: vec![],
+            grown_blocks: vec![],
+            commands: Commands::default(),
+        }
+    }
+
+    /// 0/0 is no number, and was taken for a LU that is exactly like the others.
+    #[test]
+    fn servers_that_did_nothing_are_not_alike() {
+        let of = |courses: &[&Course]| farthest(courses, |w| w.read_iops);
+        let (busy, still) = (course([60.0, 140.0]), course([0.0, 0.0]));
+        assert_eq!(of(&[&busy]).map(f64::abs).map(f64::round), Some(40.0));
+        assert_eq!((of(&[&still]), of(&[&busy, &still]), of(&[])), (None, None, None));
+        assert!(still.write_hits().is_empty(), "nothing was written: there is no share of hits");
+    }
+
+    #[test]
+    fn a_format_without_commands_of_its_guest_has_no_shares_of_them() {
+        let still = course([0.0, 0.0]);
+        let mut busy = still.clone();
+        busy.commands = Commands { payload: 1000, crooked: 860, besides: 40 };
+        let of = |vhdx: &Course| {
+            let all = super::super::beyond::vhdx::measures(&busy, &busy, vhdx);
+            let own = all.into_iter().filter(|m| ["vhdx.straight", "vhdx.besides"].contains(&m.id()));
+            own.map(|m| matches!(m.outcome(), lab_core::claim::Outcome::Estimate(_))).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&busy), of(&still)), (vec![true; 2], vec![false; 2]));
+    }
 }

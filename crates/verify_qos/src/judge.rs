@@ -21,8 +21,8 @@ pub(super) struct VmView {
     pub(super) mean: f64,
     /// Of the worst of a hundred sliding windows.
     pub(super) worst: f64,
-    /// How many I/Os more than its maximum the fullest window has.
-    pub(super) over_ios: f64,
+    /// How many I/Os more than its maximum the fullest window has; none: the phase has no whole window.
+    pub(super) over_ios: Option<f64>,
     /// By water-filling, with what all got together.
     pub(super) expected: f64,
     /// The same, with what the array can do, in a bad and in a good time of it.
@@ -85,7 +85,7 @@ impl PhaseView {
     /// Of VMs with a maximum: I/Os over it in the fullest window.
     pub(super) fn over_maximum(&self) -> Option<f64> {
         let with = self.vms.iter().filter(|vm| vm.rates.maximum.is_finite());
-        with.map(|vm| vm.over_ios).max_by(f64::total_cmp)
+        with.filter_map(|vm| vm.over_ios).max_by(f64::total_cmp)
     }
 
     /// How far the farthest VM is from its rate by water-filling, as a share of it; what one I/O per window
@@ -181,13 +181,13 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         let of_phase = windows(done, settled, phase.to_ns, window);
         let bounded = windows(done, phase.from_ns + drained_ns.max(STEP_NS), phase.to_ns, window);
         let allowed = rates.maximum * window as f64 / SECOND_NS;
-        let most = bounded.iter().copied().max().unwrap_or_default() as f64;
+        let over = |most: u64| (most as f64 - allowed) / course.loads[number].access.size as f64;
         let needed = KEPT * rates.minimum * window as f64 / SECOND_NS;
         VmView {
             rates,
             mean: means[number],
             worst: worst(of_phase) * SECOND_NS / window as f64,
-            over_ios: (most - allowed) / course.loads[number].access.size as f64,
+            over_ios: bounded.into_iter().max().map(over),
             expected: filled[number],
             due: Estimate { low: low[number], mean: due[number], high: high[number] },
             settled_s: settles(&windows(done, phase.from_ns, phase.to_ns, window), needed),
@@ -267,7 +267,7 @@ pub(super) mod tests {
             rates: Rates { minimum: 0.0, maximum: f64::INFINITY, weight: 100, outstanding: 1.0, charge: 1.0 },
             mean,
             worst: 0.0,
-            over_ios: 0.0,
+            over_ios: None,
             expected: due.mean,
             due,
             settled_s: None,

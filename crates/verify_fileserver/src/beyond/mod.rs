@@ -2,7 +2,7 @@
 
 mod growth;
 mod ramp;
-mod vhdx;
+pub(super) mod vhdx;
 
 use super::claims::Runs;
 use super::model::Ran;

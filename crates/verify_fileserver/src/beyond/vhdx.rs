@@ -9,32 +9,37 @@ use lab_core::report::{Figure, Series};
 use lab_core::stats::Estimate;
 use lab_core::words::plain;
 
-/// Of its commands with the guest's bytes, in percent.
-fn crooked_percent(course: &Course) -> f64 {
-    100.0 * course.commands.crooked as f64 / course.commands.payload.max(1) as f64
+/// Of its commands with the guest's bytes, in percent; none: it had none.
+fn crooked_percent(course: &Course) -> Option<f64> {
+    of_payload(course, course.commands.crooked).map(|share| 100.0 * share)
+}
+
+fn of_payload(course: &Course, commands: u64) -> Option<f64> {
+    let payload = course.commands.payload;
+    (payload > 0).then(|| commands as f64 / payload as f64)
 }
 
 /// Commands for what the guest knows nothing of, for each 1,000 with its bytes.
-fn besides_per_mille(course: &Course) -> f64 {
-    1000.0 * course.commands.besides as f64 / course.commands.payload.max(1) as f64
+fn besides_per_mille(course: &Course) -> Option<f64> {
+    of_payload(course, course.commands.besides).map(|share| 1000.0 * share)
 }
 
 /// What was measured for its claims.
 pub(in super::super) fn measures(dynamic: &Course, fixed: &Course, vhdx: &Course) -> Vec<Measure> {
     let than_vhd = below(&tool(vhdx), &tool(dynamic)).map(|e| e.scaled(-1.0));
-    let of_vhd = 100.0 * besides_per_mille(vhdx) / besides_per_mille(dynamic).max(1e-9);
-    let straight = format!("{} % of those of a dynamic VHD", plain(crooked_percent(dynamic)));
-    let besides = format!(
-        "{} instead of {} for each 1,000 I/Os of the guest",
-        plain(besides_per_mille(vhdx)),
-        plain(besides_per_mille(dynamic))
-    );
+    let besides = besides_per_mille(vhdx).zip(besides_per_mille(dynamic).filter(|vhd| *vhd > 0.0));
+    let of_vhd = besides.map(|(vhdx, vhd)| Estimate::exact(100.0 * vhdx / vhd));
+    let besides = besides.map(|(vhdx, vhd)| {
+        format!("{} instead of {} for each 1,000 I/Os of the guest", plain(vhdx), plain(vhd))
+    });
+    let straight = crooked_percent(dynamic);
+    let straight = straight.map(|percent| format!("{} % of those of a dynamic VHD", plain(percent)));
     let writes = |course: &Course| course.of_lus(|w| w.write_iops);
     vec![
         Measure::new("vhdx.throughput", than_vhd),
         Measure::new("vhdx.cost", below(&tool(vhdx), &tool(fixed))),
-        Measure::new("vhdx.straight", Estimate::exact(crooked_percent(vhdx))).note(straight),
-        Measure::new("vhdx.besides", Estimate::exact(of_vhd)).note(besides),
+        Measure::new("vhdx.straight", crooked_percent(vhdx).map(Estimate::exact)).note(straight),
+        Measure::new("vhdx.besides", of_vhd).note(besides),
         Measure::new("vhdx.fewer", more(&writes(dynamic), &writes(vhdx))),
     ]
 }
@@ -67,19 +72,20 @@ pub(in super::super) fn figures(scenario: &Fileserver, courses: &[&Course; 3]) -
 
 fn besides(courses: &[&Course; 3]) -> Figure {
     let [dynamic, vhdx, _] = courses;
-    let bars = |name: &str, color, of: fn(&Course) -> f64| Series {
-        name: name.into(),
-        color,
-        points: courses.iter().enumerate().map(|(x, course)| vec![x as f64, of(course)]).collect(),
-        panel: None,
+    let bars = |name: &str, color, of: fn(&Course) -> Option<f64>| {
+        let all = courses.iter().enumerate();
+        let points = all.filter_map(|(x, course)| Some(vec![x as f64, of(course)?])).collect();
+        Series { name: name.into(), color, points, panel: None }
     };
+    let crooked: fn(&Course) -> Option<f64> = |course| Some(10.0 * crooked_percent(course)?);
+    let title = crooked(dynamic).zip(crooked(vhdx)).map(|(vhd, vhdx)| {
+        format!(
+            "Of 1,000 I/Os of a guest {vhd:.0} lie across the array's units on a dynamic VHD, {vhdx:.0} on a VHDX"
+        )
+    });
     Figure {
         id: "vhdx_besides".into(),
-        title: format!(
-            "Of 1,000 I/Os of a guest {:.0} lie across the array's units on a dynamic VHD, {:.0} on a VHDX",
-            10.0 * crooked_percent(dynamic),
-            10.0 * crooked_percent(vhdx)
-        ),
+        title: title.unwrap_or_else(|| "No guest read or wrote".into()),
         subtitle: Some(
             "By the maps of our own VHD and VHDX, for each 1,000 commands with the guest's bytes".into(),
         ),
@@ -88,7 +94,7 @@ fn besides(courses: &[&Course; 3]) -> Figure {
         y: axis("commands of 1,000", ""),
         categories: ["dynamic VHD", "dynamic VHDX", "fixed"].map(str::to_owned).to_vec(),
         series: vec![
-            bars("across the array's 4 KiB", "orange", |c| 10.0 * crooked_percent(c)),
+            bars("across the array's 4 KiB", "orange", crooked),
             bars("metadata, besides", "blue", besides_per_mille),
         ],
         ..Figure::default()

@@ -96,3 +96,18 @@ fn an_event_must_come_of_every_vm_that_misses_its_minimum() {
     assert_eq!(judge([Some(10.0), None]), (Verdict::NotHeld, None));
     assert_eq!(judge([None, None]), (Verdict::NotHeld, None));
 }
+
+/// A phase that is over before what was sent earlier has ended has no window to judge a maximum by: it once
+/// was as far below it as can be.
+#[test]
+fn a_maximum_without_a_window_is_not_judged() {
+    let judge = |over_ios: Option<f64>| {
+        let own = vm(8e6, Estimate::exact(8e6));
+        let own = VmView { rates: Rates { maximum: 8.192e6, ..own.rates }, over_ios, ..own };
+        let all = judged(Form::Array, vec![of_vms("VM01-05 max 1000", vec![own])], "maximum");
+        let [claim] = &all[..] else { panic!("{all:?}") };
+        claim.verdict
+    };
+    assert_eq!(judge(None), Verdict::NotJudged);
+    assert_eq!((judge(Some(0.5)), judge(Some(1.5))), (Verdict::Held, Verdict::NotHeld));
+}

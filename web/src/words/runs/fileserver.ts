@@ -227,6 +227,7 @@ export const fileserver: Record<string, string> = {
   "Controller 0": "コントローラ 0",
   "of the cache": "キャッシュ比",
   "Controller 0 is the busiest of the array: {} times the load is left": "アレイで最も稼働率が高いのはコントローラ 0。負荷の {1} 倍まで余裕がある",
+  "No guest read or wrote": "ゲストの I/O がない",
   "The run was stopped before both kinds of disk were measured.": "両方の種類のディスクを測定する前に中止された。",
   "Nothing was copied.": "コピーは行われなかった。",
   "With precautions": "対策をとれば使える",
