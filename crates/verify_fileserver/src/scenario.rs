@@ -422,6 +422,9 @@ const MTU_BYTES: u32 = 1500;
 
 #[cfg(test)]
 mod tests {
+    use lab_core::claim::Kind;
+    use lab_core::record::World;
+
     use super::*;
 
     #[test]
@@ -442,5 +445,17 @@ mod tests {
             let error = Fileserver::parse(&text, "my.toml").expect_err(to).to_string();
             assert!(error.contains(said) && !error.contains('\n'), "{to}: {error}");
         }
+    }
+
+    /// What the inputs decide by themselves could not have failed, and counted as if it had come out.
+    #[test]
+    fn what_is_arithmetic_of_the_inputs_follows() {
+        let claims = Fileserver::load(None).expect("built in").0.claims.judge(World::Model, &[], false);
+        let kind = |id: &str| claims.iter().find(|claim| claim.id == id).expect("a claim").kind;
+        // An I/O costs a processor the same on both formats; the controller's work for a command is an input.
+        for id in ["same.processors", "same.root", "same.host", "controller.first", "headroom", "ramp.end"] {
+            assert_eq!(kind(id), Kind::Follows, "{id}");
+        }
+        assert_eq!(kind("ramp.law"), Kind::Emerges, "another resource could have ended it");
     }
 }
