@@ -25,7 +25,21 @@ fn farthest_on(run: &Run, drive: &str, direction: Direction) -> Option<(String, 
         let over = run.over(drive, &name, speed)?;
         Some((name, over))
     });
-    all.max_by(|a, b| (a.1.mean - 1.0).abs().total_cmp(&(b.1.mean - 1.0).abs()))
+    farthest_of(all.collect())
+}
+
+/// The one whose mean is farthest from 1, with the interval in which the farthest of all lies. Any of them
+/// may be it: one that surely differs is not hidden by one that may differ more, nor one that may by one
+/// that surely does not.
+fn farthest_of(all: Vec<(String, Estimate)>) -> Option<(String, Estimate)> {
+    let off = |value: f64| (value - 1.0).abs();
+    let nearest =
+        |e: &Estimate| if e.low <= 1.0 && e.high >= 1.0 { 0.0 } else { off(e.low).min(off(e.high)) };
+    let most = |of: &dyn Fn(&Estimate) -> f64| all.iter().map(|(_, e)| of(e)).fold(0.0, f64::max);
+    let ends = [most(&nearest), most(&|e| off(e.low).max(off(e.high)))];
+    let (name, Estimate { mean, .. }) = all.iter().max_by(|a, b| off(a.1.mean).total_cmp(&off(b.1.mean)))?;
+    let [low, high] = if *mean < 1.0 { [1.0 - ends[1], 1.0 - ends[0]] } else { ends.map(|end| 1.0 + end) };
+    Some((name.clone(), Estimate { mean: *mean, low, high }))
 }
 
 fn id(direction: Direction) -> &'static str {
@@ -77,7 +91,7 @@ fn points_more(run: &Run) -> Option<Estimate> {
         let more: Vec<f64> = v.iter().zip(&p).map(|(v, p)| v - p).collect();
         (!more.is_empty()).then(|| lab_core::stats::mean(&more))
     });
-    all.max_by(|a, b| a.mean.total_cmp(&b.mean))
+    all.reduce(|a, b| Estimate { low: a.low.max(b.low), mean: a.mean.max(b.mean), high: a.high.max(b.high) })
 }
 
 /// On this machine each pattern is a claim of its own.
@@ -90,4 +104,28 @@ fn real(run: &Run) -> Vec<Measure> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_core::bound::{Bound, Lies};
+
+    use super::*;
+
+    /// The pattern with the farthest mean alone was judged: a wider one beside it, and one that surely
+    /// differs, were not.
+    #[test]
+    fn every_pattern_may_be_the_farthest() {
+        let judge = |all: [(f64, f64); 2]| {
+            let of =
+                |(low, high): (f64, f64)| ("R1".to_owned(), Estimate { mean: (low + high) / 2.0, low, high });
+            let (_, far) = farthest_of(all.map(of).into()).expect("two");
+            Bound { upper: Bound::at_most(1.1).upper, ..Bound::at_least(0.9) }.lies(&far)
+        };
+        assert_eq!(judge([(0.92, 0.94), (0.98, 1.12)]), Some(Lies::Across), "the second may differ");
+        assert_eq!(judge([(0.7, 1.04), (1.11, 1.13)]), Some(Lies::Beyond), "the second differs");
+        assert_eq!(judge([(0.92, 0.94), (0.98, 1.08)]), Some(Lies::Within));
+        let one = farthest_of(vec![("R1".into(), Estimate { mean: 1.2, ..lab_core::stats::mean(&[1.2]) })]);
+        assert_eq!(one.map(|(_, e)| (e.mean, e.high)), Some((1.2, f64::INFINITY)), "no interval");
+    }
 }

@@ -65,8 +65,8 @@ fn sequential(survey: &Survey<'_>) -> Vec<Measure> {
     use Pattern::{SequentialMix, SequentialRead, SequentialWrite};
     let eight = PUBLISHED_SERVERS;
     let least = |pattern| {
-        let least = [RAID5, RAID1].into_iter().filter_map(|layout| least_over_own(survey, pattern, layout));
-        least.min_by(|a, b| a.mean.total_cmp(&b.mean)).map(percent)
+        let of_layouts = [RAID5, RAID1].into_iter().filter_map(|l| least_over_own(survey, pattern, l));
+        least(of_layouts).map(percent)
     };
     let level = |values: Vec<f64>| (!values.is_empty()).then(|| mean(&values));
     let busy = level(survey.controller_busy(SequentialMix, RAID1, eight)).map(percent);
@@ -168,6 +168,31 @@ fn first_below(survey: &Survey<'_>, pattern: Pattern, layout: Layout) -> Outcome
 /// The least of all numbers of servers up to the published eight.
 fn least_over_own(survey: &Survey<'_>, pattern: Pattern, layout: Layout) -> Option<Estimate> {
     let servers = survey.servers(pattern, layout).into_iter().filter(|n| *n <= PUBLISHED_SERVERS);
-    let all = servers.filter_map(|n| survey.over(pattern, (layout, n), OWN));
-    all.min_by(|a, b| a.mean.total_cmp(&b.mean))
+    least(servers.filter_map(|n| survey.over(pattern, (layout, n), OWN)))
+}
+
+/// The least of them. Any of them may be it: one that is surely short is not hidden by one that may be
+/// shorter, nor one that may be short by one that surely is not.
+fn least(all: impl Iterator<Item = Estimate>) -> Option<Estimate> {
+    all.reduce(|a, b| Estimate { low: a.low.min(b.low), mean: a.mean.min(b.mean), high: a.high.min(b.high) })
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_core::bound::{Bound, Lies};
+
+    use super::*;
+
+    /// The one with the least mean alone was judged: the wider one beside it, and the one that is surely
+    /// short, were not.
+    #[test]
+    fn every_number_of_servers_may_be_the_least() {
+        let judge = |all: [(f64, f64); 2]| {
+            let of = |(low, high): (f64, f64)| Estimate { mean: (low + high) / 2.0, low, high };
+            Bound::at_least(1.0).lies(&least(all.into_iter().map(of)).expect("two"))
+        };
+        assert_eq!(judge([(1.05, 1.15), (0.9, 1.5)]), Some(Lies::Across), "the second may be short");
+        assert_eq!(judge([(0.5, 1.1), (0.9, 0.95)]), Some(Lies::Beyond), "the second is short");
+        assert_eq!(judge([(1.05, 1.15), (1.0, 1.5)]), Some(Lies::Within));
+    }
 }
