@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use lab_core::claim::{Measure, Outcome};
-use lab_core::stats::{Estimate, mean};
+use lab_core::stats::Estimate;
 
 use super::bar::{self, Row};
 use super::results::{Layout, Pattern, Point, Window};
@@ -68,8 +68,7 @@ fn sequential(survey: &Survey<'_>) -> Vec<Measure> {
         let of_layouts = [RAID5, RAID1].into_iter().filter_map(|l| least_over_own(survey, pattern, l));
         least(of_layouts).map(percent)
     };
-    let level = |values: Vec<f64>| (!values.is_empty()).then(|| mean(&values));
-    let busy = level(survey.controller_busy(SequentialMix, RAID1, eight)).map(percent);
+    let busy = survey.controller_busy(SequentialMix, RAID1, eight).mean().map(percent);
     let own = survey.over(SequentialMix, (RAID1, eight), OWN).map(percent);
     let ninth = survey.over(SequentialMix, (RAID1, eight + 1), (RAID1, eight)).map(percent);
     vec![
@@ -78,7 +77,7 @@ fn sequential(survey: &Survey<'_>) -> Vec<Measure> {
         Measure::new("controller", busy),
         Measure::new("sequential_mix.own", own),
         Measure::new("sequential_mix.ninth", ninth),
-        Measure::new("port", level(survey.port_mb_per_s(SequentialRead, RAID1, eight))),
+        Measure::new("port", survey.port_mb_per_s(SequentialRead, RAID1, eight).mean()),
     ]
 }
 
@@ -88,8 +87,7 @@ fn advice(survey: &Survey<'_>) -> Vec<Measure> {
             let most = w.server_iops.iter().copied().fold(0.0, f64::max);
             w.server_iops.iter().copied().fold(f64::INFINITY, f64::min) / most
         };
-        let values = survey.batches((Pattern::RandomRead, layout, 5), of);
-        (!values.is_empty()).then(|| percent(mean(&values)))
+        survey.batches((Pattern::RandomRead, layout, 5), of).mean().map(percent)
     };
     let both = survey.over(Pattern::RandomRead, (RAID1, PUBLISHED_SERVERS), (RAID5, PUBLISHED_SERVERS));
     vec![

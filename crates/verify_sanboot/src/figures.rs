@@ -3,10 +3,11 @@
 use super::bar;
 use super::results::{Layout, Pattern};
 use super::survey::{
-    FITTED_ON, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, numbers_words, pattern_words,
+    Batches, FITTED_ON, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, numbers_words,
+    pattern_words,
 };
 use lab_core::report::{Axis, Figure, Mark, Panel, Series};
-use lab_core::stats::{Estimate, mean};
+use lab_core::stats::Estimate;
 use lab_core::words::capital;
 use lab_core::words::plain;
 
@@ -109,13 +110,13 @@ fn digits(value: f64) -> String {
 fn per_layout(
     survey: &Survey<'_>,
     pattern: Pattern,
-    of: impl Fn(Layout, u32) -> Vec<f64>,
+    of: impl Fn(Layout, u32) -> Batches,
     by: f64,
 ) -> Vec<Series> {
     let line = |layout: Layout| {
         let points = survey.servers(pattern, layout).into_iter().filter_map(|n| {
             let values = of(layout, n);
-            (!values.is_empty()).then(|| point(n, &mean(&values).scaled(by)))
+            Some(point(n, &values.mean()?.scaled(by)))
         });
         Series {
             name: layout_words(layout).into(),
@@ -132,11 +133,11 @@ fn controller(survey: &Survey<'_>) -> Option<Figure> {
     let pattern = Pattern::SequentialMix;
     let series = per_layout(survey, pattern, |layout, n| survey.controller_busy(pattern, layout, n), 100.0);
     let at = survey.controller_busy(pattern, Layout::Raid1x8, PUBLISHED_SERVERS);
-    let title = match at.is_empty() {
-        true => "Sequential 75/25: how busy the controller is".to_owned(),
-        false => format!(
+    let title = match at.mean() {
+        None => "Sequential 75/25: how busy the controller is".to_owned(),
+        Some(at) => format!(
             "Sequential 75/25 with {PUBLISHED_SERVERS} servers keep the controller busy for {:.0} % of the time",
-            100.0 * mean(&at).mean
+            100.0 * at.mean
         ),
     };
     (!series.is_empty()).then(|| Figure {
@@ -163,13 +164,13 @@ fn port(survey: &Survey<'_>) -> Option<Figure> {
     let pattern = Pattern::SequentialRead;
     let series = per_layout(survey, pattern, |layout, n| survey.port_mb_per_s(pattern, layout, n), 1.0);
     let at = survey.port_mb_per_s(pattern, Layout::Raid1x8, PUBLISHED_SERVERS);
-    let title = match at.is_empty() {
-        true => "Sequential reads: what the port carries".to_owned(),
-        false if survey.is_real() => {
-            format!("{PUBLISHED_SERVERS} servers read {:.0} MB/s over iSCSI", mean(&at).mean)
+    let title = match at.mean() {
+        None => "Sequential reads: what the port carries".to_owned(),
+        Some(at) if survey.is_real() => {
+            format!("{PUBLISHED_SERVERS} servers read {:.0} MB/s over iSCSI", at.mean)
         }
-        false => {
-            let mb_per_s = mean(&at).mean;
+        Some(at) => {
+            let mb_per_s = at.mean;
             format!(
                 "{PUBLISHED_SERVERS} servers read {mb_per_s:.0} MB/s: {:.0} % of what the port carries",
                 100.0 * mb_per_s / PORT_MB_PER_S
@@ -273,7 +274,7 @@ fn spread(survey: &Survey<'_>) -> Option<Figure> {
             let values = survey.batches((pattern, layout, servers), |_, w| {
                 w.server_iops.get(n as usize).copied().unwrap_or(0.0)
             });
-            (!values.is_empty()).then(|| point(n, &mean(&values)))
+            Some(point(n, &values.mean()?))
         });
         Series {
             name: layout_words(layout).into(),

@@ -3,7 +3,7 @@
 
 use super::ramp::{FittedOn, predicted};
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
-use lab_core::stats::{Estimate, mean, quotient};
+use lab_core::stats::{Estimate, mean, mean_of_windows, quotient};
 use lab_tools::predict::{Forecast, Refusal};
 
 /// Predictions are fitted on these numbers of servers and held against all others that were run.
@@ -69,47 +69,46 @@ impl<'a> Survey<'a> {
         all
     }
 
-    /// Independent values of something: one per repeat; of a single repeat, its windows (batch means).
+    /// Values of something: one per repeat, which are independent; of a single repeat its windows, which
+    /// follow one another.
     pub(crate) fn batches(
         &self,
         (pattern, layout, servers): (Pattern, Layout, u32),
         of: impl Fn(&Point, &super::results::Window) -> f64,
-    ) -> Vec<f64> {
+    ) -> Batches {
         let points = self.points(pattern, layout, servers);
         let windows = |p: &Point| -> Vec<f64> { p.windows.iter().map(|w| of(p, w)).collect() };
         match points.as_slice() {
-            [one] => windows(one),
-            all => all
-                .iter()
-                .filter_map(|p| Some(windows(p)).filter(|w| !w.is_empty()))
-                .map(|w| mean(&w).mean)
-                .collect(),
+            [one] => Batches::Windows(windows(one)),
+            all => {
+                let all = all.iter().filter_map(|p| Some(windows(p)).filter(|w| !w.is_empty()));
+                Batches::Repeats(all.map(|w| mean(&w).mean).collect())
+            }
         }
     }
 
     /// I/Os per second that each server gets on average.
-    pub(crate) fn each(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+    pub(crate) fn each(&self, pattern: Pattern, layout: Layout, servers: u32) -> Batches {
         self.batches((pattern, layout, servers), |p, w| w.iops / f64::from(p.servers))
     }
 
     /// The mean of that with its interval.
     pub(crate) fn estimate(&self, pattern: Pattern, layout: Layout, servers: u32) -> Option<Estimate> {
-        let values = self.each(pattern, layout, servers);
-        (!values.is_empty()).then(|| mean(&values))
+        self.each(pattern, layout, servers).mean()
     }
 
     /// A server on one layout with so many, over one on another.
     pub(crate) fn over(&self, pattern: Pattern, a: (Layout, u32), b: (Layout, u32)) -> Option<Estimate> {
-        quotient(&self.each(pattern, a.0, a.1), &self.each(pattern, b.0, b.1))
+        quotient(self.each(pattern, a.0, a.1).values(), self.each(pattern, b.0, b.1).values())
     }
 
     /// Of the working one.
-    pub(crate) fn controller_busy(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+    pub(crate) fn controller_busy(&self, pattern: Pattern, layout: Layout, servers: u32) -> Batches {
         self.batches((pattern, layout, servers), |_, w| w.controller_busy.iter().copied().fold(0.0, f64::max))
     }
 
     /// Through all ports.
-    pub(crate) fn port_mb_per_s(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<f64> {
+    pub(crate) fn port_mb_per_s(&self, pattern: Pattern, layout: Layout, servers: u32) -> Batches {
         self.batches((pattern, layout, servers), |_, w| w.port_mb_per_s)
     }
 
@@ -143,6 +142,31 @@ impl<'a> Survey<'a> {
         let next = self.servers(pattern, layout).into_iter().find(|n| *n > servers)?;
         let over = self.over(pattern, (layout, next), (layout, servers))?;
         Some(100.0 * (1.0 - over.mean) / f64::from(next - servers))
+    }
+}
+
+/// Values of something at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Batches {
+    /// The mean of each repeat.
+    Repeats(Vec<f64>),
+    /// Of one repeat, which has no other to compare with.
+    Windows(Vec<f64>),
+}
+
+impl Batches {
+    pub(crate) fn values(&self) -> &[f64] {
+        let (Batches::Repeats(values) | Batches::Windows(values)) = self;
+        values
+    }
+
+    /// With its interval: windows that are like their neighbours say less than as many repeats.
+    pub(crate) fn mean(&self) -> Option<Estimate> {
+        match self {
+            _ if self.values().is_empty() => None,
+            Batches::Repeats(values) => Some(mean(values)),
+            Batches::Windows(values) => Some(mean_of_windows(values)),
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 use super::claims;
 use super::ramp::FittedOn;
 use super::results::*;
-use super::survey::Survey;
+use super::survey::{Batches, Survey};
 use super::{figures, summary, tables};
 use lab_core::claim::JudgedClaim;
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
+use lab_core::stats;
 use lab_core::verdict::Verdict;
 use lab_tools::predict::{Basis, Forecast};
 
@@ -218,4 +219,25 @@ fn every_row_that_is_judged_is_in_the_count_of_the_quick_form_too() {
         let is_judged = claim.verdict != Verdict::NotJudged;
         assert_eq!(is_judged, claim.id != "prediction.far", "{}: {:?}", claim.id, claim.verdict);
     }
+}
+
+/// The windows of one repeat drift; taken as independent they gave an interval that was too narrow.
+#[test]
+fn the_windows_of_one_repeat_are_no_repeats() {
+    let mut results = results();
+    results.points.retain(|point| point.repeat == 0);
+    let place = (Pattern::SequentialRead, Layout::Raid1x8, 8);
+    for point in &mut results.points {
+        for (n, window) in point.windows.iter_mut().enumerate() {
+            window.port_mb_per_s = 100.0 + n as f64;
+        }
+    }
+    let survey = Survey::new(&results);
+    let values = survey.port_mb_per_s(place.0, place.1, place.2);
+    let Batches::Windows(windows) = &values else { panic!("{values:?}") };
+    let (found, plain) = (values.mean().expect("windows"), stats::mean(windows));
+    assert_eq!(found, stats::mean_of_windows(windows));
+    assert!(found.high - found.mean > 1.5 * (plain.high - plain.mean), "{found:?} {plain:?}");
+    let port = judged(&results).into_iter().find(|claim| claim.id == "port").expect("the claim");
+    assert_eq!((port.low, port.high), (Some(found.low), Some(found.high)));
 }
