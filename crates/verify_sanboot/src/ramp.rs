@@ -63,7 +63,7 @@ pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, on: FittedOn) -
         outstanding: outstanding(results, &points),
         resources,
         groups: kind(ResourceKind::Group).count() as u32,
-        write_limit: write_limit(results),
+        write_limit: write_limit(results, on),
         samples: samples(&points),
         packed: samples(&packed),
     })
@@ -90,9 +90,12 @@ pub fn predicted_changed(
     Some(predict::predict_changed(&ramp(results, pattern, layout, on)?, to, results.seed, changes))
 }
 
-/// The most of the cache that writes ever held: where several points stand at it, it is what they may hold.
-fn write_limit(results: &Results) -> Option<f64> {
-    let windows = results.points.iter().chain(&results.packed).flat_map(|point| &point.windows);
+/// The most of the cache that writes held in any pattern, with the servers that are fitted on: where several
+/// points stand at it, it is what they may hold.
+fn write_limit(results: &Results, on: FittedOn) -> Option<f64> {
+    let points = results.points.iter().filter(|point| on.has(point.servers));
+    let packed = results.packed.iter().filter(|point| point.servers <= on.most());
+    let windows = points.chain(packed).flat_map(|point| &point.windows);
     let most = windows.map(|window| window.write_pending).fold(0.0, f64::max);
     (most > 0.0).then_some(most)
 }

@@ -241,3 +241,26 @@ fn the_windows_of_one_repeat_are_no_repeats() {
     let port = judged(&results).into_iter().find(|claim| claim.id == "port").expect("the claim");
     assert_eq!((port.low, port.high), (Some(found.low), Some(found.high)));
 }
+
+/// What the runs that a prediction is held against had in the cache once went into it.
+#[test]
+fn a_prediction_knows_nothing_of_the_points_that_it_is_held_against() {
+    let mut results = results();
+    let pending = |servers: u32| if servers <= 6 { 0.5 } else { 0.7 };
+    for point in &mut results.points {
+        let held = pending(point.servers);
+        point.windows.iter_mut().for_each(|window| window.write_pending = held);
+    }
+    let limit = |results: &Results, on| {
+        super::ramp::ramp(results, Pattern::RandomWrite, Layout::Raid5x4, on).expect("a ramp").write_limit
+    };
+    assert_eq!(limit(&results, FittedOn::Only(&[1, 2, 4, 5, 6])), Some(0.5));
+    assert_eq!(limit(&results, FittedOn::UpTo(8)), Some(0.7));
+    let tried =
+        |results: &Results| Survey::new(results).tried.into_iter().map(|p| p.forecast).collect::<Vec<_>>();
+    let before = tried(&results);
+    for point in results.points.iter_mut().filter(|point| ![1, 2, 4, 5, 6].contains(&point.servers)) {
+        point.windows.iter_mut().for_each(|window| window.write_pending = 0.9);
+    }
+    assert!(before == tried(&results));
+}

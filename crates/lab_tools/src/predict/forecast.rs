@@ -115,12 +115,14 @@ fn forecast(
             used: most.map_or(0.0, |(_, used)| used),
         }
     });
+    // Nothing is known of what happens from the refused number on: a limit there would be a forecast.
+    let is_told = |end: &End| refused.as_ref().is_none_or(|(from, _)| end.servers < *from);
     Ok(Forecast {
         measured_to,
         points: points.collect(),
         gaps,
         demands: demands(ramp, &plan, &states, &drawn.demands_s),
-        ends: end(ramp, &medians, measured_to),
+        ends: end(ramp, &medians, measured_to).filter(is_told),
         validation: None,
         refused,
         notes: notes(&plan, ramp),

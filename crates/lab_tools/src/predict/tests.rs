@@ -288,8 +288,11 @@ fn a_demand_that_is_no_line_is_refused_where_it_matters() {
     for sample in &mut ramp.samples {
         sample.utilisation[0] /= 4.0;
     }
-    let (from, why) = predict(&ramp, 40, 1).expect("a prediction").refused.expect("not for ever");
+    let forecast = predict(&ramp, 40, 1).expect("a prediction");
+    let (from, why) = forecast.refused.expect("not for ever");
     assert!((7..40).contains(&from) && why.contains("CTRL0"), "{from}: {why}");
+    // "limit: port with 13 servers" once stood above "refused: from 9 servers on".
+    assert_eq!(forecast.ends, None, "{from}: nothing is said of what lies beyond");
 }
 
 #[test]

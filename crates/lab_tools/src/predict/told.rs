@@ -22,7 +22,7 @@ pub struct Forecast {
     pub gaps: Vec<(u32, String)>,
     /// Every resource's demand.
     pub demands: Vec<Demand>,
-    /// What ends it.
+    /// What ends it; none where that lies beyond the numbers of servers that have a forecast.
     pub ends: Option<End>,
     /// What leaving the last points out gave; none with too few.
     pub validation: Option<Validation>,
