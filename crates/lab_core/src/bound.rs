@@ -47,12 +47,12 @@ impl Bound {
         Bound { lower: None, upper: Some(End { value, strict: false }) }
     }
 
-    /// How an estimate lies. A value without an interval decides by itself; a value that is not a number lies
-    /// nowhere.
+    /// How an estimate lies. A value without an interval decides by itself, and of an interval without one end
+    /// the other decides; a value that is not a number lies nowhere.
     pub fn lies(&self, estimate: &Estimate) -> Option<Lies> {
-        let has_interval = estimate.low.is_finite() && estimate.high.is_finite();
+        let is_alone = estimate.low.is_infinite() && estimate.high.is_infinite();
         let (low, high) =
-            if has_interval { (estimate.low, estimate.high) } else { (estimate.mean, estimate.mean) };
+            if is_alone { (estimate.mean, estimate.mean) } else { (estimate.low, estimate.high) };
         if low.is_nan() || high.is_nan() {
             return None;
         }

@@ -119,6 +119,13 @@ impl ClaimSpec {
                 "must have one of: a bound (at_least, at_most, above, below), measured_bound, \
                     not_judged",
             ),
+            () if [self.at_least, self.at_most, self.above, self.below]
+                .iter()
+                .flatten()
+                .any(|v| !v.is_finite()) =>
+            {
+                Some("has a bound that is not a finite number")
+            }
             () if self.at_least.is_some() && self.above.is_some() => Some("has both at_least and above"),
             () if self.at_most.is_some() && self.below.is_some() => Some("has both at_most and below"),
             () if crossed => Some("has a lower bound that is more than the upper one"),

@@ -123,6 +123,38 @@ fn ratio_by(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> Option<Estima
     Some(Estimate { mean: log.mean.exp(), low, high: log.high.exp() })
 }
 
+/// How many times the mean of `a` is that of `b`, from windows of one period in pairs. A window with nothing
+/// counts as nothing. The interval is that of a ratio estimator: of the mean of a − r·b, by
+/// [`mean_of_windows`]. `None`: no windows, or nothing in `b`.
+pub fn ratio_of_means(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    let mean_of = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    let (a, b) = (mean_of(|pair| pair.0), mean_of(|pair| pair.1));
+    if pairs.is_empty() || b <= 0.0 {
+        return None;
+    }
+    let ratio = a / b;
+    let rests: Vec<f64> = pairs.iter().map(|(a, b)| a - ratio * b).collect();
+    let rest = mean_of_windows(&rests);
+    let half = (rest.high - rest.mean) / b;
+    Some(Estimate { mean: ratio, low: ratio - half, high: ratio + half })
+}
+
+/// The same of two periods, or of two sets of repeats, that have nothing to do with each other, however many
+/// samples of each. `mean` is that of the samples: [`mean`], or [`mean_of_windows`].
+pub fn quotient_of_means(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> Option<Estimate> {
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let (a, b) = (mean(a), mean(b));
+    if b.mean <= 0.0 {
+        return None;
+    }
+    let ratio = a.mean / b.mean;
+    let of = |estimate: Estimate| (estimate.high - estimate.mean) / b.mean;
+    let half = (of(a).powi(2) + (ratio * of(b)).powi(2)).sqrt();
+    Some(Estimate { mean: ratio, low: ratio - half, high: ratio + half })
+}
+
 /// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each
 /// other, however many of each: geometric means, with the interval of Welch's t for logarithms. Fewer than
 /// two of either have no interval.
@@ -222,5 +254,22 @@ mod tests {
         assert_eq!((e.mean, e.low, e.high), (95.0, 95.0, 95.0));
         assert_eq!(saving_percent(&[0.0], &[1.0]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0, 10.0]), Some(2.5));
+    }
+
+    #[test]
+    fn windows_with_nothing_count_in_a_ratio() {
+        // Ten of fifteen windows stood still: a third of what there was.
+        let before = [9.0, 11.0, 10.0, 10.0, 11.0, 9.0];
+        let after: Vec<f64> = (0..15).map(|i| if i % 3 < 2 { 0.0 } else { 10.0 }).collect();
+        let ratio = quotient_of_means(&after, &before, mean_of_windows).expect("both");
+        assert!((ratio.mean - 1.0 / 3.0).abs() < 1e-12 && ratio.high < 0.95 && ratio.low < 0.3, "{ratio:?}");
+        let pairs: Vec<(f64, f64)> = after.iter().map(|a| (*a, 10.0)).collect();
+        let paired = ratio_of_means(&pairs).expect("pairs");
+        assert!((paired.mean - ratio.mean).abs() < 1e-12 && paired.high < 0.95, "{paired:?}");
+        assert_eq!(quotient_of_means(&before, &[0.0, 0.0], mean), None);
+        // Loads that move together: in pairs their ratio is known better.
+        let loads: Vec<(f64, f64)> = (1..20).map(|i| (2.0 * f64::from(i), f64::from(i))).collect();
+        let exact = ratio_of_means(&loads).expect("pairs");
+        assert!((exact.high - 2.0).abs() < 1e-9 && (exact.low - 2.0).abs() < 1e-9, "{exact:?}");
     }
 }

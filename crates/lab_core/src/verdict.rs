@@ -51,7 +51,7 @@ pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Ve
         (Outcome::Never(_), Some(_)) if disturbed => doubtful(),
         (Outcome::Never(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
         (Outcome::Estimate(estimate), Some(bound)) => match bound.lies(estimate) {
-            None => (Verdict::NotJudged, Some("what was measured is not a number".into())),
+            None => (Verdict::Undecided, Some("what was measured is not a number".into())),
             Some(Lies::Within) => (Verdict::Held, None),
             Some(Lies::Across) => (Verdict::Undecided, Some("the bound lies in the interval".into())),
             Some(Lies::Beyond) if disturbed => doubtful(),
@@ -194,13 +194,14 @@ impl Tally {
             parts.push(format!("published: {} reproduced{rest}", published.held));
         }
         let shown = |counts: &Counts| counts.judged();
-        let missed = rest(&[(self.put_in.not_held, "missed")]);
+        let open = |counts: &Counts| rest(&[(counts.undecided, "undecided"), (counts.in_doubt, "in doubt")]);
+        let missed = rest(&[(self.put_in.not_held, "missed")]) + &open(&self.put_in);
         let mut apart = Vec::new();
         if shown(&self.put_in) > 0 {
             apart.push(format!("{} put in{missed}", shown(&self.put_in)));
         }
         if shown(&self.follows) > 0 {
-            let failed = rest(&[(self.follows.not_held, "wrong")]);
+            let failed = rest(&[(self.follows.not_held, "wrong")]) + &open(&self.follows);
             let follow = if shown(&self.follows) == 1 { "follows" } else { "follow" };
             apart.push(format!("{} {follow} from inputs{failed}", shown(&self.follows)));
         }
@@ -219,10 +220,18 @@ fn rest(counts: &[(usize, &str)]) -> String {
     counts.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!(", {n} {words}")).collect()
 }
 
+/// Whether a promise could have failed, and this became of it: what was put in or follows decides nothing.
+fn has_promise(claims: &[JudgedClaim], verdict: Verdict) -> bool {
+    let mut promises = claims.iter().filter(|c| c.about == About::Promise && c.kind == Kind::Emerges);
+    promises.any(|c| c.verdict == verdict)
+}
+
 /// Judges a run by its claims. `stopped`: before its end.
 pub fn standing(claims: &[JudgedClaim], stopped: bool) -> Standing {
-    let has =
-        |about: About, verdict: Verdict| claims.iter().any(|c| c.about == about && c.verdict == verdict);
+    let has = |about: About, verdict: Verdict| match about {
+        About::Promise => has_promise(claims, verdict),
+        About::Published => claims.iter().any(|c| c.about == about && c.verdict == verdict),
+    };
     let any = |verdict: Verdict| has(About::Promise, verdict) || has(About::Published, verdict);
     match () {
         () if has(About::Promise, Verdict::NotHeld) => Standing::NotHeld,
@@ -237,14 +246,14 @@ pub fn standing(claims: &[JudgedClaim], stopped: bool) -> Standing {
 }
 
 /// The exit status of a run: 0 when every promise that was judged is held, 1 when one is not, 3 when none is
-/// refuted and some are undecided or in doubt, or the run was stopped. That the run could not be done at all
-/// is 2, and said elsewhere.
+/// refuted and some are undecided or in doubt, nothing was judged, or the run was stopped. That the run could
+/// not be done at all is 2, and said elsewhere.
 pub fn exit_status(claims: &[JudgedClaim], stopped: bool) -> u8 {
-    let of_promises =
-        |verdict: Verdict| claims.iter().any(|c| c.about == About::Promise && c.verdict == verdict);
+    let of_promises = |verdict: Verdict| has_promise(claims, verdict);
+    let nothing = claims.iter().all(|claim| claim.verdict == Verdict::NotJudged);
     match () {
         () if of_promises(Verdict::NotHeld) => 1,
-        () if stopped || of_promises(Verdict::Undecided) || of_promises(Verdict::InDoubt) => 3,
+        () if stopped || nothing || of_promises(Verdict::Undecided) || of_promises(Verdict::InDoubt) => 3,
         () => 0,
     }
 }
@@ -300,7 +309,7 @@ mod tests {
             (Bound::at_least(95.0), alone(95.0), Held, Held),
             (Bound::at_least(95.0), alone(94.0), NotHeld, InDoubt),
             (Bound::at_most(60.0), infinite, NotHeld, InDoubt),
-            (Bound::at_most(60.0), nan, NotJudged, NotJudged),
+            (Bound::at_most(60.0), nan, Undecided, Undecided),
             (Bound::at_most(60.0), Outcome::Never("no event".into()), NotHeld, InDoubt),
             (Bound::at_most(60.0), Outcome::NotMeasured("stopped".into()), NotJudged, NotJudged),
         ] {
@@ -325,8 +334,8 @@ mod tests {
             (&[(Promise, InDoubt), (Promise, Undecided)], false, Standing::InDoubt, 3),
             (&[(Promise, NotHeld), (Promise, InDoubt)], true, Standing::NotHeld, 1),
             (&[(Promise, Held)], true, Standing::InDoubt, 3),
-            (&[(Promise, NotJudged)], false, Standing::NotJudged, 0),
-            (&[], false, Standing::NotJudged, 0),
+            (&[(Promise, NotJudged)], false, Standing::NotJudged, 3),
+            (&[], false, Standing::NotJudged, 3),
         ] {
             let of = |(about, verdict): &(About, Verdict)| judged_claim("a", *about, Kind::Emerges, *verdict);
             let judged: Vec<JudgedClaim> = claims.iter().map(of).collect();

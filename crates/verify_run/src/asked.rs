@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lab_core::bound::Bound;
 use lab_core::claim::{ClaimSpec, Claims};
+use lab_core::record::World;
 use lab_core::toml_text::TomlFileError;
 
 use super::lines::Text;
@@ -29,6 +30,8 @@ pub(super) struct Asked {
     pub(super) at: At,
     /// Divided by the same there.
     pub(super) compared_with: Option<At>,
+    /// Only in this world.
+    pub(super) world: Option<World>,
 }
 
 /// The most volumes of a load with which a bound holds.
@@ -103,6 +106,9 @@ pub(super) fn search(
     if table.metric.is_of_array() || table.metric == Quantity::Failed {
         return Err(wrong("metric", "invalid metric: must be one of a load that is timed".into()));
     }
+    if bound.lower.iter().chain(&bound.upper).any(|end| !end.value.is_finite()) {
+        return Err(wrong("metric", "invalid bound: must be a finite number".into()));
+    }
     if bound.lower.is_some() == bound.upper.is_some() {
         return Err(wrong("metric", "missing bound: at_least or at_most".into()));
     }
@@ -155,6 +161,12 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
     if quantity == Quantity::RebuildTime && places.phase_plans.iter().all(|phase| phase.pull.is_empty()) {
         return Err(("metric", "rebuild_time requires a phase with pull".into()));
     }
+    if table.compared_with.is_some() && matches!(quantity, Quantity::LargestCount | Quantity::RebuildTime) {
+        return Err((
+            "compared_with",
+            format!("{} is not compared: leave out compared_with", quantity.name()),
+        ));
+    }
     let compared_with = table.compared_with.as_ref().map(|other| {
         let or = |own: &Option<String>, than: &Option<String>| own.clone().or_else(|| than.clone());
         let load = or(&other.load, &table.load);
@@ -168,7 +180,7 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
     if compared_with.is_some_and(|other| other.array.is_some() && at.array.is_none()) {
         return Err(("compared_with", "missing array: the comparison requires one".into()));
     }
-    Ok(Asked { id: table.id.clone(), quantity, at, compared_with })
+    Ok(Asked { id: table.id.clone(), quantity, at, compared_with, world: table.world })
 }
 
 fn spec(table: &ClaimTable) -> ClaimSpec {

@@ -1,7 +1,8 @@
 //! What was measured for the claims of the scenario.
 
 use lab_core::claim::{Measure, Outcome};
-use lab_core::stats::{Estimate, mean, mean_of_windows, quotient, ratio_of_windows};
+use lab_core::record::World;
+use lab_core::stats::{Estimate, mean, mean_of_windows, quotient_of_means, ratio_of_means};
 
 use super::asked::{Asked, At};
 use super::course::Course;
@@ -9,9 +10,10 @@ use super::plan::Plan;
 use super::recording::{Ran, Recording};
 use super::scenario::Quantity;
 
-/// Of all claims, in the order of the scenario.
-pub(super) fn measures(plan: &Plan, recording: &Recording) -> Vec<Measure> {
-    plan.asked.iter().flat_map(|asked| of_claim(plan, recording, asked)).collect()
+/// Of all claims of a world, in the order of the scenario.
+pub(super) fn measures(plan: &Plan, world: World, recording: &Recording) -> Vec<Measure> {
+    let of_world = plan.asked.iter().filter(|asked| asked.world.is_none_or(|own| own == world));
+    of_world.flat_map(|asked| of_claim(plan, recording, asked)).collect()
 }
 
 /// Of one: on its array, or on each.
@@ -56,6 +58,13 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
     if recording.is_target() && asked.quantity == Quantity::ReadHits {
         return none("masu cannot read the counters of the array behind --target");
     }
+    let differs = |other: At| other.array != asked.at.array;
+    if recording.is_target() && asked.compared_with.is_some_and(differs) {
+        return none("--target stands for both arrays");
+    }
+    if let Some(fault) = fault(ran, asked.quantity, asked.at) {
+        return fault;
+    }
     let estimate = match asked.compared_with {
         None => level(ran, asked.quantity, asked.at),
         Some(other) => {
@@ -63,6 +72,9 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
                 Some(array) => recording.ran.iter().find(|other| other.array == plan.arrays[array].name),
                 None => Some(ran),
             };
+            if let Some(fault) = there.and_then(|there| fault(there, asked.quantity, other)) {
+                return fault;
+            }
             there.and_then(|there| compared(ran, there, asked.quantity, (asked.at, other)))
         }
     };
@@ -70,6 +82,17 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
         Some(estimate) => estimate.into(),
         None => none("no I/O ended in a window that counts, or the run was stopped before it"),
     }
+}
+
+/// Why the quantity says nothing at a place, or why the claim cannot hold there.
+pub(super) fn fault(ran: &Ran, quantity: Quantity, at: At) -> Option<Outcome> {
+    let played = || ran.courses.iter().filter_map(|course| course.phases.get(at.phase));
+    if quantity.is_response() {
+        return played().find_map(|played| played.fault(at.load)).map(Outcome::Never);
+    }
+    let mut windows = played().flat_map(|played| played.windows(at.load).iter().skip(played.first));
+    let nothing = quantity == Quantity::Failed && windows.all(|window| window.ios + window.failed == 0);
+    nothing.then(|| Outcome::NotMeasured("no I/O ended in a window that counts".into()))
 }
 
 /// A quantity at a place: where a run was repeated, its runs are the samples, else its windows.
@@ -104,16 +127,24 @@ pub(super) fn samples(ran: &Ran, quantity: Quantity, at: At) -> Vec<f64> {
     }
 }
 
-/// The ratio of a quantity at two places. A ratio of maxima or counts has no interval.
+/// The ratio of a quantity at two places. A ratio of maxima or counts has no interval. Windows of one phase of
+/// one run are pairs; others have nothing to do with each other.
 fn compared(here: &Ran, there: &Ran, quantity: Quantity, (at, other): (At, At)) -> Option<Estimate> {
     if matches!(quantity, Quantity::ResponseMax | Quantity::Failed) {
         let (a, b) = (level(here, quantity, at)?, level(there, quantity, other)?);
         return (b.mean > 0.0).then(|| Estimate::exact(a.mean / b.mean));
     }
+    if let ([course], true) = (&here.courses[..], std::ptr::eq(here, there) && at.phase == other.phase) {
+        let played = course.phases.get(at.phase)?;
+        let each = |load| played.each(quantity, load, course.window_s);
+        let both = each(at.load).into_iter().zip(each(other.load));
+        let pairs: Vec<(f64, f64)> = both.filter_map(|(a, b)| Some((a?, b?))).collect();
+        return ratio_of_means(&pairs);
+    }
     let (a, b) = (samples(here, quantity, at), samples(there, quantity, other));
     match (here.courses.len(), there.courses.len()) {
-        (1, 1) => ratio_of_windows(&a, &b),
-        _ => quotient(&a, &b),
+        (1, 1) => quotient_of_means(&a, &b, mean_of_windows),
+        _ => quotient_of_means(&a, &b, mean),
     }
 }
 

@@ -6,6 +6,9 @@ use world::Instant;
 
 use super::scenario::Quantity;
 
+/// A load that has ended nothing for so many times the longest such time before is not answered any more.
+const SILENT_TIMES: usize = 3;
+
 /// Response times of a window, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Response {
@@ -15,7 +18,7 @@ pub(super) struct Response {
     pub(super) max: f64,
 }
 
-/// What a load did in a window.
+/// What a load did in a window. What failed has no response time, and is no I/O that was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Window {
     pub(super) ios: u64,
@@ -96,14 +99,36 @@ impl Played {
         }
     }
 
+    /// What keeps a response time from saying how the load was served: I/Os that failed, or were never
+    /// answered.
+    pub(super) fn fault(&self, load: Option<usize>) -> Option<String> {
+        let counted = &self.windows(load)[self.first.min(self.windows(load).len())..];
+        let failed: u64 = counted.iter().map(|window| window.failed).sum();
+        if failed > 0 {
+            return Some(format!("{failed} I/Os failed: they have no response time"));
+        }
+        let is_empty = |window: &&Window| window.ios == 0;
+        let silent = counted.iter().rev().take_while(is_empty).count();
+        let before = &counted[..counted.len() - silent];
+        let longest = before.split(|window| window.ios > 0).map(<[Window]>::len).max().unwrap_or(0);
+        // A load with few I/Os has empty windows, too.
+        let hangs = !before.is_empty() && silent > SILENT_TIMES * (longest + 1);
+        hangs.then(|| format!("no I/O ended in the last {silent} windows"))
+    }
+
+    /// The quantity in each window that counts, where it has one.
+    pub(super) fn each(&self, quantity: Quantity, load: Option<usize>, window_s: f64) -> Vec<Option<f64>> {
+        let windows = self.windows(load).iter().skip(self.first);
+        windows.map(|window| window.value(quantity, window_s)).collect()
+    }
+
     /// The quantity in each window that counts.
     pub(super) fn samples(&self, quantity: Quantity, load: Option<usize>, window_s: f64) -> Vec<f64> {
         if quantity == Quantity::ReadHits {
             let counted = self.read_hits.iter().skip(self.first);
             return counted.copied().filter(|percent| percent.is_finite()).collect();
         }
-        let windows = self.windows(load).iter().skip(self.first);
-        windows.filter_map(|window| window.value(quantity, window_s)).collect()
+        self.each(quantity, load, window_s).into_iter().flatten().collect()
     }
 }
 
@@ -154,9 +179,12 @@ impl Recorder {
         let index = now.since(self.from.get()).as_nanos() as u64 / self.window_ns;
         let mut cells = self.cells.borrow_mut();
         let Some(cell) = cells.get_mut(load).and_then(|of| of.get_mut(index as usize)) else { return };
+        if !good {
+            cell.failed += 1;
+            return;
+        }
         cell.ios += 1;
-        cell.bytes += if good { bytes } else { 0 };
-        cell.failed += u64::from(!good);
+        cell.bytes += bytes;
         cell.took_ns.push(now.since(due).as_nanos() as u64);
     }
 
@@ -207,7 +235,8 @@ mod tests {
         assert_eq!(each[1], all);
         let first = all[0].response.expect("two ended");
         assert_eq!((all[0].ios, first.mean, first.p50, first.max), (2, 20.0, 10.0, 30.0));
-        assert_eq!((all[1].ios, all[1].failed, all[1].bytes), (1, 1, 0), "what ends later is not counted");
+        assert_eq!((all[1].ios, all[1].failed, all[1].bytes), (0, 1, 0), "what ends later is not counted");
+        assert_eq!(all[1].response, None, "what failed has no response time");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Most drives of an array, and most volumes.
+pub(super) const COUNT_MAX: usize = 1000;
+
 /// "vm", of which there are three: "vm1", "vm2", "vm3".
 pub(super) fn expanded(name: &str, count: Option<usize>) -> Vec<String> {
     match count {
@@ -24,7 +27,8 @@ impl Names {
     pub(super) fn expand(tables: &[(&str, Option<usize>)]) -> (Names, Vec<String>) {
         let (mut names, mut all) = (Names::default(), Vec::new());
         for (name, count) in tables {
-            let of = expanded(name, *count);
+            // One more than is allowed is as wrong as any number.
+            let of = expanded(name, count.map(|count| count.min(COUNT_MAX + 1)));
             let from = all.len();
             for (n, one) in of.iter().enumerate() {
                 names.0.insert(one.clone(), vec![from + n]);

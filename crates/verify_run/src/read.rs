@@ -11,7 +11,7 @@ use lab_core::toml_text::TomlFileError;
 use super::asked;
 use super::lines::{Table, Text};
 use super::loads;
-use super::names::{Names, expanded};
+use super::names::{COUNT_MAX, Names, expanded};
 use super::plan::{
     ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, LoadPlan, PhasePlan, Plan, PoolPlan, VolumePlan,
 };
@@ -22,8 +22,6 @@ const WINDOWS_MAX: u128 = 100_000;
 /// Pages of pools.
 const PAGE_BYTES_DEFAULT: u64 = 1 << 20;
 const STRIPE_UNIT_BYTES_DEFAULT: u64 = 64 << 10;
-/// Arrays, drives, volumes of a scenario at most, each.
-const COUNT_MAX: usize = 1000;
 
 impl PolicyTable {
     fn policy(&self) -> Result<Policy, String> {

@@ -81,7 +81,7 @@ impl Verification for Run {
     }
 
     fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
-        measures(setup.scenario, recording)
+        measures(setup.scenario, *setup.own, recording)
     }
 
     fn metrics(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {

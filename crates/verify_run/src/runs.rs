@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use lab_core::claim::Outcome;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
@@ -13,7 +12,7 @@ use lab_core::verdict::{Verdict, verdict};
 use lab_core::verification::{Request, RequestError};
 use world_model::Disk;
 
-use super::claims::level;
+use super::claims::{fault, level};
 use super::course::Course;
 use super::plan::{ArrayPlan, Plan};
 use super::play::{Opened, Stage, clients};
@@ -111,7 +110,7 @@ fn modelled(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
         says(array.name.clone());
         match repeat {
             Some(repeat) => Ok((vec![once(repeat, None)?], None)),
-            None => searched(plan, once).map(|(courses, found)| (courses, Some(found))),
+            None => searched(plan, once, stop),
         }
     };
     let done =
@@ -129,27 +128,36 @@ fn modelled(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
 }
 
 /// Plays with several counts, and gives what was recorded with the largest that holds; with one volume where
-/// none does.
+/// none does. If it is stopped, nothing is found, and there is what was recorded with the smallest count.
 fn searched(
     plan: &Plan,
     once: impl Fn(usize, Option<usize>) -> Result<Course>,
-) -> Result<(Vec<Course>, Found)> {
+    stop: &Stop,
+) -> Result<(Vec<Course>, Option<Found>)> {
     let search = plan.search.as_ref().context("missing [search] in the scenario")?;
     let tried = RefCell::new(std::collections::BTreeMap::new());
     let measure = |count: usize| -> Result<(Estimate, Verdict)> {
+        ensure!(!stop.is_asked(), "the search was stopped");
         let courses =
             (0..plan.run.repeats).map(|repeat| once(repeat, Some(count))).collect::<Result<Vec<_>>>()?;
         let ran = Ran { array: String::new(), courses, found: None };
-        let outcome: Outcome = level(&ran, search.quantity, search.at).into();
+        ensure!(!stop.is_asked(), "the search was stopped");
+        let estimate = level(&ran, search.quantity, search.at);
+        let outcome = fault(&ran, search.quantity, search.at).unwrap_or(estimate.into());
         tried.borrow_mut().insert(count, ran.courses);
-        let Outcome::Estimate(estimate) = outcome else {
+        let Some(estimate) = estimate else {
             bail!("with {count} volumes no I/O ended in a window that counts");
         };
         Ok((estimate, verdict(Some(&search.bound), &outcome, false).0))
     };
-    let found = search::largest(plan.loads[search.load].volumes.len(), measure)?;
-    let courses = tried.into_inner().remove(&found.largest.max(1)).context("every count was tried")?;
-    Ok((courses, found))
+    let found = search::largest(plan.loads[search.load].volumes.len(), measure);
+    let mut tried = tried.into_inner();
+    if stop.is_asked() {
+        return Ok((tried.pop_first().map(|(_, courses)| courses).unwrap_or_default(), None));
+    }
+    let found = found?;
+    let courses = tried.remove(&found.largest.max(1)).context("every count was tried")?;
+    Ok((courses, Some(found)))
 }
 
 /// One run in the model world.
@@ -217,8 +225,8 @@ fn repeated(
 ) -> Result<Option<Ran>> {
     let mut ran = Ran { array: array.to_owned(), courses: vec![], found: None };
     if plan.search.is_some() && !stop.is_asked() {
-        let (courses, found) = searched(plan, once)?;
-        return Ok(Some(Ran { courses, found: Some(found), ..ran }));
+        let (courses, found) = searched(plan, once, stop)?;
+        return Ok(Some(Ran { courses, found, ..ran }));
     }
     for repeat in 0..plan.run.repeats {
         if !stop.is_asked() {

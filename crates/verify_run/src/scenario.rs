@@ -340,6 +340,12 @@ impl Quantity {
         !matches!(self, Quantity::RebuildTime | Quantity::LargestCount)
     }
 
+    /// Whether it is a response time.
+    pub fn is_response(self) -> bool {
+        use Quantity::{ResponseMax, ResponseMean, ResponseP50, ResponseP99};
+        matches!(self, ResponseMean | ResponseP50 | ResponseP99 | ResponseMax)
+    }
+
     /// Whether it is one of an array and not of a load.
     pub fn is_of_array(self) -> bool {
         matches!(self, Quantity::ReadHits | Quantity::RebuildTime | Quantity::LargestCount)

@@ -21,10 +21,12 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The largest count, with what is undecided as its interval.
+    /// The largest count, with what is undecided as its interval. If the bound held with all volumes, it may
+    /// be any larger one.
     pub(super) fn estimate(&self) -> Estimate {
         let mean = self.largest as f64;
-        Estimate { mean, low: mean, high: (self.refused - 1) as f64 }
+        let high = if self.largest == self.most { f64::INFINITY } else { (self.refused - 1) as f64 };
+        Estimate { mean, low: mean, high }
     }
 }
 
@@ -87,6 +89,6 @@ mod tests {
         check(37, 38, (37, 37.0, 37.0));
         check(37, 41, (37, 37.0, 40.0));
         check(0, 1, (0, 0.0, 0.0));
-        check(100, 101, (100, 100.0, 100.0));
+        check(100, 101, (100, 100.0, f64::INFINITY));
     }
 }

@@ -147,6 +147,8 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("phase = \"alone\" }", "phase = \"aline\" }", "unknown phase"),
         ("at_most = 20", "# at_most = 20", "must have one of"),
         ("id = \"slower\"", "id = \"response\"", "twice"),
+        ("at_most = 20", "at_most = inf", "finite"),
+        ("size = \"8GiB\"", "size = \"8GiB\"\ncount = 9223372036854775807", "more than 1000 volumes"),
         ("metric = \"response_mean\"", "metric = \"largest_count\"", "leave out load"),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
@@ -155,4 +157,60 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         let line: usize = said.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a line");
         assert!(said.contains(expected) && !said.contains('\n') && line > 1, "{to}: {said}");
     }
+}
+
+/// Both drives of a RAID 0 are pulled: everything fails at once, in no time. The run ends, and nothing that
+/// failed counts as served, or as fast.
+#[test]
+fn what_fails_is_neither_fast_nor_served() {
+    let text = r#"
+name = "all_fails"
+question = "What do servers notice?"
+[run]
+settle = "1s"
+window = "1s"
+[[array]]
+name = "a"
+drive = [{ name = "d", count = 2, model = "savvio-10k1" }]
+group = [{ name = "g", level = "raid0", drives = ["d"] }]
+pool = [{ name = "p", groups = ["g"] }]
+[[volume]]
+name = "v"
+size = "1GiB"
+[[load]]
+name = "l"
+volumes = ["v"]
+access = ["size=4KiB,read=100,random=100"]
+outstanding = 4
+[[phase]]
+name = "before"
+time = "4s"
+loads = ["l"]
+[[phase]]
+name = "after"
+time = "4s"
+loads = ["l"]
+pull = ["d1", "d2"]
+[[claim]]
+id = "response"
+name = "response"
+metric = "response_mean"
+load = "l"
+phase = "after"
+source = "chosen"
+at_most = 20
+[[claim]]
+id = "rate"
+name = "rate"
+metric = "rate"
+load = "l"
+phase = "after"
+source = "chosen"
+at_least = 1
+"#;
+    let plan = read(text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let measures = super::claims::measures(&plan, World::Model, &ran.expect("it ends"));
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
 }

@@ -14,6 +14,9 @@ use super::job::{Arrivals, Job, Pace};
 use super::target::Target;
 use crate::datastore::Content;
 
+/// How long a worker waits after an I/O that failed at once.
+const AFTER_FAILURE: Duration = Duration::from_millis(1);
+
 /// Who counts the I/Os of a worker, and says how long it goes on.
 pub trait Counts {
     /// Whether more is to be sent.
@@ -104,7 +107,12 @@ impl<C: Counts> Worker<'_, C> {
             let op = self.walk.borrow_mut().step();
             self.held.set(op.pause.is_some());
             self.in_flight.set(self.in_flight.get() + 1);
-            self.one(op, self.world.now()).await?;
+            let begun = self.world.now();
+            let good = self.one(op, begun).await?;
+            if !good && self.world.now() == begun {
+                // In virtual time nothing else would ever happen.
+                self.world.sleep(AFTER_FAILURE).await;
+            }
             self.in_flight.set(self.in_flight.get() - 1);
             if let Some(pause) = op.pause {
                 self.changed.wait_for(|| (self.in_flight.get() == 0).then_some(())).await;
@@ -132,8 +140,8 @@ impl<C: Counts> Worker<'_, C> {
         }
     }
 
-    /// One I/O, whose latency counts from `due` on.
-    async fn one(&self, op: Op, due: Instant) -> Result<()> {
+    /// One I/O, whose latency counts from `due` on. Whether it did not fail.
+    async fn one(&self, op: Op, due: Instant) -> Result<bool> {
         let good = if op.reads {
             let read = self.target.read(op).await?;
             if let (Some(content), Some(found)) = (self.verify, &read) {
@@ -148,7 +156,7 @@ impl<C: Counts> Worker<'_, C> {
             self.target.write(op, data).await?.is_some()
         };
         self.counts.borrow_mut().completed(due, self.world.now(), op, good);
-        Ok(())
+        Ok(good)
     }
 
     fn compare(&self, content: Content, op: Op, found: &Pieces) {
