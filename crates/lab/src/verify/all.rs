@@ -68,7 +68,8 @@ pub fn run_all(
             hear(Said::Failed { name, why: &why });
             failed.push((name.clone(), why));
         }
-        entries = index::read_all(&request.out, questions, &failed);
+        let names: Vec<&str> = planned.iter().map(|one| one.name.as_str()).collect();
+        entries = index::read_all(&request.out, questions, &names, &failed);
         index::write(&request.out, &entries, (&request.command, to_come))?;
     }
     Ok(entries)
@@ -78,6 +79,20 @@ pub fn run_all(
 mod tests {
     use super::super::seventh::ROW;
     use super::*;
+
+    /// The record of an earlier run with a guest counted, and decided the exit status of one without.
+    #[test]
+    fn what_an_earlier_run_left_of_real_hardware_is_not_of_this_run() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let names = |real: &[&str]| {
+            let entries = index::read_all(dir.path(), &[("diskstress", "?")], real, &[]);
+            entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+        };
+        std::fs::create_dir(dir.path().join("diskstress-real")).expect("a folder");
+        std::fs::write(dir.path().join("diskstress-real/results.json"), "{}").expect("a record");
+        assert_eq!(names(&["diskstress"]), ["diskstress"]);
+        assert_eq!(names(&["diskstress", "diskstress-real"]), ["diskstress", "diskstress-real"]);
+    }
 
     #[test]
     fn the_page_is_there_when_the_first_has_ended_and_fills() {

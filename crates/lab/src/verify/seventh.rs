@@ -137,7 +137,7 @@ fn one_row_is_enough_for_terminal_page_and_index() {
     assert_eq!(record.verdict.tally.words(), counts);
     assert!(terminal::answer(&record, &[], Path::new("out")).contains(counts));
     assert_eq!(presentation::page(&record, &serde_json::Value::Null)["counts"], counts);
-    let entries = index::read_all(dir.path(), &[(ROW.name, ROW.question)], &[]);
+    let entries = index::read_all(dir.path(), &[(ROW.name, ROW.question)], &[], &[]);
     assert_eq!(index::tally(&entries).words(), counts);
     assert_eq!((entries[0].words(), index::exit_status(&entries)), ("not reproduced", 0));
     assert!((ROW.claims)(None).is_ok(), "its scenario is built in");

@@ -74,9 +74,16 @@ impl Entry {
     }
 }
 
-/// Reads what lies under `out`, a folder for each of the verifications: their names and questions. `failed`:
-/// those that began in this run and could not end, and why; their older records are not shown.
-pub fn read_all(out: &Path, verifications: &[(&str, &str)], failed: &[(String, String)]) -> Vec<Entry> {
+/// Reads what lies under `out`, a folder for each of the verifications: their names and questions. `real`:
+/// the names of those that this run does on real hardware besides; what an earlier run left of others is not
+/// this run's. `failed`: those that began in this run and could not end, and why; their older records are not
+/// shown.
+pub fn read_all(
+    out: &Path,
+    verifications: &[(&str, &str)],
+    real: &[&str],
+    failed: &[(String, String)],
+) -> Vec<Entry> {
     let one = |name: &str, question| match failed.iter().find(|(failed, _)| failed == name) {
         Some((_, why)) => read::failed(name, question, why),
         None => read::entry(out, name, question),
@@ -84,8 +91,8 @@ pub fn read_all(out: &Path, verifications: &[(&str, &str)], failed: &[(String, S
     let mut entries = Vec::new();
     for (name, question) in verifications {
         entries.push(one(name, question));
-        let real = one(&format!("{name}{REAL}"), question);
-        entries.extend((real.state != State::NotRun).then_some(real));
+        let of_real = format!("{name}{REAL}");
+        entries.extend(real.contains(&of_real.as_str()).then(|| one(&of_real, question)));
     }
     entries
 }

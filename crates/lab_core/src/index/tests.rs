@@ -73,7 +73,7 @@ fn nothing_that_is_not_held_is_hidden() {
 #[test]
 fn a_page_shows_texts_as_texts_and_missing_runs_as_not_run() {
     let dir = tempfile::tempdir().expect("a folder");
-    let entries = read_all(dir.path(), &FIVE, &[("qos".into(), "no <drive>".into())]);
+    let entries = read_all(dir.path(), &FIVE, &[], &[("qos".into(), "no <drive>".into())]);
     assert_eq!(entries.iter().filter(|e| e.state == State::NotRun).count(), 4);
     write(dir.path(), &entries, ("masu verify all", 0)).expect("writes");
     let page = std::fs::read_to_string(dir.path().join("index.html")).expect("a page");
@@ -93,7 +93,7 @@ fn the_index_counts_as_the_run_does() {
         all.map(|verdict| judged_claim(verdict.words(), About::Promise, Kind::Emerges, verdict)).to_vec();
     let record = record(claims);
     write_json(&own.join("results.json"), &record).expect("writes");
-    let entries = read_all(dir.path(), &FIVE, &[]);
+    let entries = read_all(dir.path(), &FIVE, &[], &[]);
     assert_eq!(entries[0].state, State::Run(Box::new(record.clone())), "nothing is lost on the way");
     assert_eq!(entries[0].tally(), Some(&record.verdict.tally));
     let words = "promises: 1 of 4 held, 1 not held, 1 undecided, 1 in doubt; 1 not judged";
@@ -105,5 +105,5 @@ fn the_index_counts_as_the_run_does() {
     // A page shows a few of them: what is not held was among "and 4 more" once.
     assert_eq!(read::open(&record)[0].0, "not held");
     std::fs::write(own.join("results.json"), "{oops").expect("a file");
-    assert!(matches!(read_all(dir.path(), &FIVE, &[])[0].state, State::Failed(_)));
+    assert!(matches!(read_all(dir.path(), &FIVE, &[], &[])[0].state, State::Failed(_)));
 }
