@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 /// Whether a stop was requested; clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
@@ -37,19 +39,19 @@ impl Stop {
         let stop = Stop::default();
         let asked = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Here, not in the thread: the caller may go on only when no signal ends the process any more.
+        let both = runtime.block_on(async {
+            std::io::Result::Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+        })?;
         // The thread waits for signals until the process ends.
-        std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(wait(asked)))?;
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || runtime.block_on(wait(asked, both)))?;
         Ok(stop)
     }
 }
 
-async fn wait(asked: Stop) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
+async fn wait(asked: Stop, (mut interrupt, mut terminate): (Signal, Signal)) {
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}

@@ -49,6 +49,9 @@ pub enum VdiskError {
         /// What is full.
         cause: String,
     },
+    /// The caller stopped the operation.
+    #[error("interrupted")]
+    Stopped,
     /// The parent of a differencing image cannot be used.
     #[error("parent {name}: {cause}")]
     Parent {

@@ -9,11 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
-use vdisk::{Access, AnyDisk, FileFormat, Image, open_chain};
-use world::{Drive, DriveSpec, ImageAccess, World};
+use vdisk::{Access, AnyDisk, FileFormat, Image, VdiskError, open_chain};
+use world::{Drive, World};
 
 use super::arguments::{FormatName, Shape, Source};
 use super::in_world::{identity, in_world};
+use super::unfinished::Unfinished;
 
 /// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
 const VHD_EPOCH_S: u64 = 946_684_800;
@@ -36,7 +37,10 @@ pub(super) fn create(
         let Some(size) = size.or(parent.as_ref().map(|(_, image)| image.len_bytes())) else {
             bail!("missing size; pass --size");
         };
-        made(&world, path, size, shape, parent.as_ref().map(|(path, image)| (*path, image))).await?;
+        let parent = parent.as_ref().map(|(path, image)| (*path, image));
+        let (file, image) = made(&world, path, size, shape, parent).await?;
+        image.drive().flush().await?;
+        file.finish()?;
         println!("{}: a disk of {}", path.display(), config::format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
@@ -46,11 +50,11 @@ pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: 
     let place = source.place(from)?;
     in_world(async |world| {
         let source = AnyDisk::open(&world, &source.chain(&place, Access::Read, raw)).await?;
-        let image = made(&world, to, source.len_bytes(), shape, None).await?;
-        if let Err(error) = vdisk::copy(&source, &image, |_| ()).await {
-            // Half a copy is no image of the disk.
-            let _ = std::fs::remove_file(to);
-            return Err(error.into());
+        let (file, image) = made(&world, to, source.len_bytes(), shape, None).await?;
+        match vdisk::copy(&source, &image, |_| !file.is_stopped()).await {
+            // After a signal it is not finished, but removed.
+            Ok(()) | Err(VdiskError::Stopped) => file.finish()?,
+            Err(error) => return Err(error.into()),
         }
         let (name, bytes) = (image.format().name(), config::format_bytes(image.file_len_bytes()));
         println!("{}: {name}, {bytes} from {}", to.display(), source.format_name());
@@ -58,22 +62,18 @@ pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: 
     })
 }
 
-/// Creates an image and opens it for writing; on failure no file is left.
-async fn made(
+/// Creates an image under a temporary name and opens it for writing; on failure no file is left.
+async fn made<'a>(
     world: &World,
-    path: &Path,
+    path: &'a Path,
     size: u64,
     shape: &Shape,
     parent: Option<(&Path, &Image)>,
-) -> Result<Image> {
+) -> Result<(Unfinished<'a>, Image)> {
     let format = shape.format(path)?;
-    let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Create };
-    let drive = world.open_drive(&spec).await?;
-    let made = filled(world, drive, (path, format), size, shape, parent).await;
-    if made.is_err() {
-        let _ = std::fs::remove_file(path);
-    }
-    made.with_context(|| path.display().to_string())
+    let (file, drive) = Unfinished::create(world, path).await?;
+    let image = filled(world, drive, (file.part(), format), size, shape, parent).await;
+    Ok((file, image.with_context(|| path.display().to_string())?))
 }
 
 async fn filled(

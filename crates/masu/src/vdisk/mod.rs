@@ -8,6 +8,7 @@ mod examine;
 mod in_world;
 mod served;
 mod shared;
+mod unfinished;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,15 +10,25 @@ const PIECE_BYTES: u64 = 2 << 20;
 /// Runs of zeros of this length, aligned to it, are not written: a new image reads as zeros.
 const HOLE_BYTES: usize = 64 << 10;
 
-/// Copies all of `from` to `to`, which is new and at least as long. Calls `tell` with the bytes done.
-pub async fn copy(from: &AnyDisk, to: &Image, mut tell: impl FnMut(u64)) -> Result<(), VdiskError> {
+/// Copies all of `from` to `to`, which is new and at least as long. Calls `goes_on` with the bytes done.
+///
+/// # Errors
+///
+/// A disk failed, or `goes_on` returned false: [`VdiskError::Stopped`].
+pub async fn copy(
+    from: &AnyDisk,
+    to: &Image,
+    mut goes_on: impl FnMut(u64) -> bool,
+) -> Result<(), VdiskError> {
     let len = from.len_bytes();
     if to.len_bytes() < len {
         return Err(VdiskError::refused(format!("{len} bytes do not fit on a disk of {}", to.len_bytes())));
     }
     let mut at = 0;
     while at < len {
-        tell(at);
+        if !goes_on(at) {
+            return Err(VdiskError::Stopped);
+        }
         let hole = from.hole(at);
         if hole > 0 {
             at += hole;
@@ -30,7 +40,6 @@ pub async fn copy(from: &AnyDisk, to: &Image, mut tell: impl FnMut(u64)) -> Resu
         write_runs(to, at, &bytes).await?;
         at += n;
     }
-    tell(len);
     to.close().await?;
     to.drive().flush().await?;
     Ok(())

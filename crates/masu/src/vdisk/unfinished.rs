@@ -1,0 +1,75 @@
+//! A new file under a temporary name, until it is complete.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use lab_core::interrupt::Stop;
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use world::{Drive, DriveSpec, ImageAccess, World};
+
+/// A file `NAME.part` that becomes `NAME` when it is complete and durable. It is removed if that fails, or if
+/// a signal ends the command: a part of a disk must not look like a disk.
+pub(super) struct Unfinished<'a> {
+    name: &'a Path,
+    part: PathBuf,
+    stop: Stop,
+    is_renamed: bool,
+}
+
+impl<'a> Unfinished<'a> {
+    /// Creates the file, empty. Neither name may be in use.
+    pub(super) async fn create(world: &World, name: &'a Path) -> Result<(Unfinished<'a>, Drive)> {
+        // Signals first: none may end the process while the file is there.
+        let stop = Stop::on_signals().context("cannot receive signals")?;
+        if name.symlink_metadata().is_ok() {
+            bail!("{}: already exists; remove it first", name.display());
+        }
+        let part = name.with_added_extension("part");
+        let spec = DriveSpec::Image { path: part.clone(), access: ImageAccess::Create };
+        let drive = world.open_drive(&spec).await?;
+        Ok((Unfinished { name, part, stop, is_renamed: false }, drive))
+    }
+
+    /// Its path until it is complete.
+    pub(super) fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// Whether a signal ends the command.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_asked()
+    }
+
+    /// Gives it its name, durably. Its content must be durable already.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let shown = self.name.display().to_string();
+        if self.is_stopped() {
+            bail!("{shown}: interrupted; nothing was created");
+        }
+        rename(&self.part, self.name).with_context(|| shown.clone())?;
+        self.is_renamed = true;
+        let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty());
+        folder.and_then(rustix::fs::fsync).with_context(|| format!("{shown}: cannot flush its directory"))
+    }
+}
+
+/// Renames without replacing a file that somebody else has created meanwhile, where the file system can.
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => bail!("already exists; remove it first"),
+        Err(Errno::INVAL | Errno::NOSYS) => Ok(std::fs::rename(from, to)?),
+        renamed => Ok(renamed?),
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            // That it cannot be removed is less than why it was not completed.
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}

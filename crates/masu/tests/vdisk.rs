@@ -1,0 +1,101 @@
+//! `masu vdisk` on files: what is interrupted, damaged or cannot be made.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests run the program on files, and wait for it in the system's time"
+)]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Within it, a conversion begins or ends.
+const WAIT_TIME: Duration = Duration::from_secs(20);
+
+fn vdisk(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.current_dir(folder).arg("vdisk").args(args);
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    vdisk(folder, args).output().expect("masu runs")
+}
+
+fn ok(folder: &Path, args: &[&str]) {
+    let output = run(folder, args);
+    assert!(output.status.success(), "masu vdisk {args:?}: {}", text(&output.stderr));
+}
+
+fn check_refused(folder: &Path, args: &[&str], says: &str) {
+    let output = run(folder, args);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2), "masu vdisk {args:?}: {}: {said}", output.status);
+    assert!(said.contains(says), "masu vdisk {args:?}: {said:?} does not say {says:?}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| text(entry.expect("an entry").file_name().as_encoded_bytes())).collect();
+    names.sort();
+    names
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < WAIT_TIME, "not within {WAIT_TIME:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(process: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &process.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// A conversion that was interrupted left a file of the whole size with a part of the data, which `check`
+/// called clean.
+#[test]
+fn an_interrupted_conversion_leaves_no_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    // Reading it takes longer than the test waits.
+    File::create(folder.join("a.raw")).and_then(|file| file.set_len(256 << 30)).expect("a sparse file");
+    for to in ["a.vhdx", "b.raw"] {
+        for name in ["-INT", "-TERM"] {
+            let mut command = vdisk(folder, &["convert", "--raw", "a.raw", to]);
+            let mut process = command.stderr(Stdio::null()).spawn().expect("masu runs");
+            wait_until("the conversion begins", || names(folder).len() > 1);
+            signal(&process, name);
+            let mut status = None;
+            wait_until("the conversion ends", || {
+                status = process.try_wait().expect("it can be waited for");
+                status.is_some()
+            });
+            assert_eq!(names(folder), ["a.raw"], "{to} after kill {name}");
+            assert_eq!(status.and_then(|status| status.code()), Some(2), "{to} after kill {name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_there_is_not_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for taken in ["a.vhdx", "a.vhdx.part"] {
+        fs::write(folder.join(taken), "mine").expect("a file");
+        check_refused(folder, &["create", "a.vhdx", "--size", "4MiB"], "already exists; remove it first");
+        assert_eq!((names(folder), fs::read(folder.join(taken)).expect("it")), (vec![taken.into()], b"mine".into()));
+        fs::remove_file(folder.join(taken)).expect("removed");
+    }
+    ok(folder, &["create", "a.vhdx", "--size", "4MiB"]);
+    assert_eq!(names(folder), ["a.vhdx"]);
+}
