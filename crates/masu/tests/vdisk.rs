@@ -7,6 +7,7 @@
 )]
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -98,4 +99,32 @@ fn a_file_that_is_there_is_not_replaced() {
     }
     ok(folder, &["create", "a.vhdx", "--size", "4MiB"]);
     assert_eq!(names(folder), ["a.vhdx"]);
+}
+
+/// Blocks of a VHD are entries of 4 bytes from here on, if it has the parameters of a new one.
+const VHD_TABLE_AT: u64 = 1536;
+
+/// Two table entries for one block were copied as if both blocks had its data, with exit status 0.
+#[test]
+fn a_damaged_image_is_converted_only_by_force() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let blocks: Vec<u8> = (1..=3_u8).flat_map(|byte| vec![byte; 2 << 20]).collect();
+    fs::write(folder.join("a.raw"), &blocks).expect("a file");
+    ok(folder, &["convert", "--raw", "a.raw", "a.vhd"]);
+    let image = File::options().read(true).write(true).open(folder.join("a.vhd")).expect("an image");
+    let mut entry = [0; 4];
+    image.read_exact_at(&mut entry, VHD_TABLE_AT).expect("an entry");
+    image.write_all_at(&entry, VHD_TABLE_AT + 4).expect("written");
+    drop(image);
+    let check = run(folder, &["check", "a.vhd"]);
+    assert_eq!(check.status.code(), Some(1));
+    assert!(text(&check.stdout).contains("convert --force"), "{}", text(&check.stdout));
+    check_refused(folder, &["convert", "a.vhd", "b.raw"], "finding  block 1 at byte");
+    check_refused(folder, &["convert", "a.vhd", "b.raw"], "a.vhd: 1 findings: some of its data are wrong");
+    assert!(!folder.join("b.raw").exists());
+    let forced = run(folder, &["convert", "--force", "a.vhd", "b.raw"]);
+    assert!(forced.status.success() && text(&forced.stderr).contains("finding  block 1"));
+    let copied = fs::read(folder.join("b.raw")).expect("a copy");
+    assert!(copied[..2 << 20] == blocks[..2 << 20] && copied[4 << 20..] == blocks[4 << 20..]);
 }

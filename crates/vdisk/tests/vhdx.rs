@@ -4,7 +4,7 @@ use std::path::Path;
 
 use block::{Pieces, conformance};
 use vdisk::vhdx::{Guid, NewVhdx, Parent, create, grow};
-use vdisk::{Access, AnyDisk, Format, Image, copy, open_file, vhd};
+use vdisk::{Access, AnyDisk, Format, Image, VdiskError, copy, open_file, vhd};
 use world::{Buf, Drive, DriveSpec, ImageAccess, World};
 use world_model::{DiskSpec, Model};
 
@@ -96,7 +96,7 @@ async fn flatten_and_compare(world: &World, chain: &Path, empty: Drive, flat: &P
     vhd::create(&empty, &vhd::NewVhd::new(vhd::Kind::Dynamic, 2 * DISK, [1; 16], 0)).await.expect("made");
     drop(empty);
     let flat = open_file(world, flat, Access::Write).await.expect("opens");
-    copy(&chain, &flat, |_| true).await.expect("copied");
+    copy(&chain, &flat, false, |_| true).await.expect("copied");
     for at in (0..2 * DISK).step_by(1 << 20) {
         let (mut a, mut b) = (Pieces::new(), Pieces::new());
         chain.read(at, 1 << 20, &mut a).await.expect("read");
@@ -203,5 +203,42 @@ fn a_damaged_copy_is_told_and_repaired_and_a_damaged_table_is_not_written_to() {
         let reader = Image::open(&world, below.clone(), Access::Read).await.expect("opens for reading");
         assert_eq!((byte_at(&reader, 0).await, reader.findings().faults.len()), (1, 1));
         assert_eq!(below.counts().writes, writes);
+    });
+}
+
+/// A block of state 4 or 5 read as zeros, and a copy of the disk had zeros for data.
+#[test]
+fn a_block_of_an_invalid_state_is_an_error_and_a_rescue_copies_the_others() {
+    let model = Model::new(3);
+    ["d", "to"].iter().for_each(|name| drop(model.disk(name, DiskSpec::new(DISK + (8 << 20)))));
+    model.run(async |world| {
+        let below = drive(&world, "d");
+        create(&below, &new(1)).await.expect("made");
+        let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+        for block in 0..3 {
+            fill(&image, block << 20, 1 << 20, 0x11).await;
+        }
+        image.close().await.expect("closed");
+        for state in [4, 5] {
+            let mut table = below.read(3 << 20, Buf::new(512)).await.buf;
+            table[8] = table[8] & !7 | state;
+            below.write(3 << 20, table.freeze()).await.expect("written");
+            let damaged = Image::open(&world, below.clone(), Access::Read).await.expect("opens for reading");
+            let faults = damaged.findings().faults;
+            assert_eq!(faults, [format!("block 1 has the invalid state {state}")]);
+            let read = damaged.read(1 << 20, 4096, &mut Pieces::new()).await;
+            assert!(matches!(read, Err(VdiskError::Damaged { .. })), "{read:?}");
+
+            let to = drive(&world, "to");
+            to.zero(0, to.len_bytes()).await.expect("empty");
+            create(&to, &new(9)).await.expect("made");
+            let to = Image::open(&world, to, Access::Write).await.expect("opens");
+            let damaged = AnyDisk::Image(damaged);
+            let refused = copy(&damaged, &to, false, |_| true).await;
+            assert!(matches!(refused, Err(VdiskError::Damaged { .. })), "{refused:?}");
+            assert_eq!(copy(&damaged, &to, true, |_| true).await, Ok(1 << 20));
+            let bytes = [byte_at(&to, 0).await, byte_at(&to, 1 << 20).await, byte_at(&to, 2 << 20).await];
+            assert_eq!(bytes, [0x11, 0, 0x11]);
+        }
     });
 }

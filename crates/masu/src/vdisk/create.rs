@@ -46,20 +46,61 @@ pub(super) fn create(
     })
 }
 
-pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: &Source) -> Result<ExitCode> {
-    let place = source.place(from)?;
+/// How a disk is converted.
+pub(super) struct Conversion<'a> {
+    pub(super) from: &'a Path,
+    pub(super) to: &'a Path,
+    /// The source is raw, whatever its content.
+    pub(super) raw: bool,
+    /// Copy what can be read of a damaged image.
+    pub(super) force: bool,
+}
+
+pub(super) fn convert(what: &Conversion, shape: &Shape, source: &Source) -> Result<ExitCode> {
+    let place = source.place(what.from)?;
     in_world(async |world| {
-        let source = AnyDisk::open(&world, &source.chain(&place, Access::Read, raw)).await?;
-        let (file, image) = made(&world, to, source.len_bytes(), shape, None).await?;
-        match vdisk::copy(&source, &image, |_| !file.is_stopped()).await {
+        let disk = AnyDisk::open(&world, &source.chain(&place, Access::Read, what.raw)).await?;
+        refuse_findings(what, &findings(&disk).await?)?;
+        let (file, image) = made(&world, what.to, disk.len_bytes(), shape, None).await?;
+        match vdisk::copy(&disk, &image, what.force, |_| !file.is_stopped()).await {
+            Ok(0) => {}
+            Ok(lost) => eprintln!("{lost} bytes cannot be read; the copy has zeros in their place"),
             // After a signal it is not finished, but removed.
-            Ok(()) | Err(VdiskError::Stopped) => file.finish()?,
+            Err(VdiskError::Stopped) => {}
             Err(error) => return Err(error.into()),
         }
+        file.finish()?;
         let (name, bytes) = (image.format().name(), config::format_bytes(image.file_len_bytes()));
-        println!("{}: {name}, {bytes} from {}", to.display(), source.format_name());
+        println!("{}: {name}, {bytes} from {}", what.to.display(), disk.format_name());
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What is wrong with a disk and its parents.
+async fn findings(disk: &AnyDisk) -> Result<Vec<String>> {
+    let mut findings = disk.faults().await?;
+    let mut parent = match disk {
+        AnyDisk::Image(image) => image.parent(),
+        AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => None,
+    };
+    while let Some(image) = parent {
+        let name = &image.drive().info().name;
+        findings.extend(image.findings().faults.iter().map(|fault| format!("parent {name}: {fault}")));
+        parent = image.parent();
+    }
+    Ok(findings)
+}
+
+fn refuse_findings(what: &Conversion, findings: &[String]) -> Result<()> {
+    findings.iter().for_each(|finding| eprintln!("finding  {finding}"));
+    match findings.len() {
+        0 => Ok(()),
+        _ if what.force => Ok(()),
+        n => bail!(
+            "{}: {n} findings: some of its data are wrong or lost; pass --force to copy what can be read",
+            what.from.display()
+        ),
+    }
 }
 
 /// Creates an image under a temporary name and opens it for writing; on failure no file is left.

@@ -79,7 +79,10 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
         };
         notes.iter().for_each(|note| println!("note     {note}"));
         if !faults.is_empty() {
-            println!("{shown}: {} findings; it can only be read: copy its data with convert", faults.len());
+            println!(
+                "{shown}: {} findings; it can only be read: copy what is left with masu vdisk convert --force",
+                faults.len()
+            );
             return Ok(ExitCode::from(1));
         }
         if repair && !notes.is_empty() {

@@ -59,6 +59,10 @@ pub(crate) enum Vdisk {
         /// The source is raw, whatever its content
         #[arg(long)]
         raw: bool,
+        /// Copy a damaged image as far as it can be read, with zeros for the rest; its findings are printed.
+        /// Without --force it is refused
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         source: Source,
     },
@@ -136,7 +140,9 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
             create::create(path, *size, shape, parent.as_deref(), source)
         }
         Vdisk::Info { path, json, source } => examine::info(path, *json, source),
-        Vdisk::Convert { from, to, shape, raw, source } => create::convert(from, to, shape, *raw, source),
+        Vdisk::Convert { from, to, shape, raw, force, source } => {
+            create::convert(&create::Conversion { from, to, raw: *raw, force: *force }, shape, source)
+        }
         Vdisk::Resize { path, size, source } => change::resize(path, *size, source),
         Vdisk::Compact { path, source } => change::compact(path, source),
         Vdisk::Check { path, repair, source } => examine::check(path, *repair, source),

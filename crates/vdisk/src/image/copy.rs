@@ -1,6 +1,7 @@
 //! Copying a disk into an image of another format.
 
 use block::Pieces;
+use world::DriveError;
 
 use super::Image;
 use crate::{AnyDisk, VdiskError};
@@ -11,6 +12,7 @@ const PIECE_BYTES: u64 = 2 << 20;
 const HOLE_BYTES: usize = 64 << 10;
 
 /// Copies all of `from` to `to`, which is new and at least as long. Calls `goes_on` with the bytes done.
+/// Returns the number of bytes that a `rescue` replaced by zeros, because they cannot be read.
 ///
 /// # Errors
 ///
@@ -18,13 +20,14 @@ const HOLE_BYTES: usize = 64 << 10;
 pub async fn copy(
     from: &AnyDisk,
     to: &Image,
+    rescue: bool,
     mut goes_on: impl FnMut(u64) -> bool,
-) -> Result<(), VdiskError> {
+) -> Result<u64, VdiskError> {
     let len = from.len_bytes();
     if to.len_bytes() < len {
         return Err(VdiskError::refused(format!("{len} bytes do not fit on a disk of {}", to.len_bytes())));
     }
-    let mut at = 0;
+    let (mut at, mut lost) = (0, 0);
     while at < len {
         if !goes_on(at) {
             return Err(VdiskError::Stopped);
@@ -36,13 +39,42 @@ pub async fn copy(
         }
         let n = PIECE_BYTES.min(len - at);
         let mut bytes = Pieces::new();
-        from.read(at, n, &mut bytes).await?;
+        match from.read(at, n, &mut bytes).await {
+            Err(error) if rescue && is_of_data(&error) => (bytes, lost) = rescued(from, at, n, lost).await?,
+            read => read?,
+        }
         write_runs(to, at, &bytes).await?;
         at += n;
     }
     to.close().await?;
     to.drive().flush().await?;
-    Ok(())
+    Ok(lost)
+}
+
+/// Whether only the data here cannot be read: other data may be.
+fn is_of_data(error: &VdiskError) -> bool {
+    matches!(error, VdiskError::Damaged { .. } | VdiskError::Drive(DriveError::Medium { .. }))
+}
+
+/// The bytes of a range, with zeros for what cannot be read, which is added to `lost`.
+async fn rescued(from: &AnyDisk, at: u64, len: u64, mut lost: u64) -> Result<(Pieces, u64), VdiskError> {
+    let (mut here, end, mut all) = (at, at + len, Pieces::new());
+    while here < end {
+        let n = (HOLE_BYTES as u64).min(end - here);
+        let mut bytes = Pieces::new();
+        match from.read(here, n, &mut bytes).await {
+            Err(error) if is_of_data(&error) => {
+                all.push_zeros(n as usize);
+                lost += n;
+            }
+            read => {
+                read?;
+                all.append(bytes);
+            }
+        }
+        here += n;
+    }
+    Ok((all, lost))
 }
 
 /// Writes the runs that are not zeros.

@@ -52,6 +52,10 @@ struct Piece {
     len: u64,
 }
 
+fn invalid(block: u64, state: u8) -> Wait {
+    VdiskError::damaged("the table", format!("block {block} has the invalid state {state}")).into()
+}
+
 impl VhdxMap {
     pub(super) fn new(
         shape: Shape,
@@ -174,6 +178,7 @@ impl VhdxMap {
                 Err(Wait::Block(piece.block))
             }
             State::NotPresent | State::Zero => Err(Wait::Block(piece.block)),
+            State::Invalid(state) => Err(invalid(piece.block, state)),
         }
     }
 
@@ -281,6 +286,7 @@ impl Map for VhdxMap {
                 State::NotPresent if self.shape.has_parent => push(out, piece.at, piece.len, Source::Parent),
                 State::NotPresent => push(out, piece.at, piece.len, Source::Zeros),
                 State::Partial(place) => self.read_partial(piece, place, out)?,
+                State::Invalid(state) => return Err(invalid(piece.block, state)),
             }
         }
         Ok(())
@@ -317,6 +323,7 @@ impl Map for VhdxMap {
                 State::Zero => {}
                 State::NotPresent if self.shape.has_parent => self.table.set(piece.block, State::Zero),
                 State::NotPresent => {}
+                State::Invalid(state) => return Err(invalid(piece.block, state)),
                 State::Full(place) | State::Partial(place)
                     if self.is_whole(piece) && !self.stays_allocated =>
                 {
@@ -440,7 +447,7 @@ impl Map for VhdxMap {
         match self.table.get(block.block) {
             State::Full(_) => self.table.set(block.block, State::Full(block.to)),
             State::Partial(_) => self.table.set(block.block, State::Partial(block.to)),
-            State::NotPresent | State::Zero => {}
+            State::NotPresent | State::Zero | State::Invalid(_) => {}
         }
     }
 
@@ -455,7 +462,8 @@ impl Map for VhdxMap {
     fn extent(&self, at: u64, len: u64) -> (u64, bool) {
         let first = at / self.shape.block_bytes;
         let is_here = |block: u64| match self.table.get(block) {
-            State::Full(_) | State::Partial(_) => true,
+            // Of an invalid one it is unknown: to read it is an error.
+            State::Full(_) | State::Partial(_) | State::Invalid(_) => true,
             State::NotPresent => self.shape.has_parent,
             State::Zero => false,
         };

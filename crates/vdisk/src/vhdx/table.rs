@@ -25,6 +25,8 @@ pub(super) enum State {
     Full(u64),
     /// Partially present at this byte, according to the bitmap; the rest is the parent's.
     Partial(u64),
+    /// A state that the format does not have: its data are unknown.
+    Invalid(u8),
 }
 
 /// The parameters of a disk that determine the table.
@@ -118,7 +120,8 @@ impl Table {
             (6, at) => State::Full(at),
             (7, at) => State::Partial(at),
             // Zero, unmapped and undefined read as zeros.
-            _ => State::Zero,
+            (1..=3, _) => State::Zero,
+            (state, _) => State::Invalid(state as u8),
         }
     }
 
@@ -128,6 +131,7 @@ impl Table {
             State::Zero => 2,
             State::Full(at) => at | 6,
             State::Partial(at) => at | 7,
+            State::Invalid(state) => state.into(),
         };
         self.put(self.shape.index(block), entry);
     }
@@ -172,7 +176,7 @@ impl Table {
     pub(super) fn placed(&self) -> Vec<(u64, u64, Option<u64>)> {
         let blocks = (0..self.shape.blocks()).filter_map(|block| match self.get(block) {
             State::Full(at) | State::Partial(at) => Some((at, at + self.shape.block_bytes, Some(block))),
-            State::NotPresent | State::Zero => None,
+            State::NotPresent | State::Zero | State::Invalid(_) => None,
         });
         let chunks = match self.shape.has_parent {
             true => self.shape.blocks().div_ceil(self.shape.chunk_blocks()),
