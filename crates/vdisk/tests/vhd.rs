@@ -1,7 +1,7 @@
 //! VHD images over drives of both worlds: the conformance suite, chains, and damage.
 
 use block::{Device, Pieces, conformance};
-use vdisk::vhd::{Kind, NewVhd, Parent, create};
+use vdisk::vhd::{Kind, NewVhd, Parent, create, grow};
 use vdisk::{Access, Image, VdiskError, open_file};
 use world::{Drive, DriveSpec, ImageAccess, World};
 use world_model::{DiskSpec, Model};
@@ -128,5 +128,29 @@ fn without_its_last_footer_an_image_opens_by_the_copy_and_has_one_again() {
         assert_eq!((byte_at(&again, 3 << 20).await, again.geometry().len_bytes), (9, DISK));
         again.flush().await.expect("durable");
         assert_eq!(&below.read(end, world::Buf::new(512)).await.buf[..8], b"conectix");
+    });
+}
+
+/// A last block that is cut at the end of the disk, with the footer there: after growing, the footer and
+/// whatever else was there were bytes of the disk.
+#[test]
+fn the_rest_of_the_last_block_is_zeros_after_growing() {
+    const LEN: u64 = (3 << 20) - (100 << 10);
+    model(&["d"]).run(async |world| {
+        let below = drive(&world, "d");
+        create(&below, &NewVhd { len_bytes: LEN, ..new(Kind::Dynamic, 1) }).await.expect("made");
+        let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+        fill(&image, LEN - 4096, 4096, 0x11).await;
+        image.close().await.expect("closed");
+        let rest_at = image.used_len_bytes() - 512 - (100 << 10);
+        for at in [rest_at, rest_at + (100 << 10) - 512] {
+            below.write(at, world::Data::copy_of(&[0x77; 512])).await.expect("written");
+        }
+        grow(&below, Some(Kind::Dynamic), 5 << 20).await.expect("grown");
+        let image = Image::open(&world, below, Access::Read).await.expect("opens");
+        let mut out = Pieces::new();
+        image.read(LEN - 512, (5 << 20) - LEN + 512, &mut out).await.expect("read");
+        let bytes = out.joined();
+        assert!(bytes[..512] == [0x11; 512] && bytes[512..].iter().all(|byte| *byte == 0));
     });
 }

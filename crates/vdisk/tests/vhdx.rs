@@ -242,3 +242,32 @@ fn a_block_of_an_invalid_state_is_an_error_and_a_rescue_copies_the_others() {
         }
     });
 }
+
+/// What another program left in the last block behind the end of the disk, and in the file behind the blocks
+/// of a fixed image, was on the disk after growing.
+#[test]
+fn what_a_disk_gets_by_growing_is_zeros() {
+    const LEN: u64 = (3 << 20) - (100 << 10);
+    for fixed in [false, true] {
+        let model = Model::new(5);
+        model.disk("d", DiskSpec::new(DISK));
+        model.run(async |world| {
+            let below = drive(&world, "d");
+            create(&below, &NewVhdx { fixed, len_bytes: LEN, ..new(1) }).await.expect("made");
+            let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+            fill(&image, LEN - 4096, 4096, 0x11).await;
+            image.close().await.expect("closed");
+            let end = image.used_len_bytes();
+            for at in [end - (100 << 10), end - 512, end, end + (1 << 20)] {
+                below.write(at, world::Data::copy_of(&[0x77; 512])).await.expect("written");
+            }
+            grow(&below, 5 << 20, 5).await.expect("grown");
+            let image = Image::open(&world, below, Access::Read).await.expect("opens");
+            let mut out = Pieces::new();
+            image.read(LEN - 512, (5 << 20) - LEN + 512, &mut out).await.expect("read");
+            let bytes = out.joined();
+            assert!(bytes[..512] == [0x11; 512], "fixed: {fixed}");
+            assert!(bytes[512..].iter().all(|byte| *byte == 0), "fixed: {fixed}");
+        });
+    }
+}

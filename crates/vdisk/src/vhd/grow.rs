@@ -4,8 +4,8 @@ use world::Drive;
 
 use super::footer::len_max;
 use super::open::{Opened, open};
-use super::table::TABLE_BYTES_MAX;
-use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, SECTOR_BYTES};
+use super::table::{TABLE_BYTES_MAX, UNUSED};
+use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, Layout, SECTOR_BYTES};
 use crate::image::{read_vec, take_steps};
 use crate::{Part, Step, VdiskError};
 
@@ -91,6 +91,8 @@ async fn grow_table(
     }
     header.entries = header.entries.max(new as u32);
     lengthen(drive, end + FOOTER_BYTES as u64).await?;
+    // Nothing was ever said of the bytes of the last block behind the end of the disk.
+    steps.extend(rest_of_last_block(&opened.footer, &header, &table));
     steps.push(write(Part::Table, header.table_at, table));
     steps.push(write(Part::Footer, end, opened.footer.encode()));
     steps.push(Step::Flush);
@@ -98,6 +100,18 @@ async fn grow_table(
     steps.extend([write(Part::Footer, 0, footer.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, end, footer.encode()), Step::Flush]);
     take_steps(drive, steps).await
+}
+
+/// Zeros for the part of the last block that is behind the end of the disk, and becomes a part of it. A
+/// footer may be there: the copy at the beginning counts.
+fn rest_of_last_block(footer: &Footer, header: &DynamicHeader, table: &[u8]) -> Option<Step> {
+    let block_bytes = u64::from(header.block_bytes);
+    let used = footer.len_bytes % block_bytes;
+    let (entries, _) = table.as_chunks::<4>();
+    let entry = u32::from_be_bytes(*entries.get((footer.len_bytes / block_bytes) as usize)?);
+    let bitmap_bytes = Layout::bitmap_bytes_of(block_bytes);
+    let at = u64::from(entry) * SECTOR_BYTES + bitmap_bytes + used;
+    (used > 0 && entry != UNUSED).then(|| Step::Zero { part: Part::Payload, at, len: block_bytes - used })
 }
 
 async fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {

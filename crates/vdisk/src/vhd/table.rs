@@ -6,7 +6,7 @@ use super::{FOOTER_BYTES, HEADER_BYTES, LEN_BYTES_MAX, SECTOR_BYTES};
 use crate::VdiskError;
 
 /// The entry of a block that is not in the file.
-const UNUSED: u32 = u32::MAX;
+pub(super) const UNUSED: u32 = u32::MAX;
 /// Entries of one sector.
 const ENTRIES: u64 = SECTOR_BYTES / 4;
 
@@ -82,7 +82,12 @@ impl Layout {
 
     /// Bytes of a block's bitmap, in whole sectors.
     pub fn bitmap_bytes(&self) -> u64 {
-        (self.block_bytes / SECTOR_BYTES).div_ceil(8).next_multiple_of(SECTOR_BYTES)
+        Layout::bitmap_bytes_of(self.block_bytes)
+    }
+
+    /// The same for blocks of this length.
+    pub(super) fn bitmap_bytes_of(block_bytes: u64) -> u64 {
+        (block_bytes / SECTOR_BYTES).div_ceil(8).next_multiple_of(SECTOR_BYTES)
     }
 
     /// The first possible place of a new block at or behind a byte.

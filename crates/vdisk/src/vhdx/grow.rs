@@ -50,13 +50,14 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
         regions.table = Region { at: end, len: shape.table_bytes().next_multiple_of(MIB) as u32 };
         end = regions.table.end();
     }
+    let mut steps = new_zeros(&opened, &table, drive.len_bytes());
     if drive.len_bytes() < end && !drive.set_len(end).await? {
         let cause = format!("{} has {} bytes and requires {end}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };
     let pages = (0..shape.table_bytes() / PAGE_BYTES).flat_map(|page| table.page(page)).collect();
-    let mut steps = vec![write(Part::Table, regions.table.at, pages), Step::Flush];
+    steps.extend([write(Part::Table, regions.table.at, pages), Step::Flush]);
     for at in REGION_TABLES_AT.into_iter().filter(|_| moves) {
         steps.extend([write(Part::Header, at, regions.encode()), Step::Flush]);
     }
@@ -92,4 +93,19 @@ fn larger_table(opened: &Opened, shape: Shape) -> (Table, u64) {
         }
     }
     (table, end)
+}
+
+/// Zeros for what is in the file already and becomes a part of the disk: of the old last block what is behind
+/// the end of the disk, and the new blocks of a fixed image.
+fn new_zeros(opened: &Opened, table: &Table, file_len: u64) -> Vec<Step> {
+    let (old, shape) = (opened.map.shape, table.shape());
+    let last = (old.len_bytes % old.block_bytes > 0).then(|| old.blocks() - 1);
+    let fresh = (old.blocks()..shape.blocks()).filter(|_| opened.map.stays_allocated);
+    let zeros = last.into_iter().chain(fresh).filter_map(|block| {
+        let (State::Full(at) | State::Partial(at)) = table.get(block) else { return None };
+        let used = old.len_bytes.saturating_sub(block * shape.block_bytes);
+        let (from, to) = (at + used, (at + shape.block_bytes).min(file_len));
+        (from < to).then(|| Step::Zero { part: Part::Payload, at: from, len: to - from })
+    });
+    zeros.collect()
 }
