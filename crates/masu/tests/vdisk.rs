@@ -128,3 +128,19 @@ fn a_damaged_image_is_converted_only_by_force() {
     let copied = fs::read(folder.join("b.raw")).expect("a copy");
     assert!(copied[..2 << 20] == blocks[..2 << 20] && copied[4 << 20..] == blocks[4 << 20..]);
 }
+
+#[test]
+fn sizes_that_no_image_has_are_refused_and_leave_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let largest = "18446744073709551615";
+    check_refused(folder, &["create", "a.raw", "--size", largest], "invalid --size 18446744073709551615: a raw");
+    for name in ["a.vhd", "a.vhdx"] {
+        check_refused(folder, &["create", name, "--size", largest], "invalid size of 18446744073709551615");
+        let block = ["create", name, "--size", "4MiB", "--block", "5GiB"];
+        check_refused(folder, &block, "invalid --block 5368709120: a VHD has at most 64 MiB");
+        assert!(!text(&run(folder, &block).stderr).contains("integral"));
+    }
+    check_refused(folder, &["create", "a.vhd", "--fixed", "--size", largest], "invalid disk size of 18446744073709551615");
+    assert_eq!(names(folder), Vec::<String>::new());
+}

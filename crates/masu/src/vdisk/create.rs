@@ -46,6 +46,9 @@ pub(super) fn create(
     })
 }
 
+/// The largest file of Linux, in whole sectors.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64 / 512 * 512;
+
 /// How a disk is converted.
 pub(super) struct Conversion<'a> {
     pub(super) from: &'a Path,
@@ -128,7 +131,7 @@ async fn filled(
     match format {
         FormatName::Raw if parent.is_some() => bail!("a raw image cannot have a parent"),
         FormatName::Raw => {
-            drive.set_len(size.next_multiple_of(512)).await?;
+            drive.set_len(raw_len(size)?).await?;
             return Ok(Image::open_raw(drive, Access::Write)?);
         }
         FormatName::Vhd => vhd::create(&drive, &new_vhd(path, size, shape, parent)?).await?,
@@ -143,6 +146,20 @@ async fn filled(
     Ok(Image::open_as(world, drive, Access::Write, file_format).await?)
 }
 
+/// The length of a raw image, in whole sectors.
+fn raw_len(size: u64) -> Result<u64> {
+    match size.checked_next_multiple_of(512) {
+        Some(len) if len <= FILE_BYTES_MAX => Ok(len),
+        _ => bail!("invalid --size {size}: a raw image has at most {FILE_BYTES_MAX} bytes"),
+    }
+}
+
+/// The block size for a format, which knows its own limits below 4 GiB.
+fn block_bytes(block: u64) -> Result<u32> {
+    let invalid = || format!("invalid --block {block}: a VHD has at most 64 MiB, a VHDX at most 256 MiB");
+    u32::try_from(block).ok().with_context(invalid)
+}
+
 fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhd> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let kind = match (shape.fixed, parent) {
@@ -154,7 +171,7 @@ fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)
     let time_stamp_s = u32::try_from(now_s.saturating_sub(VHD_EPOCH_S)).unwrap_or(0);
     let mut new = NewVhd::new(kind, size, identity()?.0, time_stamp_s);
     if let Some(block) = shape.block {
-        new.block_bytes = u32::try_from(block).context("block size too large")?;
+        new.block_bytes = block_bytes(block)?;
     }
     if let Some((parent_path, image)) = parent {
         let (relative_path, absolute_path) = paths(path, parent_path)?;
@@ -172,7 +189,7 @@ fn new_vhdx(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image
     let mut new = NewVhdx::new(size, [identity()?, identity()?, identity()?]);
     new.fixed = shape.fixed;
     if let Some(block) = shape.block {
-        new.block_bytes = u32::try_from(block).context("block size too large")?;
+        new.block_bytes = block_bytes(block)?;
     }
     if let Some((parent_path, image)) = parent {
         let (relative_path, absolute_path) = paths(path, parent_path)?;
