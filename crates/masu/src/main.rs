@@ -16,6 +16,7 @@ mod registry_option;
 mod report;
 mod sample;
 mod state_key;
+mod stdout;
 mod table;
 mod texts;
 mod vdisk;
@@ -73,21 +74,9 @@ enum Command {
     Man(texts::Man),
 }
 
-/// Ends `masu ... | head` silently when its reader has left: Rust's `println!` would panic.
-fn end_without_reader() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let says = |text: &str| panic.payload_as_str().is_some_and(|all| all.contains(text));
-        if says("failed printing to stdout") && says("Broken pipe") {
-            std::process::exit(table::NO_READER);
-        }
-        usual(panic);
-    }));
-}
-
 fn main() -> ExitCode {
-    end_without_reader();
-    let cli = Cli::parse();
+    stdout::end_instead_of_panics();
+    let cli: Cli = stdout::command_line();
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),
         Command::Run(run) => verify_run::cli::run(&run, option_env!("MASU_COMMIT")).map(ExitCode::from),
@@ -104,6 +93,7 @@ fn main() -> ExitCode {
         Command::Man(man) => texts::man(&man, Cli::command()),
         Command::Agent(agent) => verify_fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
+    stdout::flush();
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from outer to inner cause.
         let chain: Vec<String> = error.chain().map(ToString::to_string).collect();

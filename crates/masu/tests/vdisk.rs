@@ -144,3 +144,36 @@ fn sizes_that_no_image_has_are_refused_and_leave_nothing() {
     check_refused(folder, &["create", "a.vhd", "--fixed", "--size", largest], "invalid disk size of 18446744073709551615");
     assert_eq!(names(folder), Vec::<String>::new());
 }
+
+/// A full device, or a pipe without a reader, as standard output ended commands with a panic.
+#[test]
+fn standard_output_that_cannot_be_written_is_an_error_or_a_silent_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, &["create", "a.vhd", "--size", "4MiB"]);
+    let commands: [&[&str]; 8] = [
+        &["vdisk", "info", "a.vhd"],
+        &["vdisk", "check", "a.vhd"],
+        &["vdisk", "convert", "a.vhd", "b.vhdx"],
+        &["config", "schema"],
+        &["config", "reference"],
+        &["completions", "bash"],
+        &["--help"],
+        &["vdisk", "--help"],
+    ];
+    for args in commands {
+        let run = |out: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+            let output = command.current_dir(folder).args(args).stdout(out).output().expect("masu runs");
+            let _ = fs::remove_file(folder.join("b.vhdx"));
+            (output.status.code(), text(&output.stderr))
+        };
+        let full = File::options().write(true).open("/dev/full").expect("the device");
+        let (code, said) = run(full.into());
+        let expected = "masu: cannot write to standard output: No space left on device (os error 28)\n";
+        assert_eq!((code, said.as_str()), (Some(2), expected), "masu {args:?} to a full device");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(run(writer.into()), (Some(141), String::new()), "masu {args:?} to nobody");
+    }
+}

@@ -8,7 +8,7 @@ mod nearest;
 mod output;
 mod select;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -17,14 +17,11 @@ use serde::Serialize;
 
 use self::column::{Column, Noun};
 use self::select::{Filter, Key, select};
+use crate::stdout::print;
 
 pub(crate) use fit::{Cell, Head, Lines, lines as fitted};
 pub(crate) use natural::order as natural_order;
 pub(crate) use nearest::unknown;
-
-/// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
-/// number of SIGPIPE.
-pub(crate) const NO_READER: i32 = 141;
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -121,22 +118,12 @@ pub(crate) fn width() -> Option<usize> {
     variable("COLUMNS").and_then(|text| text.parse().ok()).filter(|columns| *columns > 0)
 }
 
-/// Prints text; a reader that has left ends the process.
-pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(NO_READER),
-        other => Ok(other?),
-    }
-}
-
-fn print_lines(lines: &Lines) -> Result<()> {
-    print(&lines.lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+fn print_lines(lines: &Lines) {
+    print(&lines.lines.iter().map(|line| format!("{line}\n")).collect::<String>());
     if !lines.left_out.is_empty() {
         let names = lines.left_out.join(", ");
         eprintln!("not shown, because the terminal is too narrow: {names} (--columns, --output)");
     }
-    Ok(())
 }
 
 impl ListArgs {
@@ -185,14 +172,14 @@ pub(crate) fn list<T: Serialize>(
     match look.output {
         Output::Table => {
             let marks = (!args.no_header, look.has_colour());
-            print_lines(&output::table(&columns, &objects, width(), marks))?;
+            print_lines(&output::table(&columns, &objects, width(), marks));
         }
         Output::Json => {
             let chosen = (!args.columns.is_empty()).then_some(&columns[..]);
-            print(&(output::json(chosen, &objects)? + "\n"))?;
+            print(&(output::json(chosen, &objects)? + "\n"));
         }
-        Output::Csv => print(&output::csv(&columns, &objects))?,
-        Output::Name => print(&output::names(noun, &objects))?,
+        Output::Csv => print(&output::csv(&columns, &objects)),
+        Output::Name => print(&output::names(noun, &objects)),
     }
     if left_out > 0 {
         eprintln!("{left_out} more {} left out by --limit", noun.many);
@@ -237,15 +224,15 @@ pub(crate) fn show<T: Serialize>(
     };
     match look.output {
         Output::Table => {
-            print(&output::object(noun, object, look.has_colour()))?;
+            print(&output::object(noun, object, look.has_colour()));
             more(object);
         }
-        Output::Json => print(&(serde_json::to_string_pretty(object)? + "\n"))?,
+        Output::Json => print(&(serde_json::to_string_pretty(object)? + "\n")),
         Output::Csv => {
             let columns: Vec<_> = noun.columns.iter().collect();
-            print(&output::csv(&columns, std::slice::from_ref(object)))?;
+            print(&output::csv(&columns, std::slice::from_ref(object)));
         }
-        Output::Name => print(&output::names(noun, std::slice::from_ref(object)))?,
+        Output::Name => print(&output::names(noun, std::slice::from_ref(object))),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,7 +32,7 @@ use self::board::Tab;
 use self::sample::{Between, Sample, between};
 use self::view::{Ended, Shown, View, headline, problems};
 use super::request::{Where, client, wait};
-use crate::table;
+use crate::{stdout, table};
 
 pub(super) const HELP: &str = "\
 Keys: 1 to 5 tabs, s sort, r reverse, / filter, p pause, ? help, q quit.
@@ -114,7 +114,7 @@ async fn once(client: &Client, what: &TopCommand, view: &View) -> Result<ExitCod
     let shown = Shown { status: &second.status, between: &between, error: None };
     let table = view.table(&view.rows(&shown), table::width());
     let lines = [headline(&shown), problems(&shown).0, String::new()].into_iter().chain(table.lines);
-    table::print(&lines.map(|line| line + "\n").collect::<String>())?;
+    stdout::print(&lines.map(|line| line + "\n").collect::<String>());
     Ok(ExitCode::SUCCESS)
 }
 
