@@ -54,6 +54,9 @@ pub enum BundleError {
     /// Neither a file nor a folder.
     #[error("{path}: neither a file nor a folder; remove it from the run's folder")]
     Kind { path: String },
+    /// What the archive would replace.
+    #[error("{path}: exists and is not a regular file; name another file for the bundle")]
+    Taken { path: String },
     /// The folder holds more than a run leaves.
     #[error("{path}: over {FILES_MAX} files, {DEPTH_MAX} levels or 4 GiB; name the folder of one run")]
     TooLarge { path: String },
@@ -125,6 +128,7 @@ fn hex(sum: &[u8]) -> String {
 pub fn write(run: &Path, archive: &Path) -> anyhow::Result<usize> {
     let record = RunRecord::read(&run.join("results.json"))?;
     let part = archive.with_added_extension("part");
+    [archive, &part].into_iter().try_for_each(refuse_special)?;
     let mut entries = files(run, &[archive, &part])?;
     let made = [README, SUMS, PAGE, ENVIRONMENT, SCENARIO];
     entries.retain(|entry| !made.contains(&entry.name.as_str()));
@@ -146,6 +150,14 @@ pub fn write(run: &Path, archive: &Path) -> anyhow::Result<usize> {
     }
     renamed?;
     Ok(entries.len())
+}
+
+/// Refuses a device, a pipe, a directory or a link: it would be replaced by a file, or written to.
+fn refuse_special(path: &Path) -> Result<(), BundleError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => Err(BundleError::Taken { path: path.display().to_string() }),
+        _ => Ok(()),
+    }
 }
 
 /// The name of the folder inside: no text of a record leaves it.
@@ -414,6 +426,29 @@ mod tests {
             })
             .collect();
         assert!(entries.iter().all(|of| *of == (0, 0, FIXED_TIME_S, 0o644)), "{entries:?}");
+    }
+
+    /// `--bundle /dev/null` replaced the device node by the archive.
+    #[test]
+    fn an_archive_replaces_no_socket_link_or_folder() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let run = run(dir.path());
+        let [socket, link, folder] = ["socket", "link", "folder"].map(|name| dir.path().join(name));
+        let _kept = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+        fs::create_dir(&folder).expect("a folder");
+        for path in [socket, link, folder] {
+            let kind = |path: &Path| fs::symlink_metadata(path).expect("there").file_type();
+            let before = kind(&path);
+            let refused = write(&run, &path).expect_err("refused").to_string();
+            assert!(refused.contains("is not a regular file; name another"), "{refused}");
+            assert_eq!(kind(&path), before, "{}", path.display());
+            // Under its temporary name, too.
+            let archive = dir.path().join("run.tar.gz");
+            fs::rename(&path, archive.with_added_extension("part")).expect("renamed");
+            assert!(write(&run, &archive).is_err() && !archive.exists());
+            fs::rename(archive.with_added_extension("part"), &path).expect("renamed back");
+        }
     }
 
     #[test]
