@@ -272,10 +272,11 @@ impl Sparse {
         while here < end {
             let from = here % self.grain_bytes;
             let n = (self.grain_bytes - from).min(end - here);
-            match self.grain(here / self.grain_bytes).await? {
+            let number = here / self.grain_bytes;
+            match self.grain(number).await? {
                 None => out.push_zeros(n as usize),
                 Some(place) if self.is_compressed => {
-                    let grain = self.unpacked(place).await?;
+                    let grain = self.unpacked(number, place).await?;
                     out.append(Pieces::copy_of(&grain[from as usize..(from + n) as usize]));
                 }
                 Some(place) => {
@@ -348,7 +349,7 @@ impl Sparse {
     }
 
     /// A compressed grain: its marker with the length, then the data.
-    async fn unpacked(&self, place: u64) -> Result<Vec<u8>, VdiskError> {
+    async fn unpacked(&self, number: u64, place: u64) -> Result<Vec<u8>, VdiskError> {
         let marker = read_bytes(&self.drive, place, MARKER_BYTES, "a compressed grain").await?;
         let len = u64::from(u32_at(&marker, 8));
         // Deflate never expands data so much.
@@ -356,7 +357,9 @@ impl Sparse {
             return Err(damaged(format!("invalid length of {len} bytes of a compressed grain")));
         }
         let packed = read_bytes(&self.drive, place + MARKER_BYTES, len, "a compressed grain").await?;
-        let mut grain = vec![0; self.grain_bytes as usize];
+        // The last grain has the bytes of the disk only, or zeros behind them.
+        let disk_here = self.len - number * self.grain_bytes;
+        let mut grain = vec![0; self.grain_bytes.min(disk_here) as usize];
         inflate(&packed, &mut grain, true, "a compressed grain")?;
         Ok(grain)
     }

@@ -342,6 +342,40 @@ fn foreign_images_are_read_whole_or_refused_and_checked() {
     });
 }
 
+/// A stream-optimised VMDK: a disk of three grains, of which only the last one is there, compressed from
+/// this content.
+fn packed_vmdk(sectors: u64, last: &[u8]) -> Vec<u8> {
+    let mut bytes = exercise::vmdk();
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    put(8, &(3_u32 | 1 << 16).to_le_bytes());
+    put(12, &sectors.to_le_bytes());
+    put(77, &1_u16.to_le_bytes());
+    put(22 * 512, &[0_u32, 0, 32].map(u32::to_le_bytes).concat());
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(last, 6);
+    put(32 * 512, &16_u64.to_le_bytes());
+    put(32 * 512 + 8, &(packed.len() as u32).to_le_bytes());
+    put(32 * 512 + 12, &packed);
+    bytes
+}
+
+/// The last grain of a disk that is no multiple of its grains was refused as damaged.
+#[test]
+fn the_last_grain_of_a_compressed_vmdk_may_end_with_the_disk() {
+    Model::new(1).run(async |world| {
+        let read = async |last: &[u8]| {
+            let bytes = packed_vmdk(19, last);
+            let disk = AnyDisk::open_drive(&world, File::new(bytes.into()).drive()).await.expect("healthy");
+            let mut out = Pieces::new();
+            disk.read(0, 19 * 512, &mut out).await.map(|()| out.joined().to_vec())
+        };
+        let expected = [vec![0; 16 * 512], vec![7; 3 * 512]].concat();
+        assert_eq!(read(&[7; 3 * 512]).await, Ok(expected.clone()), "as QEMU writes it");
+        let padded = [vec![7; 3 * 512], vec![0; 5 * 512]].concat();
+        assert_eq!(read(&padded).await, Ok(expected), "with zeros behind the disk");
+        assert!(read(&[7; 3 * 512 - 1]).await.is_err(), "a byte is missing");
+    });
+}
+
 /// A parent that is a pipe, a link that leads out, one in another directory, one that is its own child:
 /// refused, and nothing waits.
 #[test]
