@@ -6,7 +6,9 @@
     reason = "tests run the program on files, and wait for it in the system's time"
 )]
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -94,7 +96,10 @@ fn a_file_that_is_there_is_not_replaced() {
     for taken in ["a.vhdx", "a.vhdx.part"] {
         fs::write(folder.join(taken), "mine").expect("a file");
         check_refused(folder, &["create", "a.vhdx", "--size", "4MiB"], "already exists; remove it first");
-        assert_eq!((names(folder), fs::read(folder.join(taken)).expect("it")), (vec![taken.into()], b"mine".into()));
+        assert_eq!(
+            (names(folder), fs::read(folder.join(taken)).expect("it")),
+            (vec![taken.into()], b"mine".into())
+        );
         fs::remove_file(folder.join(taken)).expect("removed");
     }
     ok(folder, &["create", "a.vhdx", "--size", "4MiB"]);
@@ -134,14 +139,22 @@ fn sizes_that_no_image_has_are_refused_and_leave_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let largest = "18446744073709551615";
-    check_refused(folder, &["create", "a.raw", "--size", largest], "invalid --size 18446744073709551615: a raw");
+    check_refused(
+        folder,
+        &["create", "a.raw", "--size", largest],
+        "invalid --size 18446744073709551615: a raw",
+    );
     for name in ["a.vhd", "a.vhdx"] {
         check_refused(folder, &["create", name, "--size", largest], "invalid size of 18446744073709551615");
         let block = ["create", name, "--size", "4MiB", "--block", "5GiB"];
         check_refused(folder, &block, "invalid --block 5368709120: a VHD has at most 64 MiB");
         assert!(!text(&run(folder, &block).stderr).contains("integral"));
     }
-    check_refused(folder, &["create", "a.vhd", "--fixed", "--size", largest], "invalid disk size of 18446744073709551615");
+    check_refused(
+        folder,
+        &["create", "a.vhd", "--fixed", "--size", largest],
+        "invalid disk size of 18446744073709551615",
+    );
     assert_eq!(names(folder), Vec::<String>::new());
 }
 
@@ -176,4 +189,43 @@ fn standard_output_that_cannot_be_written_is_an_error_or_a_silent_end() {
         drop(reader);
         assert_eq!(run(writer.into()), (Some(141), String::new()), "masu {args:?} to nobody");
     }
+}
+
+/// Such images were created with success, and could not be opened by anything.
+#[test]
+fn a_child_that_cannot_be_opened_is_not_created() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for name in ["base.vhd", "base.vhdx", "p\\q.vhd"] {
+        ok(folder, &["create", name, "--size", "4MiB"]);
+    }
+    let invalid = OsStr::from_bytes(b"n\xff.vhd");
+    fs::copy(folder.join("base.vhd"), folder.join(invalid)).expect("copied");
+    File::create(folder.join("a.raw")).and_then(|file| file.set_len(4 << 20)).expect("a file");
+    let before = names(folder);
+    let refused = |child: &str, parent: &str, says: &str| {
+        check_refused(folder, &["create", child, "--parent", parent], says);
+        assert_eq!(names(folder), before);
+    };
+    refused("c.vhdx", "base.vhd", "not a VHDX image");
+    refused("c.vhd", "base.vhdx", "could not be opened; nothing was created");
+    refused("c.vhd", "p\\q.vhd", "invalid parent name p\\q.vhd");
+    let over_raw = ["create", "c.vhd", "--parent", "a.raw", "--input-format", "raw"];
+    check_refused(folder, &over_raw, "could not be opened; nothing was created");
+    let output = vdisk(folder, &["create", "c.vhd", "--parent"]).arg(invalid).output().expect("masu runs");
+    assert!(text(&output.stderr).contains("invalid parent name"), "{}", text(&output.stderr));
+    assert_eq!((output.status.code(), names(folder)), (Some(2), before.clone()));
+
+    fs::create_dir(folder.join("other")).expect("a folder");
+    ok(folder, &["create", "other/c.vhd", "--parent", "base.vhd"]);
+    ok(folder, &["info", "other/c.vhd", "--parents-in", "."]);
+    let mut parent = "base.vhd".to_owned();
+    for number in 1..=32 {
+        let child = format!("{number}.vhd");
+        ok(folder, &["create", &child, "--parent", &parent]);
+        parent = child;
+    }
+    check_refused(folder, &["create", "33.vhd", "--parent", "32.vhd"], "the chain has more than 32 images");
+    assert!(!folder.join("33.vhd").exists());
+    ok(folder, &["info", "32.vhd"]);
 }

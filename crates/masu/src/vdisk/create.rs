@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "an image notes when it was made, by the system's clock")]
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
-use vdisk::{Access, AnyDisk, FileFormat, Image, VdiskError, open_chain};
+use vdisk::{Access, AnyDisk, Chain, FileFormat, Image, VdiskError, attach_parents, open_chain};
 use world::{Drive, World};
 
 use super::arguments::{FormatName, Shape, Source};
@@ -40,10 +41,30 @@ pub(super) fn create(
         let parent = parent.as_ref().map(|(path, image)| (*path, image));
         let (file, image) = made(&world, path, size, shape, parent).await?;
         image.drive().flush().await?;
+        if let Some((parent, _)) = parent {
+            check_chain(&world, &image, file.part(), parent, source)
+                .await
+                .with_context(|| format!("{}: could not be opened; nothing was created", path.display()))?;
+        }
         file.finish()?;
         println!("{}: a disk of {}", path.display(), config::format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Opens the parents of a new child as whoever uses it will, with its parent's directory declared.
+async fn check_chain(
+    world: &World,
+    child: &Image,
+    path: &Path,
+    parent: &Path,
+    source: &Source,
+) -> Result<()> {
+    let mut place = source.place(path)?;
+    place.parents_in.extend(parent.canonicalize()?.parent().map(Path::to_owned));
+    let (path, parents_in) = (&place.path, &place.parents_in);
+    let chain = Chain { path, access: Access::Write, format: Some(child.file_format()), parents_in };
+    Ok(attach_parents(world, child, &chain).await?)
 }
 
 /// The largest file of Linux, in whole sectors.
@@ -205,8 +226,17 @@ fn paths(child: &Path, parent: &Path) -> Result<(String, Option<String>)> {
     let folder =
         child.canonicalize().ok().and_then(|child| child.parent().map(Path::to_owned)).unwrap_or_default();
     let shared = folder.components().zip(absolute.components()).take_while(|(a, b)| a == b).count();
-    let up = folder.components().skip(shared).map(|_| "..".to_owned());
-    let down = absolute.components().skip(shared).map(|part| part.as_os_str().to_string_lossy().into_owned());
-    let relative = up.chain(down).collect::<Vec<_>>().join("/");
-    Ok((relative, Some(absolute.to_string_lossy().into_owned())))
+    let up = folder.components().skip(shared).map(|_| Ok(".."));
+    let down = absolute.components().skip(shared).map(|part| stored(part.as_os_str()));
+    let relative = up.chain(down).collect::<Result<Vec<_>>>()?.join("/");
+    Ok((relative, absolute.to_str().map(str::to_owned)))
+}
+
+/// A part of a path as an image stores it: text in which a backslash separates parts.
+fn stored(part: &OsStr) -> Result<&str> {
+    let text = part.to_str().filter(|text| !text.contains('\\'));
+    text.with_context(|| {
+        let part = part.display();
+        format!("invalid parent name {part}: rename it without backslashes, as UTF-8")
+    })
 }

@@ -121,6 +121,16 @@ pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, Vdisk
         Some(format) => Image::open_as(world, drive, chain.access, format).await?,
         None => Image::open(world, drive, chain.access).await?,
     };
+    attach_parents(world, &image, chain).await?;
+    Ok(image)
+}
+
+/// Opens the parents of an image that is open alone.
+///
+/// # Errors
+///
+/// As [`open_file`], of the parents.
+pub async fn attach_parents(world: &World, image: &Image, chain: &Chain<'_>) -> Result<(), VdiskError> {
     let (mut child, mut child_path) = (image.clone(), chain.path.to_owned());
     let mut ids = vec![image.id()];
     while let Some(link) = child.parent_link().cloned() {
@@ -134,7 +144,7 @@ pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, Vdisk
         }
         ids.push(child.id());
     }
-    Ok(image)
+    Ok(())
 }
 
 async fn open_parent(

@@ -13,7 +13,7 @@ mod repair;
 mod reuse;
 mod trouble;
 
-pub use chain::{Chain, ParentLink, open_chain, open_file};
+pub use chain::{Chain, ParentLink, attach_parents, open_chain, open_file};
 pub use compact::Compacted;
 pub use copy::copy;
 pub use driver::{Access, Findings, Image, WeakImage};
