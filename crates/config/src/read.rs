@@ -1,6 +1,7 @@
 //! The one reader and writer of `array.toml`, and of the state that an array keeps of itself.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,19 @@ impl Place {
     }
 }
 
+/// The longest declaration: a million volumes. `/dev/zero` has no end.
+const BYTES_MAX: u64 = 64 << 20;
+
+#[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
 /// What the state has beside the declaration.
 #[derive(Deserialize, Serialize)]
 struct WithMade {
@@ -81,7 +95,7 @@ impl Config {
     /// What is wrong, with file and line.
     pub fn read(path: &Path, data_dir: &Path) -> Result<Config, DeclarationError> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
+        let text = text_of(path)
             .map_err(|e| DeclarationError::Read { path: shown.clone(), cause: e.to_string() })?;
         Config::parse(&text, &shown, data_dir)
     }

@@ -206,7 +206,7 @@ fn files(run: &Path, except: &[&Path]) -> Result<Vec<Entry>, BundleError> {
 /// The text of the scenario, where the run kept it.
 fn scenario(run: &Path) -> anyhow::Result<Option<String>> {
     let path = run.join(PRESENTATION);
-    let text = match fs::read_to_string(&path) {
+    let text = match crate::text_file::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(file_error(&path)(cause).into()),

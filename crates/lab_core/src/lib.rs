@@ -34,6 +34,7 @@ pub mod scope;
 pub mod stats;
 pub mod sweep;
 pub mod terminal;
+pub mod text_file;
 pub mod toml_text;
 pub mod verdict;
 pub mod verification;

@@ -97,7 +97,7 @@ pub fn page_again(out: &Path) -> Result<String> {
 fn data_again(out: &Path) -> Result<Value> {
     let record = RunRecord::read(&out.join("results.json"))?;
     let path = out.join(PRESENTATION);
-    let presentation = match std::fs::read_to_string(&path) {
+    let presentation = match crate::text_file::read(&path) {
         Ok(text) => serde_json::from_str(&text).with_context(|| path.display().to_string())?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
         Err(error) => return Err(error).with_context(|| path.display().to_string()),

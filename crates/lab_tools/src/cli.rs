@@ -132,7 +132,7 @@ impl Load {
     fn written(&self) -> Result<Written> {
         let read = |path: &Path| {
             // Configuration files of Windows need not be UTF-8; what matters in them is ASCII.
-            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let bytes = lab_core::text_file::read_bytes(path).with_context(|| path.display().to_string())?;
             anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
         let mut written = match (&self.icf, &self.fio) {

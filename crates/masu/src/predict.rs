@@ -83,7 +83,7 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
 
 fn load(dir: &Path) -> Result<Results> {
     let path = dir.join(POINTS);
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = lab_core::text_file::read(&path).with_context(|| path.display().to_string())?;
     serde_json::from_str(&text).with_context(|| format!("{}: not points of verify sanboot", path.display()))
 }
 

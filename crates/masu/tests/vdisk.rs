@@ -1,4 +1,4 @@
-//! `masu vdisk` on files: what is interrupted, damaged or cannot be made.
+//! The program on files and streams: what is interrupted, damaged, without an end, or cannot be made.
 
 #![expect(
     clippy::disallowed_methods,
@@ -228,4 +228,21 @@ fn a_child_that_cannot_be_opened_is_not_created() {
     check_refused(folder, &["create", "33.vhd", "--parent", "32.vhd"], "the chain has more than 32 images");
     assert!(!folder.join("33.vhd").exists());
     ok(folder, &["info", "32.vhd"]);
+}
+
+/// Files without an end were read until memory was gone.
+#[test]
+fn a_text_without_an_end_is_refused() {
+    let commands: [&[&str]; 4] = [
+        &["config", "check", "/dev/zero"],
+        &["run", "/dev/zero", "--check"],
+        &["load", "iscsi://127.0.0.1:1/iqn.2026-11.net.example:t/0", "--fio", "/dev/zero"],
+        &["load", "iscsi://127.0.0.1:1/iqn.2026-11.net.example:t/0", "--icf", "/dev/zero"],
+    ];
+    for args in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_masu")).args(args).output().expect("masu runs");
+        let said = text(&output.stderr);
+        assert!(said.contains("/dev/zero: it is longer than 67108864 bytes"), "masu {args:?}: {said}");
+        assert!(!output.status.success(), "masu {args:?}");
+    }
 }

@@ -92,7 +92,7 @@ fn own(table: &LoadTable) -> Result<Job, Wrong> {
 fn of_file(key: &'static str, table: &LoadTable, path: &Path) -> Result<(Vec<Job>, Vec<String>), Wrong> {
     let wrong = |cause: String| (key, format!("{}: {cause}", path.display()));
     // Configuration files of Windows need not be UTF-8; what matters in them is ASCII.
-    let bytes = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
+    let bytes = lab_core::text_file::read_bytes(path).map_err(|e| wrong(e.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     let written = if key == "fio" { load::fio::parse(&text) } else { load::icf::parse(&text) };
     let mut written = written.map_err(|cause| wrong(cause.to_string()))?;

@@ -64,7 +64,7 @@ pub trait ScenarioFile: DeserializeOwned {
 pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(String, String), TomlFileError> {
     let Some(file) = file else { return Ok((text.into(), path.into())) };
     let path = file.display().to_string();
-    match std::fs::read_to_string(file) {
+    match crate::text_file::read(file) {
         Ok(text) => Ok((text, path)),
         Err(e) => Err(TomlFileError::Read { path, cause: e.to_string() }),
     }

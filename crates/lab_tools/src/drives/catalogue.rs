@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use lab_core::text_file::read_at_most;
 use lab_core::toml_text::TomlFileError;
 use world_model::drives::DriveParameters;
 
 use super::disksim;
 use super::file::{DriveFileError, parse};
-use super::text_file::read_at_most;
 
 /// The longest drive file: 4,096 zones of 50 bytes, and as much again.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -14,7 +14,6 @@ mod replay;
 mod replay_report;
 mod sheets;
 mod tables;
-mod text_file;
 pub mod trace;
 mod write;
 

@@ -123,7 +123,7 @@ impl Set {
 fn table(path: &Path) -> Result<Sizes> {
     #[derive(Deserialize)]
     struct Line(f64, f64);
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = lab_core::text_file::read(path).with_context(|| path.display().to_string())?;
     let steps = text.lines().enumerate().filter(|(number, line)| {
         let is_header = *number == 0 && line.starts_with(|c: char| c.is_alphabetic());
         !line.trim().is_empty() && !is_header

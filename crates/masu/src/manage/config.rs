@@ -152,7 +152,7 @@ fn diff(file: Option<&Path>, at: &Where) -> Result<ExitCode> {
 
 fn import(file: &Path, plan: bool, at: &Where) -> Result<ExitCode> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let text = lab_core::text_file::read(file).with_context(|| format!("cannot read {shown}"))?;
     let request = |plan| Change::ConfigImport { text: text.clone(), plan };
     let lines = wait(client(at).change(&request(true)))??;
     if plan || at.dry_run || lines.is_empty() {

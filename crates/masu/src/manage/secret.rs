@@ -65,7 +65,7 @@ fn credentials(
         ),
         (None, Some(path)) => {
             let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+                lab_core::text_file::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             (text, path.display().to_string())
         }
         (None, None) => match std::env::var(variable) {

@@ -50,7 +50,7 @@ impl Secret {
         ensure!(facts.len() <= SECRET_BYTES_MAX as u64, "{shown}: is longer than {SECRET_BYTES_MAX} bytes");
         let others = facts.permissions().mode() & 0o077;
         ensure!(others == 0, "{shown}: others may read it: chmod 600 {shown}");
-        Secret::of(&std::fs::read(path).with_context(|| format!("{shown}"))?)
+        Secret::of(&lab_core::text_file::read_bytes(path).with_context(|| format!("{shown}"))?)
             .with_context(|| format!("{shown}"))
     }
 

@@ -45,5 +45,5 @@ pub fn convert(
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    super::text_file::read_at_most(path, FILE_BYTES_MAX)
+    lab_core::text_file::read_at_most(path, FILE_BYTES_MAX)
 }

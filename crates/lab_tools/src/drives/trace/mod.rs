@@ -61,7 +61,7 @@ pub fn load(path: &Path, latencies: Option<&Path>) -> Result<Trace, TraceError> 
 }
 
 fn read(path: &Path) -> Result<String, TraceError> {
-    super::text_file::read_at_most(path, FILE_BYTES_MAX)
+    lab_core::text_file::read_at_most(path, FILE_BYTES_MAX)
         .map_err(|cause| TraceError::Read { path: path.display().to_string(), cause })
 }
 

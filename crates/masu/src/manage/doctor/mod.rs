@@ -170,7 +170,7 @@ fn kept(data: &Path) -> Result<Option<Config>> {
 
 fn read(file: &Path, data: &Path) -> Result<Config> {
     let shown = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let text = lab_core::text_file::read(file).with_context(|| format!("cannot read {shown}"))?;
     Config::parse(&text, &shown, data).map_err(anyhow::Error::msg)
 }
 
