@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Within it, a conversion begins or ends.
 const WAIT_TIME: Duration = Duration::from_secs(20);
@@ -245,4 +245,27 @@ fn a_text_without_an_end_is_refused() {
         assert!(said.contains("/dev/zero: it is longer than 67108864 bytes"), "masu {args:?}: {said}");
         assert!(!output.status.success(), "masu {args:?}");
     }
+}
+
+/// The data of a child of a VHD that was written afterwards are wrong, and nothing noticed.
+#[test]
+fn a_vhd_that_is_written_after_its_child_was_created_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, &["create", "base.vhd", "--size", "4MiB"]);
+    ok(folder, &["create", "child.vhd", "--parent", "base.vhd"]);
+    let told = || {
+        let check = run(folder, &["check", "child.vhd"]);
+        let convert = run(folder, &["convert", "child.vhd", "to.raw"]);
+        assert!(check.status.success() && convert.status.success());
+        fs::remove_file(folder.join("to.raw")).expect("a copy");
+        let says =
+            |bytes: &[u8]| text(bytes).contains("base.vhd: written or copied after its child was created");
+        assert_eq!(says(&check.stdout), says(&convert.stderr));
+        says(&check.stdout)
+    };
+    assert!(!told());
+    let base = File::options().write(true).open(folder.join("base.vhd")).expect("an image");
+    base.set_modified(SystemTime::now() + Duration::from_secs(9)).expect("as if it had been written");
+    assert!(told());
 }

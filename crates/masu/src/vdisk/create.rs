@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use vdisk::vhd::{self, NewVhd};
@@ -15,10 +15,8 @@ use world::{Drive, World};
 
 use super::arguments::{FormatName, Shape, Source};
 use super::in_world::{identity, in_world};
+use super::parents;
 use super::unfinished::Unfinished;
-
-/// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
-const VHD_EPOCH_S: u64 = 946_684_800;
 
 pub(super) fn create(
     path: &Path,
@@ -85,6 +83,9 @@ pub(super) fn convert(what: &Conversion, shape: &Shape, source: &Source) -> Resu
     in_world(async |world| {
         let disk = AnyDisk::open(&world, &source.chain(&place, Access::Read, what.raw)).await?;
         refuse_findings(what, &findings(&disk).await?)?;
+        if let AnyDisk::Image(image) = &disk {
+            parents::notes(image).iter().for_each(|note| eprintln!("note     {note}"));
+        }
         let (file, image) = made(&world, what.to, disk.len_bytes(), shape, None).await?;
         match vdisk::copy(&disk, &image, what.force, |_| !file.is_stopped()).await {
             Ok(0) => {}
@@ -182,15 +183,13 @@ fn block_bytes(block: u64) -> Result<u32> {
 }
 
 fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhd> {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let kind = match (shape.fixed, parent) {
         (true, Some(_)) => bail!("a fixed image cannot have a parent"),
         (true, None) => vhd::Kind::Fixed,
         (false, Some(_)) => vhd::Kind::Differencing,
         (false, None) => vhd::Kind::Dynamic,
     };
-    let time_stamp_s = u32::try_from(now_s.saturating_sub(VHD_EPOCH_S)).unwrap_or(0);
-    let mut new = NewVhd::new(kind, size, identity()?.0, time_stamp_s);
+    let mut new = NewVhd::new(kind, size, identity()?.0, parents::time_stamp_s(SystemTime::now()));
     if let Some(block) = shape.block {
         new.block_bytes = block_bytes(block)?;
     }
@@ -198,7 +197,7 @@ fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)
         let (relative_path, absolute_path) = paths(path, parent_path)?;
         new.parent = Some(vhd::Parent {
             id: image.id(),
-            time_stamp_s: image.time_stamp_s(),
+            time_stamp_s: parents::written_s(parent_path).unwrap_or(0),
             relative_path,
             absolute_path,
         });

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use config::format_bytes;
 use serde_json::json;
-use vdisk::{Access, AnyDisk, Chain, Image, VdiskError};
+use vdisk::{Access, AnyDisk, Chain, Image, VdiskError, open_chain};
 use world::{DriveSpec, ImageAccess, World};
 
 use super::arguments::Source;
 use super::in_world::in_world;
+use super::parents;
 
 pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCode> {
     let place = source.place(path)?;
@@ -78,6 +79,7 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
             AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => Vec::new(),
         };
         notes.iter().for_each(|note| println!("note     {note}"));
+        tell_parents(&world, &source.chain(&place, Access::Read, false), &disk).await;
         if !faults.is_empty() {
             println!(
                 "{shown}: {} findings; it can only be read: copy what is left with masu vdisk convert --force",
@@ -97,6 +99,14 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
         println!("{shown}: clean: {}", disk.format_name());
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// One line for each parent that may have changed, as far as the parents are there.
+async fn tell_parents(world: &World, chain: &Chain<'_>, disk: &AnyDisk) {
+    let has_parent = matches!(disk, AnyDisk::Image(image) if image.parent_link().is_some());
+    if has_parent && let Ok(image) = open_chain(world, chain).await {
+        parents::notes(&image).iter().for_each(|note| println!("note     {note}"));
+    }
 }
 
 /// An image without its parents, which may be missing: only its own metadata is checked.

@@ -6,6 +6,7 @@ mod change;
 mod create;
 mod examine;
 mod in_world;
+mod parents;
 mod served;
 mod shared;
 mod unfinished;

@@ -19,6 +19,9 @@ pub struct ParentLink {
     pub ids: Vec<[u8; 16]>,
     /// Its possible paths, as stored in the image.
     pub paths: Vec<String>,
+    /// In a VHD, when the parent's file had been written last as the child was created, in seconds since
+    /// 2000-01-01 00:00 UTC; 0: unknown. The identity of a VHD does not change when it is written.
+    pub time_stamp_s: u32,
 }
 
 impl ParentLink {
@@ -186,6 +189,7 @@ mod tests {
             name: "base.vhd".into(),
             ids: vec![],
             paths: vec![".\\base.vhd".into(), "C:\\disks\\base.vhd".into(), "/srv/base.vhd".into()],
+            time_stamp_s: 0,
         };
         let found = link.candidates(Path::new("/images/child.vhd"));
         let expected = ["/images/base.vhd", "/images/C:/disks/base.vhd", "/srv/base.vhd"];

@@ -202,6 +202,7 @@ async fn open_vhd(drive: Drive, access: Access, declared: Option<Kind>) -> Resul
         name: header.parent_name.clone(),
         ids: vec![header.parent_id],
         paths: opened.parent_paths.clone(),
+        time_stamp_s: header.parent_time_stamp_s,
     });
     let id = opened.footer.id;
     let image = Image::new(drive, opened.map, format, access, id, link);
@@ -228,6 +229,7 @@ async fn open_vhdx(world: &World, drive: Drive, access: Access) -> Result<Image,
         name: paths.first().cloned().unwrap_or_default(),
         ids: ids.into_iter().map(|id| id.0).collect(),
         paths,
+        time_stamp_s: 0,
     });
     let image = Image::new(drive, Box::new(opened.map), format, access, opened.data_write.0, link);
     image.0.disk_id.set(opened.disk_id.0);
