@@ -32,7 +32,7 @@ pub async fn copy(
         if !goes_on(at) {
             return Err(VdiskError::Stopped);
         }
-        let hole = from.hole(at);
+        let hole = from.hole(at).await;
         if hole > 0 {
             at += hole;
             continue;

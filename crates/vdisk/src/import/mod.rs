@@ -103,15 +103,18 @@ impl AnyDisk {
         }
     }
 
-    /// Number of bytes from here on that are known to be zeros without reading; 0: unknown.
-    pub fn hole(&self, at: u64) -> u64 {
-        match self {
+    /// Number of bytes from here on that are known to be zeros without reading them; 0: unknown. There may be
+    /// more behind them: it looks into one table.
+    pub async fn hole(&self, at: u64) -> u64 {
+        let hole = match self {
             AnyDisk::Image(image) => match image.extent(at, u64::MAX) {
                 (len, false) => len,
                 (_, true) => 0,
             },
-            AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => 0,
-        }
+            AnyDisk::Qcow2(qcow2) => qcow2.hole(at).await,
+            AnyDisk::Vmdk(vmdk) => vmdk.hole(at).await,
+        };
+        hole.min(self.len_bytes().saturating_sub(at))
     }
 }
 

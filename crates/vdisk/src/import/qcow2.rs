@@ -108,6 +108,25 @@ impl Qcow2 {
         Ok(())
     }
 
+    /// Number of bytes from here on that are zeros: tables that do not exist, or clusters of one table. What
+    /// is damaged is for a read to find.
+    pub(super) async fn hole(&self, at: u64) -> u64 {
+        let (number, entries) = (at >> self.cluster_bits, self.cluster_bytes() / 8);
+        let index = number / entries;
+        let absent = |entry: &&u64| **entry & OFFSET_MASK == 0;
+        let gone = self.l1.iter().skip(index as usize).take_while(absent).count() as u64;
+        let mut end = number;
+        if gone > 0 {
+            end = (index + gone) * entries;
+        } else {
+            let last = (index + 1) * entries;
+            while end < last && matches!(self.cluster(end).await, Ok(Cluster::Zeros)) {
+                end += 1;
+            }
+        }
+        (end << self.cluster_bits).saturating_sub(at)
+    }
+
     async fn cluster(&self, number: u64) -> Result<Cluster, VdiskError> {
         let entries = self.cluster_bytes() / 8;
         let l2_at = self.l1.get((number / entries) as usize).map_or(0, |entry| entry & OFFSET_MASK);

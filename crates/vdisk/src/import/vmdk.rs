@@ -122,6 +122,19 @@ impl Vmdk {
         self.len_bytes
     }
 
+    /// Number of bytes from here on, in one extent, that are zeros.
+    pub(super) async fn hole(&self, at: u64) -> u64 {
+        let Some(part) = self.parts.iter().find(|part| part.at <= at && at - part.at < part.len) else {
+            return 0;
+        };
+        let left = part.len - (at - part.at);
+        match &part.content {
+            Content::Zeros => left,
+            Content::Flat { .. } => 0,
+            Content::Sparse(sparse) => sparse.hole(at - part.at).await.min(left),
+        }
+    }
+
     /// Reads `len` bytes at `at`, appended to `out`.
     pub(super) async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         for part in &self.parts {
@@ -288,6 +301,24 @@ impl Sparse {
             here += n;
         }
         Ok(())
+    }
+
+    /// Number of bytes from here on that are zeros: tables that do not exist, or grains of one table. What is
+    /// damaged is for a read to find.
+    async fn hole(&self, at: u64) -> u64 {
+        let number = at / self.grain_bytes;
+        let index = number / self.table_entries;
+        let gone = self.directory.iter().skip(index as usize).take_while(|at| **at == 0).count() as u64;
+        let mut end = number;
+        if gone > 0 {
+            end = (index + gone) * self.table_entries;
+        } else {
+            let last = (index + 1) * self.table_entries;
+            while end < last && matches!(self.grain(end).await, Ok(None)) {
+                end += 1;
+            }
+        }
+        (end * self.grain_bytes).saturating_sub(at)
     }
 
     /// Offset of a grain in the file. None: zeros.

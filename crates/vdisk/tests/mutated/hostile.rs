@@ -342,6 +342,36 @@ fn foreign_images_are_read_whole_or_refused_and_checked() {
     });
 }
 
+/// A conversion read every zero of a sparse disk.
+#[test]
+fn holes_of_foreign_images_are_found_in_their_tables() {
+    Model::new(1).run(async |world| {
+        let open = async |mut bytes: Vec<u8>, at: usize, part: &[u8]| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            let drive = File::new(bytes.into()).drive();
+            AnyDisk::open_drive(&world, drive.clone()).await.map(|disk| (disk, drive)).expect("healthy")
+        };
+        // A disk of 1 GiB, of which the first table exists only: of 2 MiB each.
+        let len_and_tables = [&(1_u64 << 30).to_be_bytes()[..], &[0; 4], &512_u32.to_be_bytes()].concat();
+        let (disk, file) = open(exercise::qcow2(), 24, &len_and_tables).await;
+        let mut holes = Vec::new();
+        for at in [0, 4096, 2 * 4096, 3 * 4096 + 512, 2 << 20, (2 << 20) + 4096] {
+            holes.push(disk.hole(at).await);
+        }
+        let rest = (1 << 30) - (2 << 20);
+        assert_eq!(holes, [0, 0, (2 << 20) - 8192, (2 << 20) - 12_288 - 512, rest, rest - 4096]);
+        assert!(file.counts().reads < 16, "{} reads", file.counts().reads);
+
+        // A disk of 1 MiB and 8 sectors: one table.
+        let (disk, _) = open(exercise::vmdk(), 12, &2056_u64.to_le_bytes()).await;
+        let mut holes = Vec::new();
+        for at in [0, 4096, 4096 + 512, 8192, 12_288, 1 << 20] {
+            holes.push(disk.hole(at).await);
+        }
+        assert_eq!(holes, [0, 4096, 3584, 0, (1 << 20) - 8192, 4096]);
+    });
+}
+
 /// A stream-optimised VMDK: a disk of three grains, of which only the last one is there, compressed from
 /// this content.
 fn packed_vmdk(sectors: u64, last: &[u8]) -> Vec<u8> {
