@@ -99,7 +99,17 @@ async fn grow_table(
     steps.extend([write(Part::Header, header_at, header.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, 0, footer.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, end, footer.encode()), Step::Flush]);
-    take_steps(drive, steps).await
+    take_steps(drive, steps).await?;
+    cut(drive, end + FOOTER_BYTES as u64).await
+}
+
+/// Removes what is behind the footer: other readers look for it at the end of the file, where there may be an
+/// old one.
+async fn cut(drive: &Drive, len: u64) -> Result<(), VdiskError> {
+    if drive.len_bytes() > len && drive.set_len(len).await? {
+        drive.flush().await?;
+    }
+    Ok(())
 }
 
 /// Zeros for the part of the last block that is behind the end of the disk, and becomes a part of it. A

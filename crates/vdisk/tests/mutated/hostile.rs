@@ -342,6 +342,25 @@ fn foreign_images_are_read_whole_or_refused_and_checked() {
     });
 }
 
+/// An old footer stayed at the end of a file that had space before it, and other programs saw the old size.
+#[test]
+fn the_footer_of_a_grown_vhd_is_the_end_of_its_file() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made");
+        let (mut footer, end) = ([0; 512], file.len() - 512);
+        file.peek(end, &mut footer);
+        file.poke(end, &[0; 512]);
+        file.drive().set_len(end + 8 * MIB + 512).await.expect("longer");
+        file.poke(end + 8 * MIB, &footer);
+        vhd::grow(&file.drive(), Some(Kind::Dynamic), 64 << 20).await.expect("grown");
+        file.peek(file.len() - 512, &mut footer);
+        assert_eq!(vhd::Footer::parse(&footer).map(|footer| footer.len_bytes), Ok(64 << 20));
+        let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
+        assert_eq!((image.findings(), image.used_len_bytes()), (Default::default(), file.len()));
+    });
+}
+
 /// A conversion read every zero of a sparse disk.
 #[test]
 fn holes_of_foreign_images_are_found_in_their_tables() {
