@@ -201,6 +201,13 @@ for foreign in plain.qcow2 packed.qcow2 old.qcow2 monolithicSparse.vmdk monolith
   step "$foreign: converted to VHDX" "$masu" vdisk convert "$foreign" "from_$foreign.vhdx"
   step "$foreign: the same disk" same "from_$foreign.vhdx" vhdx
 done
+# A disk that is no multiple of a grain: QEMU compresses the bytes of the disk only.
+head -c 201216 source.raw >short.raw
+step "short.vmdk of QEMU" qemu-img convert -f raw -O vmdk -o subformat=streamOptimized short.raw short.vmdk
+step "short.vmdk: converted to raw" "$masu" vdisk convert short.vmdk short_back.raw
+step "short.vmdk: the same disk" cmp short.raw short_back.raw
+qemu-img create -q -f qcow2 sparse.qcow2 16T
+step "a sparse qcow2 of 16 TiB in a few seconds" timeout 20 "$masu" vdisk convert sparse.qcow2 sparse.vhdx
 qemu-img create -q -f qcow2 -b plain.qcow2 -F qcow2 over.qcow2
 step "a qcow2 over another is refused" fails "$masu" vdisk convert over.qcow2 over.vhdx
 
