@@ -104,7 +104,7 @@ impl Inner {
         member: usize,
         error: DriveError,
     ) -> Result<Data, BlockError> {
-        if self.pinned.get() && !error.is_of_drive() && extent.len > BLOCK_LEN as u64 {
+        if self.pinned.get() && !error.is_of_drive() && extent.len > BLOCK_LEN {
             return Box::pin(self.read_blocks(sets, extent)).await;
         }
         let mut unreadable: SmallVec<[usize; 2]> = SmallVec::new();
@@ -139,7 +139,7 @@ impl Inner {
         let mut whole = Buf::new(extent.len as usize);
         let (mut from, end) = (extent.from, extent.from + extent.len);
         while from < end {
-            let len = ((from + 1).next_multiple_of(BLOCK_LEN as u64)).min(end) - from;
+            let len = ((from + 1).next_multiple_of(BLOCK_LEN)).min(end) - from;
             let block = Extent { from, len, ..extent };
             let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
             let data = match self.read_from(member, from, len as usize).await {

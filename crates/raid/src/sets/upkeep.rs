@@ -233,7 +233,7 @@ impl Inner {
         }
         let mut written = 0;
         for block in (from..from + len).step_by(crate::BLOCK_LEN as usize) {
-            written += self.resync_extent(sets, set, block, crate::BLOCK_LEN as u64).await?.unwrap_or(0);
+            written += self.resync_extent(sets, set, block, crate::BLOCK_LEN).await?.unwrap_or(0);
         }
         Ok(written)
     }
@@ -262,7 +262,7 @@ impl Inner {
                     first = Some(data);
                     Ok(())
                 }
-                (None, Err(_)) if len > crate::BLOCK_LEN as u64 => return Ok(None),
+                (None, Err(_)) if len > crate::BLOCK_LEN => return Ok(None),
                 (None, Err(_)) => {
                     unreadable.push(m);
                     Ok(())
