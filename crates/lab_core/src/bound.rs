@@ -47,8 +47,8 @@ impl Bound {
         Bound { lower: None, upper: Some(End { value, strict: false }) }
     }
 
-    /// How an estimate lies. A value without an interval decides by itself, and of an interval without one end
-    /// the other decides; a value that is not a number lies nowhere.
+    /// How an estimate lies. A value without an interval decides by itself, and of an interval without one
+    /// end the other decides; a value that is not a number lies nowhere.
     pub fn lies(&self, estimate: &Estimate) -> Option<Lies> {
         let is_alone = estimate.low.is_infinite() && estimate.high.is_infinite();
         let (low, high) =

@@ -1,5 +1,5 @@
-//! Standard output that cannot be written, for everything that prints: an error on a full device, a silent end
-//! when the reader of a pipe has left.
+//! Standard output that cannot be written, for everything that prints: an error on a full device, a silent
+//! end when the reader of a pipe has left.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::exit;

@@ -125,8 +125,8 @@ impl Group {
         }
     }
 
-    /// Reads from one mirror alone; `None` if a drive of it is not in sync, or cannot read. For structures with
-    /// checksums of their own, which tell which mirror is right.
+    /// Reads from one mirror alone; `None` if a drive of it is not in sync, or cannot read. For structures
+    /// with checksums of their own, which tell which mirror is right.
     pub async fn read_mirror(&self, mirror: usize, at: u64, len: usize) -> Option<Pieces> {
         let Layout::Sets(sets) = &self.0.layout else { return None };
         let mut out = Pieces::new();

@@ -182,8 +182,8 @@ pub(crate) async fn mend_copies(drive: &Drive) -> Result<(), DriveError> {
 }
 
 /// Writes the tables of lost ranges that labels need, then the labels, one copy after the other on all drives
-/// at once: if both copies were valid before, each drive has a valid label whatever is torn. An error comes with the index of the first
-/// drive that failed.
+/// at once: if both copies were valid before, each drive has a valid label whatever is torn. An error comes
+/// with the index of the first drive that failed.
 pub(crate) async fn write_all<'a>(
     labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,
 ) -> Result<(), (usize, DriveError)> {

@@ -127,8 +127,8 @@ pub(super) fn samples(ran: &Ran, quantity: Quantity, at: At) -> Vec<f64> {
     }
 }
 
-/// The ratio of a quantity at two places. A ratio of maxima or counts has no interval. Windows of one phase of
-/// one run are pairs; others have nothing to do with each other.
+/// The ratio of a quantity at two places. A ratio of maxima or counts has no interval. Windows of one phase
+/// of one run are pairs; others have nothing to do with each other.
 fn compared(here: &Ran, there: &Ran, quantity: Quantity, (at, other): (At, At)) -> Option<Estimate> {
     if matches!(quantity, Quantity::ResponseMax | Quantity::Failed) {
         let (a, b) = (level(here, quantity, at)?, level(there, quantity, other)?);

@@ -149,8 +149,8 @@ fn a_superblock_of_a_newer_version_is_named_and_nothing_is_written() {
     }
 }
 
-/// The last frame, damaged on the mirror that serves reads, was taken for one that a power failure tore: what it
-/// had made durable was gone.
+/// The last frame, damaged on the mirror that serves reads, was taken for one that a power failure tore: what
+/// it had made durable was gone.
 #[test]
 fn a_frame_that_one_mirror_lost_is_found_on_the_other() {
     for disks in [&[0][..], &[1]] {

@@ -133,8 +133,8 @@ impl Inner {
         }
     }
 
-    /// Reads block by block, each from the first mirror that can, while mirrors may differ: what the first one
-    /// can read stays what it was read as.
+    /// Reads block by block, each from the first mirror that can, while mirrors may differ: what the first
+    /// one can read stays what it was read as.
     async fn read_blocks(&self, sets: &Sets, extent: Extent) -> Result<Data, BlockError> {
         let mut whole = Buf::new(extent.len as usize);
         let (mut from, end) = (extent.from, extent.from + extent.len);

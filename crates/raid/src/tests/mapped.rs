@@ -176,8 +176,8 @@ fn a_rebuild_and_a_scrub_wait_and_end_when_they_are_told_to() {
     }
 }
 
-/// A spare took the position while the rebuild of its predecessor was paused, which then went on where it was:
-/// the spare was in sync without what was before that.
+/// A spare took the position while the rebuild of its predecessor was paused, which then went on where it
+/// was: the spare was in sync without what was before that.
 #[test]
 fn a_drive_that_takes_the_position_during_a_rebuild_is_rebuilt_from_its_beginning() {
     for (level, width) in LEVELS {

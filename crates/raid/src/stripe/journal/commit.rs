@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Room is not free before that: if the frame that is written there were torn, a recovery would replay the
-//! batches before it, without the one whose frame it replaced. If the rings are full and no later batch can be
-//! written, a new epoch of the journal begins: its number on the labels says the same of all batches.
+//! batches before it, without the one whose frame it replaced. If the rings are full and no later batch can
+//! be written, a new epoch of the journal begins: its number on the labels says the same of all batches.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -38,7 +38,8 @@ impl Inner {
             if !self.serves() {
                 return Err(self.failure());
             }
-            // A batch that leaves a dropped drive out must not be found together with labels that count it in.
+            // A batch that leaves a dropped drive out must not be found together with labels that count it
+            // in.
             if self.labelled.get().0 != self.epoch.get() {
                 self.relabel().await?;
                 continue;
