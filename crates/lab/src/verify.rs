@@ -386,7 +386,7 @@ mod tests {
                 }
                 // A run without a single measure is judged by nobody, whatever it claims.
                 let silent = claims.judge(world, &[], false);
-                assert_eq!((standing(&silent, false), exit_status(&silent, false)), (Standing::NotJudged, 0));
+                assert_eq!((standing(&silent, false), exit_status(&silent, false)), (Standing::NotJudged, 3));
                 assert_eq!((standing(&silent, true), exit_status(&silent, true)), (Standing::InDoubt, 3));
             }
         }
