@@ -29,14 +29,14 @@ fn run(folder: &Path, args: &[&str]) -> Output {
 
 fn ok(folder: &Path, args: &[&str]) {
     let output = run(folder, args);
-    assert!(output.status.success(), "masu vdisk {args:?}: {}", text(&output.stderr));
+    assert!(output.status.success(), "vdisk {args:?}: {}", text(&output.stderr));
 }
 
 fn check_refused(folder: &Path, args: &[&str], says: &str) {
     let output = run(folder, args);
     let said = text(&output.stderr);
-    assert!(output.status.code() == Some(2), "masu vdisk {args:?}: {}: {said}", output.status);
-    assert!(said.contains(says), "masu vdisk {args:?}: {said:?} does not say {says:?}");
+    assert!(output.status.code() == Some(2), "vdisk {args:?}: {}: {said}", output.status);
+    assert!(said.contains(says), "vdisk {args:?}: {said:?} does not say {says:?}");
 }
 
 fn text(bytes: &[u8]) -> String {
