@@ -8,10 +8,15 @@
 
 use world_model::drives::{DriveModel, DriveParameters, Kind, Request};
 
+// What the readers know as `lab_core` is its one file that they use.
+extern crate self as lab_core;
+
+#[path = "../../crates/lab_core/src/text_file.rs"]
+pub(crate) mod text_file;
+
 #[path = "../../crates/lab_tools/src/drives"]
 mod drives {
     pub(crate) mod disksim;
-    mod text_file;
     pub(crate) mod trace;
 }
 

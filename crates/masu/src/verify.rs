@@ -21,8 +21,8 @@ use crate::table;
 ///
 /// Runs on a temporary array of its own, or with --target on other storage. Promises of masu decide the exit
 /// status: 0 all judged promises are held, 1 one is not held, 3 none is refuted but some are undecided or in
-/// doubt, or nothing was judged, 2 the run could not be done. A published statement that is not reproduced is a
-/// result, not a failure.
+/// doubt, or nothing was judged, 2 the run could not be done. A published statement that is not reproduced is
+/// a result, not a failure.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The verification
