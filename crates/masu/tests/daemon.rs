@@ -273,8 +273,9 @@ fn a_cache_and_its_journal_are_shown_counted_and_survive_kill_9() {
          [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
          [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
     ));
-    qemu_io(&array.url(0), &["write -P 0xab 1M 64k", "read -P 0xab 1M 64k", "flush"])
-        .expect("write and read");
+    // The first write of a page goes below, so that it has its place: the second is a hit.
+    let commands = ["write -P 0xaa 1M 64k", "write -P 0xab 1M 64k", "read -P 0xab 1M 64k", "flush"];
+    qemu_io(&array.url(0), &commands).expect("write and read");
     let shown = array.ok(&["cache"]);
     for part in ["controller 0: 16 MiB of memory", "write pending", "v0", "JOURNAL OF", "p0"] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
