@@ -69,11 +69,13 @@ pub(crate) async fn open_second_level(
 ) -> Result<(), ControlError> {
     let index = controller.index;
     let drive = open_ssd(controller, config, ssd).await?;
-    if controller.config().cache.is_some() {
+    let cache = controller.state().cache.clone();
+    // Reads may be under way on a second level that is in use.
+    let has_one = cache.as_ref().is_some_and(|cache| cache.second_counts().is_some());
+    if has_one || controller.config().cache.is_some() {
         done.push(format!("controller {index}: {AT_NEXT_START}"));
         return Ok(());
     }
-    let cache = controller.state().cache.clone();
     if !cache.is_some_and(|cache| cache.set_second_level(drive)) {
         let place = ControlError::at(format!("drive {ssd:?}: cache"));
         return Err(place(&"the drive is too small: at least 2 MiB are required"));
