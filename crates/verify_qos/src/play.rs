@@ -285,9 +285,12 @@ impl Stage<'_> {
             scale_permille: scheduler.scale_permille,
             sharing: None,
         }));
-        let volumes = parts.iter().flat_map(|part| &part.volumes).take(self.vms.len());
-        for (vm, volume) in volumes.enumerate() {
-            let is_below = volume.qos.state == "below_minimum";
+        let volumes: Vec<_> = parts.iter().flat_map(|part| &part.volumes).collect();
+        for vm in 0..self.vms.len() {
+            // Volumes come by name, and there are others than those of the VMs.
+            let own = bed::volume_name(vm);
+            let volume = volumes.iter().find(|volume| volume.name == own);
+            let is_below = volume.is_some_and(|volume| volume.qos.state == "below_minimum");
             if is_below != seen.below[vm] {
                 seen.news.push(News { at_ns, vm, is_below });
             }
