@@ -40,6 +40,14 @@ async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<
     Opening { controller, name }
 }
 
+/// Refuses a drive in whose place another device is.
+fn refuse_displaced(controller: &Controller, name: &str) -> Result<(), ControlError> {
+    match controller.state().made.displaced.get(name) {
+        Some(cause) => Err(ControlError::at(format!("drive {name:?}"))(cause)),
+        None => Ok(()),
+    }
+}
+
 /// Opens a declared drive, unless it is open. The file of a drive that existed before is not created again,
 /// because an empty file could be mistaken for the drive.
 pub(crate) async fn open_drive(
@@ -47,11 +55,9 @@ pub(crate) async fn open_drive(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    let made = controller.state().made.clone();
-    if let Some(cause) = made.displaced.get(name) {
-        return Err(ControlError::at(format!("drive {name:?}"))(cause));
-    }
-    open(controller, config, name, made.drives.contains(name)).await
+    refuse_displaced(controller, name)?;
+    let existed = controller.state().made.drives.contains(name);
+    open(controller, config, name, existed).await
 }
 
 /// Opens a drive that exists already, also for this very declaration: its file is never created.
@@ -60,9 +66,7 @@ pub(crate) async fn open_existing(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    if let Some(cause) = controller.state().made.displaced.get(name) {
-        return Err(ControlError::at(format!("drive {name:?}"))(cause));
-    }
+    refuse_displaced(controller, name)?;
     open(controller, config, name, true).await
 }
 
@@ -72,9 +76,7 @@ pub(crate) async fn open_emptied(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    if let Some(cause) = controller.state().made.displaced.get(name) {
-        return Err(ControlError::at(format!("drive {name:?}"))(cause));
-    }
+    refuse_displaced(controller, name)?;
     open(controller, config, name, false).await
 }
 
