@@ -22,6 +22,7 @@ mod texts;
 mod vdisk;
 mod verify;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -97,7 +98,8 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from outer to inner cause.
         let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-        eprintln!("masu: {}", chain.join(": "));
+        // Where it cannot be written, the status says it.
+        let _ = writeln!(std::io::stderr(), "masu: {}", chain.join(": "));
         ExitCode::from(2)
     })
 }
