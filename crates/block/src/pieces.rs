@@ -10,6 +10,39 @@ pub struct Pieces {
     len: usize,
 }
 
+/// What is left of [`Pieces`] that are cut into parts.
+pub struct Parts<'a> {
+    list: &'a [Data],
+    /// Bytes of the first piece that were taken.
+    at: usize,
+}
+
+impl Parts<'_> {
+    /// The next `len` bytes, shared; fewer if fewer are left.
+    pub fn next(&mut self, len: usize) -> Pieces {
+        let mut out = Pieces::new();
+        while out.len() < len
+            && let Some(first) = self.list.first()
+        {
+            let n = (len - out.len()).min(first.len() - self.at);
+            out.push(first.slice(self.at..self.at + n));
+            self.skip(n);
+        }
+        out
+    }
+
+    fn skip(&mut self, mut len: usize) {
+        while let Some((first, others)) = self.list.split_first() {
+            if self.at + len < first.len() {
+                self.at += len;
+                return;
+            }
+            len -= first.len() - self.at;
+            (self.list, self.at) = (others, 0);
+        }
+    }
+}
+
 impl Pieces {
     /// No bytes.
     pub fn new() -> Pieces {
@@ -68,22 +101,14 @@ impl Pieces {
     /// The pieces with the bytes `from..from + len`, shared.
     pub fn slice(&self, from: usize, len: usize) -> Pieces {
         assert!(from + len <= self.len, "slice {from}+{len} of {} bytes", self.len);
-        let mut out = Pieces::new();
-        let (mut skip, mut want) = (from, len);
-        for data in &self.list {
-            if want == 0 {
-                break;
-            }
-            if skip >= data.len() {
-                skip -= data.len();
-                continue;
-            }
-            let n = want.min(data.len() - skip);
-            out.push(data.slice(skip..skip + n));
-            skip = 0;
-            want -= n;
-        }
-        out
+        let mut rest = self.parts();
+        rest.skip(from);
+        rest.next(len)
+    }
+
+    /// For cutting all of it into parts, one after another: a list of many pieces is walked once.
+    pub fn parts(&self) -> Parts<'_> {
+        Parts { list: &self.list, at: 0 }
     }
 
     /// Truncates to the first `len` bytes.
@@ -167,5 +192,22 @@ mod tests {
         assert_eq!(a.first_difference(&Pieces::copy_of(b"abcdXfgh")), Some(4));
         a.truncate(4);
         assert_eq!(&a.joined()[..], b"abcd");
+    }
+
+    #[test]
+    fn parts_are_slices_one_after_another() {
+        let mut all = Pieces::new();
+        for len in [3, 0, 1, 7, 2] {
+            all.push(Data::copy_of(&b"abcdefg"[..len]));
+        }
+        for part in 1..=all.len() + 1 {
+            let mut parts = all.parts();
+            for from in (0..all.len()).step_by(part) {
+                let len = part.min(all.len() - from);
+                assert_eq!(parts.next(part).joined()[..], all.slice(from, len).joined()[..]);
+            }
+            assert!(parts.next(part).is_empty());
+        }
+        assert_eq!(all.slice(11, 2).joined()[..], all.joined()[11..13]);
     }
 }

@@ -84,7 +84,8 @@ impl Claim {
 #[derive(Debug)]
 struct Entry {
     claim: Claim,
-    is_held: bool,
+    /// The older locks that conflict with it: it is held when there is none.
+    blockers: usize,
     waker: Option<Waker>,
     /// The slots of the next older and the next younger lock; in a free slot, `younger` is the next free one.
     older: usize,
@@ -132,26 +133,26 @@ impl Table {
         })
     }
 
-    /// Whether a lock older than `slot` conflicts with `claim`.
-    fn is_blocked(&self, claim: &Claim, slot: usize) -> bool {
+    /// The locks that conflict with `claim`.
+    fn conflicting(&self, claim: &Claim) -> usize {
         let others = match claim.mode {
             LockMode::Shared => self.exclusive,
             LockMode::Write => self.exclusive + self.writes,
             LockMode::Exclusive => self.in_use,
         };
         if others == 0 {
-            return false;
+            return 0;
         }
-        self.entries().take_while(|(older, _)| *older != slot).any(|(_, entry)| entry.claim.conflicts(claim))
+        self.entries().filter(|(_, entry)| entry.claim.conflicts(claim)).count()
     }
 
     fn insert(&mut self, claim: Claim) -> usize {
-        let is_held = !self.is_blocked(&claim, NONE);
+        let blockers = self.conflicting(&claim);
         self.in_use += 1;
-        self.waiting += usize::from(!is_held);
+        self.waiting += usize::from(blockers > 0);
         self.exclusive += usize::from(claim.mode == LockMode::Exclusive);
         self.writes += usize::from(claim.mode == LockMode::Write);
-        let entry = Entry { claim, is_held, waker: None, older: self.youngest, younger: NONE };
+        let entry = Entry { claim, blockers, waker: None, older: self.youngest, younger: NONE };
         let slot = match self.free {
             NONE => {
                 self.slots.push(entry);
@@ -174,7 +175,7 @@ impl Table {
     fn remove(&mut self, slot: usize) {
         let entry = &mut self.slots[slot];
         let claim = std::mem::replace(&mut entry.claim, Claim::of(0..0, LockMode::Shared));
-        let (older, younger, was_held) = (entry.older, entry.younger, entry.is_held);
+        let (older, younger, was_held) = (entry.older, entry.younger, entry.blockers == 0);
         (entry.younger, entry.waker) = (self.free, None);
         self.free = slot;
         match older {
@@ -194,23 +195,22 @@ impl Table {
         }
     }
 
-    /// Grants the locks that waited only for `gone`, which was just older than `from`.
+    /// Grants the locks that waited only for `gone`, which was just older than `from`. Each counts what it
+    /// waits for: looking for it again would take the square of the locks.
     fn grant_after(&mut self, gone: &Claim, from: usize) {
         let mut slot = from;
-        while slot != NONE {
-            let entry = &self.slots[slot];
-            let younger = entry.younger;
-            let is_free =
-                !entry.is_held && entry.claim.conflicts(gone) && !self.is_blocked(&entry.claim, slot);
-            if is_free {
-                let entry = &mut self.slots[slot];
-                entry.is_held = true;
+        while let Some(entry) = self.slots.get_mut(slot) {
+            slot = entry.younger;
+            if entry.blockers == 0 || !entry.claim.conflicts(gone) {
+                continue;
+            }
+            entry.blockers -= 1;
+            if entry.blockers == 0 {
                 self.waiting -= 1;
                 if let Some(waker) = entry.waker.take() {
                     waker.wake();
                 }
             }
-            slot = younger;
         }
     }
 }
@@ -295,7 +295,7 @@ impl RangeLocks {
     pub fn is_held_exclusively(&self, range: &Range<u64>) -> bool {
         let table = self.0.borrow();
         let is_in_the_way = |entry: &Entry| {
-            entry.is_held && entry.claim.mode == LockMode::Exclusive && entry.claim.covers_any_of(range)
+            entry.blockers == 0 && entry.claim.mode == LockMode::Exclusive && entry.claim.covers_any_of(range)
         };
         table.exclusive > 0 && table.entries().any(|(_, entry)| is_in_the_way(entry))
     }
@@ -329,10 +329,10 @@ impl<'a> Future for Acquire<'a> {
         let is_held = {
             let guard = self.0.as_ref().expect("not polled after it was granted");
             let entry = &mut guard.locks.0.borrow_mut().slots[guard.slot];
-            if !entry.is_held {
+            if entry.blockers > 0 {
                 entry.waker = Some(cx.waker().clone());
             }
-            entry.is_held
+            entry.blockers == 0
         };
         if is_held { Poll::Ready(self.0.take().expect("checked above")) } else { Poll::Pending }
     }

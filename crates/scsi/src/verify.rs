@@ -7,6 +7,7 @@ use crate::compare_and_write::read_span;
 use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
+use crate::turns::Turns;
 use crate::write_same::{repeat, steps};
 
 /// BYTCHK: the comparison.
@@ -41,7 +42,9 @@ pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piece
     };
     match check {
         Check::Medium => {
+            let turns = Turns::default();
             for step in steps(span, STEP_BYTES) {
+                turns.step().await;
                 let _guard = ctx.lock(step, LockMode::Shared).await?;
                 read_span(ctx, step).await?;
             }
@@ -68,7 +71,9 @@ async fn verify_one_block<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> R
     }
     let pattern = ctx.request.data_out.slice(0, block).joined();
     let repeated = Pieces::from(repeat(&pattern, span.len.min(STEP_BYTES) as usize).freeze());
+    let turns = Turns::default();
     for step in steps(span, STEP_BYTES) {
+        turns.step().await;
         let _guard = ctx.lock(step, LockMode::Shared).await?;
         if let Some(offset) = read_span(ctx, step).await?.first_difference(&repeated) {
             return Err(CommandError::Miscompare { offset: (offset % block) as u64 });

@@ -73,6 +73,11 @@ const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Polls between two turns of the ring: enough to gather a batch of submissions, few enough to serve sockets
 /// when tasks keep each other busy.
 const POLLS_PER_TURN_MAX: usize = 512;
+/// Time of polls between two turns: some may take long, and 512 of them must not keep timers, completions and
+/// the watchdog waiting.
+const TURN_TIME_MAX: Duration = Duration::from_millis(1);
+/// So many polls share one look at the clock.
+const POLLS_PER_CLOCK: usize = 8;
 
 /// Runs one world on this thread until the future that `f` returns has ended, and returns its output.
 /// Remaining tasks are dropped, and operations in flight are cancelled and awaited.
@@ -277,7 +282,11 @@ impl Running {
         loop {
             self.pulse.beat();
             self.mailbox.empty();
-            for _ in 0..POLLS_PER_TURN_MAX {
+            let begin = clock::now();
+            for polls in 1..=POLLS_PER_TURN_MAX {
+                if polls % POLLS_PER_CLOCK == 0 && clock::now() - begin > TURN_TIME_MAX {
+                    break;
+                }
                 let Some(id) = Mailbox::next_ready() else { break };
                 if id != ROOT {
                     self.backend.local.tasks.poll(id);

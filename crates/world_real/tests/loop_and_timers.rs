@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test is a second thread, with the system's clock")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,6 +111,30 @@ fn a_busy_task_does_not_starve_the_timers() {
         let begin = Instant::now();
         world.sleep(Duration::from_millis(5)).await;
         assert!(begin.elapsed() < Duration::from_millis(500));
+    })
+    .expect("runs");
+}
+
+/// Tasks of hosts that take long at each poll: 512 of them are no measure of a turn.
+#[test]
+fn slow_polls_do_not_keep_timers_waiting() {
+    run(Options::default(), |world| async move {
+        let polls = Rc::new(Cell::new(0));
+        for _ in 0..20 {
+            let polls = polls.clone();
+            world.spawn(async move {
+                loop {
+                    polls.set(polls.get() + 1);
+                    thread::sleep(Duration::from_millis(2));
+                    yield_now().await;
+                }
+            });
+        }
+        yield_now().await;
+        let before = polls.get();
+        world.sleep(Duration::from_millis(1)).await;
+        let between = polls.get() - before;
+        assert!(between < 100, "{between} polls of 2 ms, of which the first one took as long as the timer");
     })
     .expect("runs");
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn is_held(lock: &Acquire<'_>) -> bool {
     let guard = lock.0.as_ref().expect("not taken");
-    guard.locks.0.borrow().slots[guard.slot].is_held
+    guard.locks.0.borrow().slots[guard.slot].blockers == 0
 }
 
 #[test]

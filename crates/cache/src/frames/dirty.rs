@@ -1,11 +1,9 @@
-//! Metadata of one unit: its frames, which blocks are dirty and which are being destaged, and the age of the
+//! Metadata of one unit: which blocks have frames, which are dirty and which are being destaged, and the age of the
 //! oldest.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-use super::queue::Queue;
 
 /// Blocks of a set that share one word.
 const WORD_BLOCKS: u64 = u64::BITS as u64;
@@ -79,8 +77,9 @@ impl Iterator for Bits {
 /// Metadata of one unit.
 #[derive(Default)]
 pub(super) struct Book {
-    /// All its frames, for operations over ranges that are longer than this list.
-    pub(super) frames: Queue,
+    /// All blocks with a frame. A range costs what is cached of it, however long it is and whatever else the
+    /// unit has: a host chooses the ranges that it unmaps.
+    pub(super) present: BlockSet,
     /// Blocks whose frames are in state Dirty.
     pub(super) dirty: BlockSet,
     /// Blocks whose frames are in state Destaging or Rewritten.

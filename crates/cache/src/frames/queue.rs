@@ -22,6 +22,7 @@ impl Links {
     }
 
     /// The next slot towards the newest, [`NONE`] behind the newest.
+    #[cfg(test)]
     pub(crate) fn newer(&self, slot: u32) -> u32 {
         self.list[slot as usize][0]
     }
@@ -44,6 +45,7 @@ impl Queue {
     }
 
     /// The slot that entered last, [`NONE`] when there is none.
+    #[cfg(test)]
     pub(crate) fn newest(&self) -> u32 {
         self.newest
     }

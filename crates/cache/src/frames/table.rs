@@ -111,8 +111,6 @@ pub struct Frames {
     pub(super) chains: Chains,
     /// Of the queues of the partitions.
     pub(super) links: Links,
-    /// Of the lists of the units.
-    pub(super) unit_links: Links,
     pub(super) partitions: Vec<Partition>,
     pub(super) ghosts: Ghosts,
     pub(super) books: BTreeMap<UnitId, Book>,
@@ -134,7 +132,6 @@ impl Frames {
             nothing: Buf::new(0).freeze(),
             chains: Chains::new(capacity),
             links: Links::new(capacity),
-            unit_links: Links::new(capacity),
             partitions: Vec::new(),
             ghosts: Ghosts::new(capacity),
             books: BTreeMap::new(),
@@ -288,7 +285,7 @@ impl Frames {
             }
         };
         self.chains.insert(hash, slot);
-        self.books.entry(key.unit).or_default().frames.push(&mut self.unit_links, slot);
+        self.books.entry(key.unit).or_default().present.insert(key.block);
         let partition = &mut self.partitions[partition];
         partition.enter(&mut self.links, slot, home);
         partition.counts.frames += 1;
@@ -331,7 +328,7 @@ impl Frames {
         let data = std::mem::replace(&mut frame.data, self.nothing.clone());
         self.chains.remove(hash(frame.key), slot);
         let book = self.books.get_mut(&frame.key.unit).expect("a unit with a frame has books");
-        book.frames.remove(&mut self.unit_links, slot);
+        book.present.remove(frame.key.block);
         let partition = &mut self.partitions[usize::from(frame.partition)];
         partition.leave(&mut self.links, slot, frame.home);
         partition.counts.frames -= 1;

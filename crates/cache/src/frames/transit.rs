@@ -137,42 +137,28 @@ impl Frames {
     }
 
     /// Drops all frames of the blocks, clean or dirty. Panics if one of them is being destaged: the caller
-    /// waits for that. The cost is proportional to the range or to the frames of the unit, whichever is less.
+    /// waits for that. The cost is proportional to the frames that are dropped.
     pub fn drop_range(&mut self, unit: UnitId, blocks: Range<u64>) {
         self.forget_evicted(unit, blocks.clone());
-        for slot in self.slots_in(unit, blocks) {
-            let key = self.list[slot as usize].key;
+        for block in self.present(unit, blocks) {
+            let slot = self.find(Key { unit, block }).expect("a block that is present has a frame");
             let state = self.list[slot as usize].state;
-            assert!(!state.is_in_flight(), "block {} is {state} and is dropped", key.block);
+            assert!(!state.is_in_flight(), "block {block} is {state} and is dropped");
             self.set_oldest(slot, 0);
             self.set_state(slot, FrameState::Clean);
             self.release(slot);
         }
-        if self.books.get(&unit).is_some_and(|book| book.frames.len() == 0) {
+        if self.books.get(&unit).is_some_and(|book| book.present.len() == 0) {
             self.books.remove(&unit);
         }
     }
 
-    fn slots_in(&self, unit: UnitId, blocks: Range<u64>) -> Vec<u32> {
+    /// The blocks of the range that have frames, in order.
+    pub fn present(&self, unit: UnitId, blocks: Range<u64>) -> Vec<u64> {
         let Some(book) = self.books.get(&unit) else {
             return Vec::new();
         };
-        if blocks.end.saturating_sub(blocks.start) <= u64::from(book.frames.len()) {
-            return blocks.filter_map(|block| self.find(Key { unit, block })).collect();
-        }
-        let first = Some(book.frames.oldest()).filter(|_| book.frames.len() > 0);
-        let step = |&slot: &u32| (slot != book.frames.newest()).then(|| self.unit_links.newer(slot));
-        std::iter::successors(first, step)
-            .filter(|&slot| blocks.contains(&self.list[slot as usize].key.block))
-            .collect()
-    }
-
-    /// The blocks of the range that are present, in order, at the same cost as [`Frames::drop_range`].
-    pub fn present(&self, unit: UnitId, blocks: Range<u64>) -> Vec<u64> {
-        let slots = self.slots_in(unit, blocks);
-        let mut present: Vec<u64> = slots.iter().map(|&slot| self.list[slot as usize].key.block).collect();
-        present.sort_unstable();
-        present
+        book.present.from(blocks.start).take_while(|&block| block < blocks.end).collect()
     }
 
     /// The blocks of the unit in state Dirty from `block` on, in order.
@@ -209,7 +195,7 @@ impl Frames {
     /// How many frames a unit has.
     pub fn unit_frames(&self, unit: UnitId) -> UnitFrames {
         self.books.get(&unit).map_or_else(UnitFrames::default, |book| UnitFrames {
-            frames: book.frames.len(),
+            frames: book.present.len(),
             dirty: book.dirty.len(),
             in_flight: book.in_flight.len(),
         })

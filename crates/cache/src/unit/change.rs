@@ -111,7 +111,6 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
 
     /// Older records of the range must not be replayed over it. The store is flushed first: without the
     /// records, their content must not return either.
-    /// back either.
     async fn forget_in_journal(&self, range: &Range<u64>) -> Result<(), BlockError> {
         let Some(journal) = &self.state.journal else { return Ok(()) };
         if journal.holds(self.state.stable_id, range.clone()) {

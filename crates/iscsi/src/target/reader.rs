@@ -2,6 +2,7 @@
 //! together.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::seam::Target;
 use super::session::{Broken, Session};
@@ -19,6 +20,8 @@ const COLLECTING_ROOM_LEN: usize = 16 << 10;
 /// PDUs that are processed without giving way to other tasks: as many as the window has commands. Each of
 /// them may do what a command does at its first poll, and a buffer of short ones has thousands.
 const TURN_PDUS: u32 = 128;
+/// The same in time: some commands take long although they wait for nothing.
+const TURN_TIME: Duration = Duration::from_millis(1);
 
 /// Why a session's reader ended.
 #[derive(Debug, thiserror::Error)]
@@ -49,19 +52,21 @@ pub(crate) async fn read<T: Target>(session: &Rc<Session<T>>, receiver: &mut Rec
 /// Processes all received PDUs, then receives once.
 async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver) -> Result<(), ReadError> {
     session.will_flush.set(true);
-    let mut pdus = 0;
+    let (mut pdus, mut begin) = (0, session.world.now());
     let want_len = loop {
         let Some(layout) = receiver.layout().map_err(ReceiveError::from)? else { break 0 };
         let held = receiver.bytes().len();
         if held >= layout.total_len {
-            if pdus == TURN_PDUS {
-                pdus = 0;
+            if pdus == TURN_PDUS || session.world.now().since(begin) > TURN_TIME {
                 give_way(session).await;
+                (pdus, begin) = (0, session.world.now());
             }
             pdus += 1;
             let (pdu, is_right) = receiver.framing.pdu(receiver.bytes(), layout);
             session.receive(&pdu, !is_right)?;
             receiver.consume(layout.total_len);
+            // The next one has its own time, also where a busy host's buffer is never quite empty.
+            session.link.partial_since.set(None);
             continue;
         }
         let is_data_out = receiver.bytes()[0] & OPCODE_MASK == opcode::DATA_OUT;

@@ -75,19 +75,13 @@ impl Answer {
             return 1;
         }
         let (mut at, mut data_sn, mut burst_left) = (0, 0, burst);
+        let mut rest = data.parts();
         while at < len {
             let n = segment.min(burst_left).min(len - at);
             let is_end = at + n == len;
             burst_left -= n;
             let ends_burst = is_end || burst_left == 0;
-            self.push_segment(
-                data.slice(at, n),
-                at,
-                data_sn,
-                (ends_burst, last.filter(|_| is_end)),
-                out,
-                window,
-            );
+            self.push_segment(rest.next(n), at, data_sn, (ends_burst, last.filter(|_| is_end)), out, window);
             if burst_left == 0 {
                 burst_left = burst;
             }

@@ -91,6 +91,24 @@ fn memory_for_data_is_limited_and_waited_for() {
     });
 }
 
+/// What is received ends in the middle of a PDU each time, but no PDU takes long.
+#[test]
+fn a_host_whose_pdus_are_never_all_received_at_once_is_kept() {
+    check(|rig| async move {
+        let mut busy = Raw::login(&rig, 1, "").await;
+        let mut nop = [0u8; 48];
+        (nop[0], nop[1]) = (opcode::NOP_OUT | IMMEDIATE, FINAL);
+        nop[16..24].fill(0xff);
+        busy.send(&nop[..1]).await;
+        let shifted = [&nop[1..], &nop[..1]].concat();
+        for _ in 0..30 {
+            assert!(busy.send(&shifted).await);
+            rig.world.sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(rig.portal.sessions().len(), 1, "dropped, although each PDU took a second");
+    });
+}
+
 #[test]
 fn a_pdu_a_command_or_an_answer_that_takes_too_long_ends_the_connection() {
     check(|rig| async move {

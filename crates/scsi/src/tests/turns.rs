@@ -44,23 +44,29 @@ fn zero_token_list(ranges: &[(u64, u32)]) -> Vec<u8> {
 fn long_commands_give_way_and_short_ones_do_not() {
     large(async |b| {
         let host = b.host(1).await;
-        // Reads of 8 MiB, VERIFY of 32 MiB, 4 GiB of zeros, 32 descriptors.
+        // Reads of 8 MiB, VERIFY of 16 MiB, 4 GiB of zeros, 16 descriptors.
         for (cdb, data) in [
             ("88 00 0000000000000000 00004000 00 00", vec![]),
-            ("8f 00 0000000000000000 00010000 00 00", vec![]),
+            ("8f 00 0000000000000000 00008000 00 00", vec![]),
             ("93 08 0000000000000000 00800000 00 00", vec![0; BLOCK]),
-            ("42 00 0000000000 0208 00", unmap_list(32)),
+            ("42 00 0000000000 0108 00", unmap_list(16)),
             ("83 11 00000000 00000001 00000228 00 00", zero_token_list(&[(0, 1 << 23)])),
         ] {
             assert_eq!(polls(&host, cdb, &data).await, 1, "{cdb}");
         }
-        assert_eq!(polls(&host, "42 00 0000000000 1008 00", &unmap_list(256)).await, 4, "256 steps of UNMAP");
+        assert_eq!(
+            polls(&host, "42 00 0000000000 1008 00", &unmap_list(256)).await,
+            16,
+            "256 steps of UNMAP"
+        );
+        let verify = polls(&host, "8f 00 0000000000000000 00010000 00 00", &[]).await;
+        assert_eq!(verify, 2, "32 steps of VERIFY");
         // A pattern over 128 MiB: 128 steps.
         let b = Bench::on(b.world.clone(), ThinMemory::new(1 << 30, BLOCK as u32, 1 << 20));
         b.disk.becomes_prompt();
         let host = b.host(1).await;
         let fill = polls(&host, "93 00 0000000000000000 00040000 00 00", &[7; BLOCK]).await;
-        assert_eq!(fill, 2, "128 steps of WRITE SAME");
+        assert_eq!(fill, 8, "128 steps of WRITE SAME");
     });
 }
 
@@ -89,7 +95,7 @@ fn a_copy_of_many_segments_gives_way() {
         }
         let len = list.len();
         let turns = polls(&host, &format!("83 00 0000000000000000 {len:08x} 00 00"), &list).await - 1;
-        assert!(turns >= 64 * 16 / 64 / 4, "{turns} turns in 1024 pieces");
+        assert!(turns >= 64 * 16 / 16 / 4, "{turns} turns in 1024 pieces");
     });
 }
 
@@ -125,7 +131,7 @@ fn hosts_are_served_during_a_block_erase() {
         let host = b.host(1).await;
         check(&host, "48 82 00 00 00 00 00 0000 00", &[], "good").await;
         let mut seen = Vec::new();
-        for _ in 0..1000 {
+        for _ in 0..4000 {
             let sense = check(&host, "03 00 00 00 ff 00", &[], "good").await;
             if sense_text(&sense) == "0/0000" {
                 break;
@@ -165,8 +171,8 @@ fn get_lba_status_over_many_extents_gives_way() {
         let host = b.host(1).await;
         // 512 pages, each of which is an extent of this disk.
         let turns = polls(&host, "9e 12 0000000000000000 00010000 00 00", &[]).await - 1;
-        assert_eq!(turns, 512 / 64);
-        assert_eq!(polls(&host, "9e 12 000000000000f000 00010000 00 00", &[]).await, 1, "32 of them");
+        assert_eq!(turns, 512 / 16);
+        assert_eq!(polls(&host, "9e 12 000000000000fc00 00010000 00 00", &[]).await, 1, "8 of them");
     });
 }
 
