@@ -1,6 +1,6 @@
 //! The sessions of a controller, each with its view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use scsi::{Elsewhere, LogicalUnit, Lun, NexusId, Owner, View};
@@ -89,11 +89,17 @@ impl Proof {
     }
 }
 
+/// So many nexuses of other controllers' ports are known to have ended: more than can end while a message of
+/// one of them is on its way.
+const ENDED_MAX: usize = 4096;
+
 /// All nexuses that this controller serves.
 #[derive(Default)]
 pub(crate) struct Nexuses {
     by_id: BTreeMap<NexusId, Rc<Seen>>,
     next: u64,
+    /// Of other controllers' ports, the oldest first.
+    ended: VecDeque<NexusId>,
 }
 
 impl Nexuses {
@@ -111,11 +117,44 @@ impl Nexuses {
         self.by_id.insert(seen.nexus.id, seen);
     }
 
-    pub(crate) fn remove(&mut self, id: NexusId) -> Option<Rc<Seen>> {
-        self.by_id.remove(&id)
+    pub(crate) fn remove(&mut self, id: NexusId) {
+        self.by_id.remove(&id);
+    }
+
+    /// A session at another controller's port has ended. What it still does there, such as a copy in the
+    /// background, may send more: see [`Nexuses::has_ended`].
+    pub(crate) fn end(&mut self, id: NexusId) {
+        self.remove(id);
+        if self.ended.len() == ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(id);
+    }
+
+    /// Whether it must not be created any more: nobody would end it again, with what it reserves.
+    pub(crate) fn has_ended(&self, id: NexusId) -> bool {
+        self.ended.contains(&id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<Seen>> {
         self.by_id.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_sessions_that_ended_are_known_and_no_more_are_kept() {
+        let mut nexuses = Nexuses::default();
+        let ids: Vec<NexusId> = (0..ENDED_MAX + 10).map(|_| nexuses.fresh_id(1)).collect();
+        for id in &ids {
+            assert!(!nexuses.has_ended(*id));
+            nexuses.end(*id);
+            assert!(nexuses.has_ended(*id));
+        }
+        assert_eq!(nexuses.ended.len(), ENDED_MAX);
+        assert!(nexuses.has_ended(ids[10]) && !nexuses.has_ended(ids[9]));
     }
 }

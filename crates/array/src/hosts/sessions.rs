@@ -52,10 +52,11 @@ pub(crate) fn open_nexus(
 pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<Seen> {
     let known = controller.state().nexuses.get(nexus.id);
     known.unwrap_or_else(|| {
-        // A host that was removed a moment ago gets an empty view.
+        let has_ended = controller.state().nexuses.has_ended(nexus.id);
+        let admitted = if has_ended { None } else { admit(controller, nexus.clone(), None) };
+        // A session that has ended, or whose host was removed a moment ago, gets an empty view.
         let view = || view_of(controller, nexus.clone(), Rc::default(), false);
-        let empty = || Rc::new(Seen::new(nexus.clone(), None, view(), None));
-        admit(controller, nexus.clone(), None).unwrap_or_else(empty)
+        admitted.unwrap_or_else(|| Rc::new(Seen::new(nexus.clone(), None, view(), None)))
     })
 }
 
@@ -120,9 +121,14 @@ fn view_of(
 pub(crate) fn close_nexus(controller: &Controller, nexus: &RemoteNexus) {
     controller.state.borrow_mut().nexuses.remove(nexus.id);
     for other in controller.others() {
-        // The only failure besides a stopped controller is a full mailbox; the view then stays until the
-        // array stops.
-        let _ = other.try_send(Message::Close { nexus: nexus.clone() });
+        let close = || Message::Close { nexus: nexus.clone() };
+        if !other.try_send(close()) {
+            // Its mailbox is full, or it has stopped. A view that stayed would keep its reservations.
+            let (other, close) = (other.clone(), close());
+            controller.world.spawn(async move {
+                let _ = other.send(close).await;
+            });
+        }
     }
 }
 

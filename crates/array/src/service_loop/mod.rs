@@ -84,7 +84,7 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
             }
             Message::Open { nexus } => drop(remote_nexus(&controller, &nexus)),
             Message::Close { nexus } => {
-                controller.state.borrow_mut().nexuses.remove(nexus.id);
+                controller.state.borrow_mut().nexuses.end(nexus.id);
             }
         }
     }

@@ -92,3 +92,22 @@ fn a_reservation_at_the_other_controller_stops_a_copy() {
         assert_eq!(a.copy(0, naa).await, (Status::Good, None));
     });
 }
+
+/// The mailbox of a controller has room for 1,024 messages: one that told of the session's end was lost, and the
+/// view with its reservation stayed.
+#[test]
+fn a_session_that_ends_while_the_other_controller_is_busy_leaves_no_reservation() {
+    Rig::run(|rig| async move {
+        let (a, b) = (rig.host("a", 0, 2).await, rig.host("b", 0, 2).await);
+        assert_eq!(a.send(1, &[0x16, 0, 0, 0, 0, 0], Pieces::new(), 0).await.status, Status::Good);
+        let ready = || b.send(1, &[0; 6], Pieces::new(), 0);
+        assert_eq!(ready().await.status, Status::ReservationConflict);
+        let mut many: Vec<_> = (0..2000).map(|_| Box::pin(ready())).collect();
+        for one in &mut many {
+            assert!(futures::poll!(one).is_pending(), "commands cross");
+        }
+        drop(a);
+        futures::future::join_all(many).await;
+        assert_eq!(ready().await.status, Status::Good);
+    });
+}
