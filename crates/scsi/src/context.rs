@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use block::{Data, LockMode, Pieces, RangeGuard};
 use lu::{LogicalDisk, Task};
+use world::sync::Permit;
 
 use crate::cdb::Cdb;
 use crate::error::CommandError;
@@ -74,6 +75,19 @@ impl<'a, D: LogicalDisk> Context<'a, D> {
             lu.check_ready()?;
         }
         Ok(guard)
+    }
+
+    /// For a command with a step of data in memory that no transport has counted: room of the LU, and of the
+    /// host.
+    pub(crate) fn uncounted(&self) -> Result<(Permit, Permit), CommandError> {
+        let of_lu = self.lu().uncounted.try_take(1).ok_or(CommandError::TaskSetFull)?;
+        Ok((of_lu, self.view.host_traffic.uncounted.try_take(1).ok_or(CommandError::Busy)?))
+    }
+
+    /// For a copy: the same.
+    pub(crate) fn copying(&self) -> Result<(Permit, Permit), CommandError> {
+        let of_lu = self.lu().copying.try_take(1).ok_or(CommandError::Busy)?;
+        Ok((of_lu, self.view.host_traffic.copying.try_take(1).ok_or(CommandError::Busy)?))
     }
 
     /// An error if the command was aborted; checked after every wait that can be long.

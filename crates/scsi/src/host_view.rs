@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
+use world::sync::Permits;
 use world::{Instant, LatencyHistogram, Stage};
 
 use crate::counters::OpClass;
 use crate::error::TokenFault;
+use crate::limits::{HOST_COPIES_MAX, HOST_UNCOUNTED_MAX};
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
 use crate::sense::Asc;
 use crate::trace::CommandTrace;
@@ -146,12 +148,25 @@ pub struct PortTraffic {
 }
 
 /// What a host was served by a controller: at its ports, and as the owner of LUs.
-#[derive(Default)]
 pub struct HostTraffic {
     /// Commands and bytes at the ports of this controller.
     pub traffic: Traffic,
     /// Latencies of reads, writes and other commands on LUs of this controller.
     pub served: [LatencyHistogram; 3],
+    /// For commands whose data no transport counts, and for copies, over all its sessions and LUs here.
+    pub(crate) uncounted: Permits,
+    pub(crate) copying: Permits,
+}
+
+impl Default for HostTraffic {
+    fn default() -> HostTraffic {
+        HostTraffic {
+            traffic: Traffic::default(),
+            served: Default::default(),
+            uncounted: Permits::new(HOST_UNCOUNTED_MAX),
+            copying: Permits::new(HOST_COPIES_MAX),
+        }
+    }
 }
 
 impl HostTraffic {

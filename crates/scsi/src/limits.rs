@@ -37,6 +37,11 @@ pub(crate) const UNCOUNTED_MAX: u64 = 64;
 /// memory that no transport counts. More of them get BUSY.
 pub(crate) const COPIES_MAX: u64 = 64;
 
+/// The same two of one host on all its LUs of a controller: a host with many LUs has no more memory than one
+/// with a few, and takes none from others. More of them get BUSY.
+pub(crate) const HOST_UNCOUNTED_MAX: u64 = 64;
+pub(crate) const HOST_COPIES_MAX: u64 = 64;
+
 /// Unit of a long metadata command (WRITE SAME of zeros, UNMAP) between two checks for an abort.
 pub const METADATA_STEP_BYTES: u64 = 256 << 20;
 

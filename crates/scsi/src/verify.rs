@@ -38,7 +38,7 @@ pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piece
     let _permit = match check {
         // The transport has counted the data, and a step is no longer.
         Check::Data => None,
-        _ => Some(ctx.lu().uncounted.try_take(1).ok_or(CommandError::TaskSetFull)?),
+        _ => Some(ctx.uncounted()?),
     };
     match check {
         Check::Medium => {

@@ -8,6 +8,7 @@ use world::World;
 
 use crate::attention::{Attention, Attentions};
 use crate::counters::Counting;
+use crate::limits::COPIES_MAX;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
 use crate::reservation::{ItNexus, Reservations, State};
@@ -81,5 +82,10 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     /// Whether nothing runs on it that only its own end interrupts.
     pub fn may_move(&self) -> bool {
         !self.sanitizing.is_running() && self.atomics.check().is_ok()
+    }
+
+    /// Whether a host's copy runs on it, maybe in the background: it may take long, and nobody waits for it.
+    pub fn is_copying(&self) -> bool {
+        self.copying.free() < COPIES_MAX
     }
 }

@@ -27,7 +27,7 @@ pub(crate) async fn write_same<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<P
     let pattern = if no_data { None } else { Some(data.joined()).filter(|d| d.iter().any(|&b| b != 0)) };
     match pattern {
         Some(pattern) => {
-            let _permit = lu.uncounted.try_take(1).ok_or(CommandError::TaskSetFull)?;
+            let _permit = ctx.uncounted()?;
             fill(ctx, span, &pattern).await?;
         }
         None => zero(ctx, span, unmap).await?,

@@ -41,6 +41,12 @@ pub(crate) async fn make_ready(controller: &Rc<Controller>, name: &str) -> Resul
     if !stop_jobs(controller, &pool).await {
         return Err(place()(&"a job of the pool does not end"));
     }
+    // Before hosts are held: while they are, it would cost all of them the time, and fail.
+    if !ends(&controller.world, || lus_of(controller, name).iter().any(|(_, lu)| lu.is_copying())).await {
+        return Err(place()(
+            &"hosts' copies on it (EXTENDED COPY, WRITE USING TOKEN) do not end; move it later",
+        ));
+    }
     for (volume, lu) in lus_of(controller, name) {
         if !lu.may_move() {
             return Err(place()(&format!("volume {volume:?} is being sanitized; wait until this ends")));

@@ -318,3 +318,38 @@ fn a_pool_whose_data_are_being_copied_stays_and_is_served_as_before() {
         assert_eq!(host.heard(1, &read, Pieces::new()).await.data_in.first_difference(&filled(3)), None);
     });
 }
+
+/// Any host can ask for a move (SET TARGET PORT GROUPS) while its copies run: all others must not wait for them.
+#[test]
+fn a_move_that_copies_keep_from_beginning_holds_nobody() {
+    Rig::run(|mut rig| async move {
+        let (a, b) = (rig.host("a", 0, 2).await, rig.host("b", 1, 4).await);
+        a.transfer(0x8a, 0, 0, Pieces::copy_of(&[7; 3 << 20]), 3 << 20).await;
+        let token = a.populate(0).await;
+        let disk = rig.disks.get("d1").expect("it is there");
+        disk.hang();
+        let world = rig.world.clone();
+        let moved = async {
+            world.sleep(Duration::from_millis(5)).await;
+            let refused = rig.array.move_pool("p1", 0).await.expect_err("it is in use").to_string();
+            disk.resume();
+            refused
+        };
+        let ready = async {
+            let mut longest = Duration::ZERO;
+            for _ in 0..100 {
+                let begin = world.now();
+                assert_eq!(outcome(&b.heard(3, &[0; 6], Pieces::new()).await), GOOD);
+                longest = longest.max(world.now().since(begin));
+                world.sleep(Duration::from_millis(50)).await;
+            }
+            longest
+        };
+        let (copied, (refused, longest)) =
+            join(a.write_using(1, &token, (0, 0, LEN)), join(moved, ready)).await;
+        assert!(refused.contains("hosts' copies on it"), "{refused}");
+        assert!(longest < Duration::from_millis(50), "a command waited for {longest:?}");
+        assert_eq!(copied, GOOD);
+        rig.array.move_pool("p1", 0).await.expect("now it moves");
+    });
+}

@@ -62,7 +62,7 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
         Results::Kept(id) => (id, kept),
         Results::Forgotten => (0, &own),
     };
-    let permit = ctx.lu().copying.try_take(1).ok_or(CommandError::Busy)?;
+    let permit = ctx.copying()?;
     let running = operations.begin((ctx.seat.lun, id), action)?;
     if ctx.request.attribute == TaskAttribute::Ordered {
         // Wait for all older commands. The lock is released, because copies whose locks this one needs would
@@ -96,8 +96,8 @@ struct Job<D: LogicalDisk> {
     /// The ranges of the segments, up to one that cannot be copied.
     ranges: Vec<Result<Range<D>, CommandError>>,
     running: Running,
-    /// One of the copies that the logical unit takes at once.
-    _permit: Permit,
+    /// One of the copies that the logical unit takes at once, and one of the host's.
+    _permit: (Permit, Permit),
 }
 
 /// A range to copy, in bytes, within both ends.

@@ -70,8 +70,8 @@ struct Job<D: LogicalDisk> {
     delete: bool,
     spans: Vec<Span>,
     running: Running,
-    /// One of the copies that the logical unit takes at once.
-    _permit: Permit,
+    /// One of the copies that the logical unit takes at once, and one of the host's.
+    _permit: (Permit, Permit),
 }
 
 pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
@@ -83,7 +83,7 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     let source = source_of(ctx, &list.token).await?;
     let from = source.start(&list, ctx.lu().block_bytes(), spans.iter().map(|s| s.len).sum())?;
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
-    let permit = ctx.lu().copying.try_take(1).ok_or(CommandError::Busy)?;
+    let permit = ctx.copying()?;
     let running = ctx.view.copies_lid4.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
     let job = Job { seat, source, from, delete: list.delete, spans, running, _permit: permit };
     if list.immediate {

@@ -1,7 +1,8 @@
 //! Long commands on a disk that never makes them wait: they give way to the other tasks of the controller.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use super::*;
 
@@ -202,6 +203,37 @@ fn few_verify_commands_without_data_run_at_once() {
         // All of them have ended.
         check(&host, "8f 00 0000000000000000 00000800 00 00", &[], "good").await;
     });
+}
+
+/// The limit is the host's, too: with a hundred LUs it would otherwise have a hundred times as much memory.
+#[test]
+fn few_patterns_of_a_host_are_in_memory_at_once_on_all_its_units() {
+    bench(async |b| {
+        let (host, second) = (b.host(1).await, b.host(2).await);
+        let other = LogicalUnit::new(b.world.clone(), Identity::of(0x1234_5678_9abc, 8), b.disk.clone());
+        for host in [&host, &second] {
+            host.map(Lun(1), other.clone());
+            while send(host, 1, request("00", &[])).await.0 != "good" {}
+        }
+        let same = |lun| request_of(&host, lun);
+        let mut waiting: Vec<_> = (0..128).map(|i| Box::pin(same(i / 64))).collect();
+        // All of the same blocks: one of each unit runs, and the others wait for it.
+        let answers: Vec<_> = waiting.iter_mut().map(poll_once).collect();
+        assert_eq!(answers.iter().flatten().map(|text| &text[..]).collect::<Vec<_>>(), ["Busy"; 64]);
+        let others = poll_once(&mut Box::pin(request_of(&second, 1)));
+        assert_eq!(others, None, "it is not another host's limit");
+    });
+}
+
+async fn request_of(host: &View<ThinMemory>, lun: u16) -> String {
+    send(host, lun, request("93 00 0000000000000000 00001000 00 00", &[0x5a; BLOCK])).await.0
+}
+
+fn poll_once(future: &mut Pin<Box<impl Future<Output = String>>>) -> Option<String> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(text) => Some(text),
+        Poll::Pending => None,
+    }
 }
 
 #[test]
