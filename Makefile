@@ -85,8 +85,8 @@ build: tools web/dist/report.html ## the binaries that tests and judges use, wit
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins --example kill
 
 .PHONY: test
-test: setup-ceph check unit ## everything, as the continuous integration runs it: under 25 minutes on two cores
-	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "judges, fuzzing, simulation" judges/two_at_a_time.sh fuzz $(JUDGES) sim
+test: setup-ceph check build-tests ## everything, as the continuous integration runs it: under 25 minutes on two cores
+	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/two_at_a_time.sh unit-crates fuzz $(JUDGES) unit-programs unit-examples sim
 	@echo "make test: everything passed"
 
 .PHONY: check
@@ -115,9 +115,12 @@ documents: build ## docs/array_toml.md and docs/array.schema.json, made of the p
 TESTS := cargo test --profile checked --workspace --locked --quiet
 # Many tests wait for processes, clocks or answers: two kinds run at once.
 UNIT := unit-crates unit-programs unit-examples
-.PHONY: unit $(UNIT)
-unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
+.PHONY: build-tests
+build-tests: tools web/dist/report.html
 	@$(STEP) "build of the tests" $(TESTS) --lib --bins --tests --no-run
+
+.PHONY: unit $(UNIT)
+unit: build-tests ## tests of the workspace and of the report viewer
 	@$(STEP) "tests, two kinds at a time" judges/two_at_a_time.sh $(UNIT)
 
 unit-crates:

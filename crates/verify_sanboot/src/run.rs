@@ -211,8 +211,8 @@ mod tests {
     fn the_same_seed_gives_the_same_results_to_the_byte() {
         let (mut small, _) = Sanboot::load(None).expect("built in");
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
-        (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 5], vec![], 1);
-        (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 100, 50);
+        (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 3], vec![], 1);
+        (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
         small.run.balance_time.0 = small.run.round_time.0;
         let bytes = |threads| {
             let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };

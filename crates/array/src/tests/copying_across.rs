@@ -93,8 +93,8 @@ fn a_reservation_at_the_other_controller_stops_a_copy() {
     });
 }
 
-/// The mailbox of a controller has room for 1,024 messages: one that told of the session's end was lost, and the
-/// view with its reservation stayed.
+/// The mailbox of a controller has room for 1,024 messages: one that told of the session's end was lost, and
+/// the view with its reservation stayed.
 #[test]
 fn a_session_that_ends_while_the_other_controller_is_busy_leaves_no_reservation() {
     Rig::run(|rig| async move {

@@ -319,7 +319,8 @@ fn a_pool_whose_data_are_being_copied_stays_and_is_served_as_before() {
     });
 }
 
-/// Any host can ask for a move (SET TARGET PORT GROUPS) while its copies run: all others must not wait for them.
+/// Any host can ask for a move (SET TARGET PORT GROUPS) while its copies run: all others must not wait for
+/// them.
 #[test]
 fn a_move_that_copies_keep_from_beginning_holds_nobody() {
     Rig::run(|mut rig| async move {

@@ -112,7 +112,10 @@ impl<T: Target> Session<T> {
         let (len, params) = (header.data_len.get(), self.params.get());
         self.link.counts.borrow_mut().data_out_bytes += u64::from(len);
         let task = &mut state.tasks.list[usize::from(slot)];
-        task.since = self.link.heard_at.get();
+        if len > 0 {
+            // One without data is no progress: it would keep the command's buffer for ever.
+            task.since = self.link.heard_at.get();
+        }
         let data = &mut task.data;
         match verdict {
             Ok(()) => {

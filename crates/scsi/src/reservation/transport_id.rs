@@ -38,18 +38,20 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Named, usize)> {
     let end = text.iter().position(|&b| b == 0)?;
     let text = std::str::from_utf8(&text[..end]).ok()?;
     let named = match head[0] >> 6 {
-        FORMAT_NAME => Named::Device(checked_name(text)?.to_owned()),
+        FORMAT_NAME => Named::Device(checked_name(text)?),
         FORMAT_NAME_ISID => {
             let (name, digits) = text.split_once(SEPARATOR)?;
-            Named::Port(InitiatorPort { name: checked_name(name)?.to_owned(), isid: isid(digits)? })
+            Named::Port(InitiatorPort { name: checked_name(name)?, isid: isid(digits)? })
         }
         _ => return None,
     };
     Some((named, len))
 }
 
-fn checked_name(name: &str) -> Option<&str> {
-    (!name.is_empty() && name.len() <= ISCSI_NAME_LEN_MAX).then_some(name)
+/// In the form in which sessions have their names, which are compared without regard to case (RFC 7143
+/// 4.2.7.1).
+fn checked_name(name: &str) -> Option<String> {
+    (!name.is_empty() && name.len() <= ISCSI_NAME_LEN_MAX).then(|| name.to_lowercase())
 }
 
 /// Hexadecimal digits, possibly without leading ones.
@@ -109,5 +111,7 @@ mod tests {
         device[4..].fill(0);
         device[4..9].copy_from_slice(b"iqn.b");
         assert_eq!(decode(&device), Some((Named::Device("iqn.b".into()), good.len())));
+        device[4..9].copy_from_slice(b"IQN.B");
+        assert_eq!(decode(&device), Some((Named::Device("iqn.b".into()), good.len())), "capitals");
     }
 }
