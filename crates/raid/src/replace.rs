@@ -76,6 +76,15 @@ impl Group {
             );
             return Err(GroupError::Spec { group: inner.name.clone(), cause });
         };
+        // A flush that was given up may have failed since: the drive is then like one that failed it in use.
+        if let Err(error) = drive.flush().await
+            && !error.is_of_drive()
+        {
+            member.silent.set(false);
+            member.gone.set(false);
+            *member.cause.borrow_mut() = Some(error.to_string());
+            return Err(inner.io_error(error.into()));
+        }
         let own = |label: &Label| label.position == position && self.left(label);
         let fill = match examine(&drive).await.map_err(|e| inner.io_error(e.into()))? {
             OnDrive::Label(label) if own(&label) && !inner.pinned.get() => Fill::WhatChanged,

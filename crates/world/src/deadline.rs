@@ -12,13 +12,16 @@
 //! Until abandoned operations have ended, the drive accepts no others: it is unknown when the old ones will
 //! be carried out, and a write must not be overtaken by one that its caller believes to have ended. So there
 //! are never more of them than were in flight at once.
+//!
+//! A flush that fails after its caller went away fails the next one: a system reports a failed write-back
+//! only once, so the next flush would succeed and call durable what was lost.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use crate::io::Followed;
+use crate::io::{Completions, Followed, Unheard};
 use crate::latency::{Latencies, Stopwatch};
 use crate::{DriveError, Filled, Io, Kind, LatencyCounts, TaskBackend};
 
@@ -57,6 +60,20 @@ struct Entry<T> {
 
 type Entries<T> = RefCell<VecDeque<Entry<T>>>;
 
+/// The first failure of a flush whose caller did not hear of it.
+#[derive(Default)]
+struct UnheardFlush(RefCell<Option<DriveError>>);
+
+impl Unheard<Result<(), DriveError>> for UnheardFlush {
+    fn unheard(&self, outcome: Result<(), DriveError>) {
+        match outcome {
+            // Of a flush that was given up: how it ends is heard later.
+            Ok(()) | Err(DriveError::Silent { .. }) => {}
+            Err(error) => drop(self.0.borrow_mut().get_or_insert(error)),
+        }
+    }
+}
+
 /// The silent operations of a drive, as of the last turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
@@ -84,6 +101,9 @@ pub(crate) struct Deadlines {
     may_give_up: RefCell<Option<Rc<dyn Fn() -> bool>>>,
     /// All operations that were abandoned.
     silences: Cell<u64>,
+    unheard_flush: Rc<UnheardFlush>,
+    /// For flushes that fail with the error of an earlier one.
+    failed_flushes: Completions<Result<(), DriveError>>,
 }
 
 impl Deadlines {
@@ -153,7 +173,22 @@ impl Deadlines {
         self.follow(io, &self.others, 0, more, None);
     }
 
-    pub(crate) fn flush_or_probe(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
+    pub(crate) fn flush(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
+        io.unless_heard(self.unheard_flush.clone());
+        self.follow(io, &self.others, 0, 0, None);
+    }
+
+    /// The next flush, if an earlier one failed and nobody heard of it. If nobody hears of this one either,
+    /// the one after it fails.
+    pub(crate) fn failed_flush(&self) -> Option<Io<Result<(), DriveError>>> {
+        let error = self.unheard_flush.0.take()?;
+        let (io, completer) = self.failed_flushes.start();
+        io.unless_heard(self.unheard_flush.clone());
+        completer.complete(Err(error));
+        Some(io)
+    }
+
+    pub(crate) fn probe(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
         self.follow(io, &self.others, 0, 0, None);
     }
 

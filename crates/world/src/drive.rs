@@ -390,16 +390,22 @@ impl Drive {
         self.in_time(|backend| backend.zero(at, len), |deadlines, io| deadlines.zero(io, len))
     }
 
-    /// Makes everything that completed before this call durable.
+    /// Makes everything that completed before this call durable. Fails with the error of an earlier flush
+    /// that failed after its caller had stopped waiting for it.
     pub fn flush(&self) -> Io<Result<(), DriveError>> {
         self.count(|c| c.flushes += 1);
-        self.in_time(|backend| backend.flush(), Deadlines::flush_or_probe)
+        if !self.has_given_up()
+            && let Some(failed) = self.0.deadlines.failed_flush()
+        {
+            return failed;
+        }
+        self.in_time(|backend| backend.flush(), Deadlines::flush)
     }
 
     /// Probes the drive without reading or writing a block: this detects that an idle drive was pulled. Not
     /// counted, because it does not use the medium.
     pub fn probe(&self) -> Io<Result<(), DriveError>> {
-        self.in_time(|backend| backend.probe(), Deadlines::flush_or_probe)
+        self.in_time(|backend| backend.probe(), Deadlines::probe)
     }
 
     /// Submits an operation and starts its deadline, unless the drive accepts none now.

@@ -37,8 +37,14 @@ struct Slot<T> {
 struct Inner<T> {
     outcome: Option<T>,
     waker: Option<Waker>,
+    unheard: Option<Rc<dyn Unheard<T>>>,
     stopwatch: Option<Stopwatch>,
     span: Option<OpenSpan>,
+}
+
+/// Gets the outcome of an operation that its caller does not take: it was given up, or its future dropped.
+pub(crate) trait Unheard<T> {
+    fn unheard(&self, outcome: T);
 }
 
 /// Observes an operation in flight, beside the caller and the world.
@@ -68,7 +74,13 @@ impl<T> Completions<T> {
     pub fn start(&self) -> (Io<T>, Completer<T>) {
         let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
             Rc::new(Slot {
-                inner: RefCell::new(Inner { outcome: None, waker: None, stopwatch: None, span: None }),
+                inner: RefCell::new(Inner {
+                    outcome: None,
+                    waker: None,
+                    unheard: None,
+                    stopwatch: None,
+                    span: None,
+                }),
                 serial: Cell::new(0),
                 in_flight: Cell::new(false),
                 slow: Cell::new(false),
@@ -88,15 +100,19 @@ impl<T> Completer<T> {
     /// Completes the operation and wakes its waiter. The waiter of an abandoned operation already has its
     /// error.
     pub fn complete(self, outcome: T) {
-        {
+        let given_up = self.0.given_up.get();
+        let unheard = {
             let mut inner = self.0.inner.borrow_mut();
             inner.span = None;
             if let Some(stopwatch) = inner.stopwatch.take() {
                 stopwatch.stop();
             }
-        }
-        if !self.0.given_up.get() {
+            if given_up { inner.unheard.take() } else { None }
+        };
+        if !given_up {
             self.0.put(outcome);
+        } else if let Some(unheard) = unheard {
+            unheard.unheard(outcome);
         }
     }
 
@@ -169,6 +185,13 @@ impl<T> Io<T> {
             }
         }
         self
+    }
+
+    /// Who gets the outcome if the caller does not take it.
+    pub(crate) fn unless_heard(&self, unheard: Rc<dyn Unheard<T>>) {
+        if let State::Waiting(Some(slot)) = &self.0 {
+            slot.inner.borrow_mut().unheard = Some(unheard);
+        }
     }
 
     /// Measures how long it takes.
@@ -272,14 +295,16 @@ fn recycle<T>(slot: &Rc<Slot<T>>) {
     if Rc::strong_count(slot) != 1 {
         return;
     }
-    let abandoned = {
+    let (abandoned, unheard) = {
         let mut inner = slot.inner.borrow_mut();
         inner.waker = None;
         inner.stopwatch = None;
         inner.span = None;
-        inner.outcome.take()
+        (inner.outcome.take(), inner.unheard.take())
     };
-    drop(abandoned);
+    if let (Some(outcome), Some(unheard)) = (abandoned, unheard) {
+        unheard.unheard(outcome);
+    }
     if let Some(shelf) = slot.home.upgrade() {
         let mut free = shelf.free.borrow_mut();
         if free.len() < FREE_MAX {
@@ -325,6 +350,43 @@ mod tests {
         assert_eq!(io.try_now().ok(), Some(10));
         assert!(ops.start().0.follow().is_some());
         assert!(Io::ready(1).follow().is_none());
+    }
+
+    #[test]
+    fn an_outcome_is_heard_once_by_the_caller_or_by_whoever_gets_the_unheard_ones() {
+        #[derive(Default)]
+        struct Heard(RefCell<Vec<u32>>);
+        impl Unheard<u32> for Heard {
+            fn unheard(&self, outcome: u32) {
+                self.0.borrow_mut().push(outcome);
+            }
+        }
+        let (ops, heard) = (Completions::<u32>::default(), Rc::new(Heard::default()));
+        let start = || {
+            let (io, done) = ops.start();
+            io.unless_heard(heard.clone());
+            (io, done)
+        };
+        let (io, done) = start();
+        done.complete(1);
+        assert_eq!(io.try_now().ok(), Some(1));
+        let (io, done) = start();
+        io.follow().expect("in flight").give_up(0);
+        assert_eq!(io.try_now().ok(), Some(0));
+        done.complete(2);
+        assert_eq!(heard.0.take(), [2], "it was given up");
+        let (io, done) = start();
+        drop(io);
+        done.complete(3);
+        assert_eq!(heard.0.take(), [3], "its caller went away before");
+        let (io, done) = start();
+        done.complete(4);
+        drop(io);
+        assert_eq!(heard.0.take(), [4], "its caller went away after");
+        let (io, done) = ops.start();
+        drop(io);
+        done.complete(5);
+        assert!(heard.0.take().is_empty(), "the same cell, of another operation");
     }
 
     #[test]

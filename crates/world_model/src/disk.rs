@@ -24,6 +24,9 @@
 //! goes on, after [`Disk::kill`] it is **dead**: every operation fails with [`world::DriveError::Gone`]. What
 //! was in flight may or may not have been done by then (here: it was not).
 //!
+//! **A failed flush** moves nothing and reports it once, as Linux reports a failed write-back: the next one
+//! succeeds.
+//!
 //! **Lies**, from which only checksums above can protect: a *lost write* completes and changes nothing, a
 //! *misdirected write* lands elsewhere, a *lying flush* completes and moves nothing. [`Disk::poke`] changes
 //! content behind everybody's back.
@@ -63,6 +66,7 @@ pub(crate) struct Faults {
     pub(crate) lose_writes: u32,
     pub(crate) misdirect_to: Option<u64>,
     pub(crate) flush_lies: bool,
+    pub(crate) fail_flushes: u32,
     pub(crate) read_only: bool,
     pub(crate) refuse_opens: u32,
 }
@@ -76,6 +80,7 @@ impl Default for Faults {
             lose_writes: 0,
             misdirect_to: None,
             flush_lies: false,
+            fail_flushes: 0,
             read_only: false,
             refuse_opens: 0,
         }
@@ -267,6 +272,11 @@ impl Disk {
     /// Whether flushes complete without making anything durable.
     pub fn set_flush_lies(&self, lies: bool) {
         self.0.faults.borrow_mut().flush_lies = lies;
+    }
+
+    /// The next `count` flushes fail.
+    pub fn fail_flushes(&self, count: u32) {
+        self.0.faults.borrow_mut().fail_flushes = count;
     }
 
     /// Whether machines open the disk beside each other, and fences do nothing: what no array survives.

@@ -232,6 +232,10 @@ impl Shared {
                 self.put(at, content);
                 self.persisted(done);
             }
+            Op::Flush { done, .. } if self.faults.borrow().fail_flushes > 0 => {
+                self.faults.borrow_mut().fail_flushes -= 1;
+                done.complete(Err(DriveError::Medium { drive: self.name.clone(), at: 0 }));
+            }
             Op::Flush { before, done } => {
                 if !self.faults.borrow().flush_lies {
                     self.store.borrow_mut().flush_before(before);

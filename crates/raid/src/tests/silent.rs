@@ -266,3 +266,54 @@ fn a_drive_that_lost_its_cache_while_it_was_away_is_filled_with_that_too() {
         });
     }
 }
+
+/// Linux reports a failed write-back once. If nobody waits for that flush any more, the next one would
+/// succeed and call durable what was lost.
+#[test]
+fn a_flush_that_fails_after_it_was_given_up_fails_the_next_one() {
+    for (level, width) in [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid10, 4)] {
+        let rack = rack(9, width);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            group.write(0, &pattern(1 << 20, 1)).await.expect("write");
+            rack.disks.iter().for_each(|disk| disk.hang());
+            let flushed = group.flush().await;
+            assert!(matches!(flushed, Err(BlockError::Silent { .. })), "{level}: {flushed:?}");
+            rack.disks[1].fail_flushes(1);
+            rack.disks.iter().for_each(|disk| disk.resume());
+            world.sleep(Duration::from_millis(10)).await;
+            let flushed = group.flush().await;
+            if level == Level::Raid0 {
+                assert!(matches!(flushed, Err(BlockError::Unreadable { .. })), "{level}: {flushed:?}");
+                return;
+            }
+            assert_eq!(flushed, Ok(()), "{level}: the other mirror has it");
+            let status = group.status();
+            assert_eq!(status.members[1].state, MemberState::Failed, "{level}");
+            assert!(!status.members[1].dropped_silent && !status.members[1].dropped_gone, "{level}");
+            assert_eq!(read(&group, 0, 1 << 20).await, pattern(1 << 20, 1).joined().to_vec(), "{level}");
+        });
+    }
+}
+
+#[test]
+fn a_drive_that_was_dropped_and_then_fails_its_flush_does_not_return() {
+    for (level, width) in REDUNDANT {
+        let rack = rack(10, width);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            group.write(0, &pattern(1 << 20, 1)).await.expect("write");
+            rack.disks[1].hang();
+            group.flush().await.expect("the group goes on without it");
+            assert!(group.status().members[1].dropped_silent, "{level}");
+            rack.disks[1].fail_flushes(1);
+            rack.disks[1].resume();
+            world.sleep(Duration::from_secs(1)).await;
+            for _ in 0..2 {
+                assert!(group.take_back(1).await.is_err(), "{level}: it failed a flush");
+            }
+            let member = &group.status().members[1];
+            assert!(!member.dropped_silent && member.cause.as_ref().is_some_and(|c| c.contains("medium")));
+        });
+    }
+}
