@@ -24,16 +24,20 @@ struct Slots {
     newer: Option<u32>,
     /// There was, or may be, a superblock, but it cannot be read.
     failure: Option<BlockError>,
+    /// By slot: neither a superblock nor empty.
+    broken: [bool; 2],
 }
 
 async fn read_slots(group: &Group) -> Slots {
     let mut slots = Slots::default();
-    for at in SLOTS_AT {
+    for (slot, at) in SLOTS_AT.into_iter().enumerate() {
         let mut bytes = Pieces::new();
         match group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
             Ok(()) => {
                 let bytes = bytes.joined();
-                slots.whole.extend(Superblock::decode(&bytes));
+                let superblock = Superblock::decode(&bytes);
+                slots.broken[slot] = superblock.is_none() && bytes.iter().any(|b| *b != 0);
+                slots.whole.extend(superblock);
                 slots.newer = slots.newer.max(Superblock::newer_version(&bytes));
                 // Creation writes slot 1 after slot 0 is durable, so they cannot both be torn.
                 if at != SLOTS_AT[0] && bytes.iter().any(|b| *b != 0) {
@@ -42,7 +46,10 @@ async fn read_slots(group: &Group) -> Slots {
                     slots.failure = slots.failure.or(Some(BlockError::Corrupt { place, cause }));
                 }
             }
-            Err(error) => slots.failure = Some(error),
+            Err(error) => {
+                slots.broken[slot] = true;
+                slots.failure = Some(error);
+            }
         }
     }
     slots.whole.sort_by_key(|s| std::cmp::Reverse(s.generation));
@@ -57,6 +64,11 @@ pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, B
         Some(error) if whole.is_empty() => Err(error),
         _ => Ok(whole),
     }
+}
+
+/// The slots of a group in which a power failure, or the medium, left no superblock.
+pub(crate) async fn broken_slots(group: &Group) -> [bool; 2] {
+    read_slots(group).await.broken
 }
 
 /// The newest superblock of a group, if it has one. A superblock of a newer version is an error, whatever is
@@ -92,8 +104,9 @@ impl Pool {
         let entries = &reference.table.groups;
         let areas: Areas =
             Rc::new(groups.into_iter().zip(entries).map(|(g, e)| Rc::new(Area::new(g, *e))).collect());
-        let Recovered { superblock, catalog, next_generation } = recover(&areas, &reference).await?;
+        let Recovered { superblock, catalog, next_generation, torn } = recover(&areas, &reference).await?;
         let inner = Inner::new(world, superblock.with(next_generation), areas.clone(), catalog, false)?;
+        write_again(&torn, &areas).await?;
         if next_generation.is_some() {
             // From here on the journal is empty, and all copies are equal.
             let (catalog, superblock) = (inner.catalog(), inner.superblock.borrow().clone());
@@ -105,6 +118,17 @@ impl Pool {
         inner.watch();
         Ok(Pool(inner))
     }
+}
+
+/// Writes superblocks in place of torn ones: the next generation goes to the other slot of all groups, where
+/// such a group has its only valid one.
+async fn write_again(torn: &[(usize, Superblock)], areas: &Areas) -> Result<(), BlockError> {
+    for (i, superblock) in torn {
+        let group = &areas[*i].group;
+        group.write(SLOTS_AT[(superblock.generation % 2) as usize], &superblock.encode()).await?;
+        group.flush().await?;
+    }
+    Ok(())
 }
 
 impl Superblock {

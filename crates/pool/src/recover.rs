@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::checkpoint::Unpacker;
 use crate::journal::{ReadEnd, read_half};
 use crate::layout::CHECKPOINT_BLOCK;
-use crate::open::read_superblocks;
+use crate::open::{broken_slots, read_superblocks};
 use crate::superblock::Superblock;
 
 /// Checkpoint blocks per read: 1 MiB.
@@ -31,6 +31,9 @@ pub(crate) struct Recovered {
     /// The generation of the checkpoint that must be written, unless all copies are as after a clean
     /// shutdown.
     pub(crate) next_generation: Option<u64>,
+    /// The superblock in force for the groups in whose slot of it there is none, by their positions. To be
+    /// written before the next generation.
+    pub(crate) torn: Vec<(usize, Superblock)>,
 }
 
 /// The state of one holder.
@@ -72,9 +75,21 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     };
     let mut catalog = copy.catalog;
     let tidied = tidy(&mut catalog, reference.page_bytes);
-    let unclean = !agree || !copy.journal_is_empty || tidied;
+    let mut broken = Vec::new();
+    for area in areas {
+        broken.push(broken_slots(&area.group).await);
+    }
+    let is_broken = broken.iter().flatten().any(|b| *b);
+    let unclean = !agree || !copy.journal_is_empty || tidied || is_broken;
     // The checkpoint's area and half must not be those in force.
     let counts = copy.superblock.generation;
+    // Its checkpoint was durable on all its holders before the first superblock was written.
+    let in_force = |i: usize| {
+        let position = copy.superblock.table.position(areas[i].group.id())?;
+        Some((i, copy.superblock.of_group(position as u32)))
+    };
+    let is_torn = |i: &usize| broken[*i][(counts % 2) as usize];
+    let torn = (0..areas.len()).filter(is_torn).filter_map(in_force).collect();
     let reached = copy.reached.max(reference.generation);
     let next = reached + if (reached + 1) % 2 == counts % 2 { 2 } else { 1 };
     let (table, sequence) = (reference.table.clone(), copy.sequence);
@@ -82,6 +97,7 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
         superblock: Superblock { table, sequence, group_index: 0, ..copy.superblock },
         catalog,
         next_generation: unclean.then_some(next),
+        torn,
     })
 }
 
