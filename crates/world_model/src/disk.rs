@@ -24,6 +24,9 @@
 //! goes on, after [`Disk::kill`] it is **dead**: every operation fails with [`world::DriveError::Gone`]. What
 //! was in flight may or may not have been done by then (here: it was not).
 //!
+//! **A full file system** below a sparse disk: writes where nothing was written before fail with
+//! [`world::DriveError::NoRoom`], until there is room.
+//!
 //! **A failed flush** moves nothing and reports it once, as Linux reports a failed write-back: the next one
 //! succeeds.
 //!
@@ -67,6 +70,7 @@ pub(crate) struct Faults {
     pub(crate) misdirect_to: Option<u64>,
     pub(crate) flush_lies: bool,
     pub(crate) fail_flushes: u32,
+    pub(crate) full_from: Option<u64>,
     pub(crate) read_only: bool,
     pub(crate) refuse_opens: u32,
 }
@@ -81,6 +85,7 @@ impl Default for Faults {
             misdirect_to: None,
             flush_lies: false,
             fail_flushes: 0,
+            full_from: None,
             read_only: false,
             refuse_opens: 0,
         }
@@ -272,6 +277,11 @@ impl Disk {
     /// Whether flushes complete without making anything durable.
     pub fn set_flush_lies(&self, lies: bool) {
         self.0.faults.borrow_mut().flush_lies = lies;
+    }
+
+    /// From this byte on, writes fail where nothing was written before; `None`: there is room.
+    pub fn set_full_from(&self, at: Option<u64>) {
+        self.0.faults.borrow_mut().full_from = at;
     }
 
     /// The next `count` flushes fail.

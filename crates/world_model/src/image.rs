@@ -38,6 +38,14 @@ impl Image {
         self.leaves.range(at / LEAF_BYTES..(at + len).div_ceil(LEAF_BYTES)).next().is_none()
     }
 
+    /// Whether a part of the range was never written, or zeroed as a whole.
+    pub(crate) fn has_hole(&self, at: u64, len: u64) -> bool {
+        (at / CHUNK as u64..(at + len).div_ceil(CHUNK as u64)).any(|chunk| {
+            let (leaf, i) = place(chunk);
+            self.leaves.get(&leaf).is_none_or(|leaf| leaf.0[i].is_none())
+        })
+    }
+
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
         for_each_chunk(at, to.len(), |chunk, from, range| {
             let (leaf, i) = place(chunk);

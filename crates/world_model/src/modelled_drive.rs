@@ -228,6 +228,9 @@ impl Shared {
                 let result = self.read(at, &mut buf);
                 done.complete(Filled { buf, result });
             }
+            Op::Write { at, content: Content::Bytes(data), done } if self.has_no_room(at, &data) => {
+                done.complete(Err(DriveError::NoRoom { drive: self.name.clone(), at }));
+            }
             Op::Write { at, content, done } => {
                 self.put(at, content);
                 self.persisted(done);
@@ -258,6 +261,11 @@ impl Shared {
             store.read(at, buf);
         }
         Ok(())
+    }
+
+    fn has_no_room(&self, at: u64, data: &Data) -> bool {
+        let is_full = self.faults.borrow().full_from.is_some_and(|from| at >= from);
+        is_full && self.store.borrow().has_hole(at, data.len() as u64)
     }
 
     fn put(&self, at: u64, content: Content) {

@@ -111,6 +111,11 @@ impl Store {
         self.current.has_nothing(at, len)
     }
 
+    /// Whether a part of the range has no content, so that a write to it needs room.
+    pub(crate) fn has_hole(&self, at: u64, len: u64) -> bool {
+        self.current.has_hole(at, len)
+    }
+
     /// A write completes.
     pub(crate) fn put(&mut self, at: u64, content: Content) {
         if !self.keeps {

@@ -7,7 +7,7 @@ use block::{BlockError, Buf, Data, Pieces};
 use futures::future::{Either, select};
 use parity::{Place, Role, Span, Unit, recover};
 use smallvec::SmallVec;
-use world::{BUF_LEN_MAX, Filled, Io, Trace};
+use world::{BUF_LEN_MAX, DriveError, Filled, Io, Trace};
 
 use super::Rows;
 use crate::inner::Inner;
@@ -202,8 +202,11 @@ impl Inner {
         let _held = self.locks.exclusive(rows.range(run.place.row, run.place.row + 1)).await;
         let buf = self.recover_span(rows, run.place.row, run.position, run.span).await?;
         let data = buf.freeze();
-        self.write_again(rows, run.place.row, run.position, run.span, data.clone()).await?;
-        Ok(data)
+        match self.write_again(rows, run.place.row, run.position, run.span, data.clone()).await {
+            // The block stays unreadable, and its content is known.
+            Ok(()) | Err(BlockError::NoRoom { .. }) => Ok(data),
+            Err(error) => Err(error),
+        }
     }
 
     /// Rewrites an unreadable block with the reconstructed content. The caller holds the row.
@@ -219,6 +222,7 @@ impl Inner {
         self.count_repair();
         match drive.write(self.on_drive(rows, row, span.from), data).await {
             Ok(()) => Ok(()),
+            Err(error @ DriveError::NoRoom { .. }) => Err(error.into()),
             Err(error) => self.drop_member(position as usize, &error).await,
         }
     }

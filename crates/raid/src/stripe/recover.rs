@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use world::{BUF_LEN_MAX, Drive, DriveError};
 
 use super::Rows;
-use super::journal::{Entry, Frame, Kind, decode};
+use super::journal::{Entry, Frame, Kind, await_failed, decode};
 use super::read::recovered;
 use super::rows::Operations;
 use super::write::parities_of;
@@ -141,7 +141,12 @@ impl Inner {
                 Kind::Intent(_) => {}
             }
         }
-        self.drop_failed(writes).await
+        let failed = await_failed(writes).await;
+        match failed.iter().find(|(_, error)| matches!(error, DriveError::NoRoom { .. })) {
+            // It is repeated when the group is opened again.
+            Some((_, full)) => Err(full.clone().into()),
+            None => self.drop_all(failed).await,
+        }
     }
 
     /// Recovers a full stripe that was being overwritten. If all data units are readable, the parity is

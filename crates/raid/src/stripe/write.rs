@@ -11,7 +11,6 @@ use super::Rows;
 use super::change::{Change, Intent, New, Piece};
 use super::journal::checksum;
 use super::read::recovered;
-use super::rows::Operations;
 use crate::inner::Inner;
 use crate::segments::{self, SEGMENT_BYTES_MAX, Segment};
 
@@ -174,13 +173,14 @@ impl Inner {
         drop(journalling);
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
         let _changing = self.changing_all(change.pieces.iter().map(|p| p.at..p.at + p.new.len()));
-        let mut writes: Operations = SmallVec::new();
-        for run in in_place(&change, self.members.len() as u32, whole) {
-            let Some(drive) = self.members[run[0].position as usize].taking_part() else { continue };
-            let io = write_run(&drive, self.data_offset + run[0].at, &run);
-            writes.push((run[0].position, io.traced(trace, "drive", &drive.info().name)));
-        }
-        let outcome = self.drop_failed(writes).await;
+        let runs = in_place(&change, self.members.len() as u32, whole);
+        let outcome = self
+            .carry_out(&runs, |run| {
+                let drive = self.members[run[0].position as usize].taking_part()?;
+                let io = write_run(&drive, self.data_offset + run[0].at, run);
+                Some((run[0].position, io.traced(trace, "drive", &drive.info().name)))
+            })
+            .await;
         rows.journal.placed(ticket);
         outcome.map(|()| whole)
     }

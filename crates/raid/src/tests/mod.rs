@@ -3,6 +3,7 @@
 mod cuts;
 mod examine;
 mod formats;
+mod full;
 mod levels;
 mod mapped;
 mod membership;

@@ -12,10 +12,11 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::BlockError;
 use smallvec::SmallVec;
-use world::{Drive, DriveError};
+use world::{Data, Drive, DriveError, Io};
 
 use super::batches::{Live, Ticket, Waiting};
 use super::frame::{Batch, Contents, encode};
@@ -24,6 +25,15 @@ use crate::inner::Inner;
 use crate::stripe::Rows;
 use crate::stripe::change::{Change, New};
 use crate::stripe::rows::Operations;
+
+/// Pause before a write that found no room below its drive is tried again.
+const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// A write in flight: its index, and the position of its drive.
+type Begun = (usize, u32, Io<Result<(), DriveError>>);
+
+/// Operations that failed, with the position of their drives.
+type Failed = SmallVec<[(u32, DriveError); 2]>;
 
 impl Inner {
     /// Makes a change durable in the journal, together with the changes of other writers.
@@ -80,16 +90,20 @@ impl Inner {
             oldest: journal.live.borrow().front().map_or(number, |l| l.number),
             participants: frames.iter().fold(0, |set, (p, ..)| set | 1 << p),
         };
-        let mut writes: Operations = SmallVec::new();
-        for ((position, drive, contents), (_, taken)) in frames.iter().zip(&places) {
+        let mut writes: SmallVec<[(u32, u64, Data); 8]> = SmallVec::new();
+        for ((position, _, contents), (_, taken)) in frames.iter().zip(&places) {
             let frame = encode(&batch, *position, taken.place, contents);
             journal.count(|c| {
                 c.frames += 1;
                 c.bytes += frame.len() as u64;
             });
-            writes.push((*position, drive.write(journal.offset + taken.place, frame.freeze())));
+            writes.push((*position, journal.offset + taken.place, frame.freeze()));
         }
-        self.drop_failed(writes).await?;
+        self.carry_out(&writes, |(position, at, frame)| {
+            let drive = self.members[*position as usize].taking_part()?;
+            Some((*position, drive.write(*at, frame.clone())))
+        })
+        .await?;
         let cached = frames.iter().filter(|(_, d, _)| d.info().volatile_cache);
         self.drop_failed(cached.map(|(p, d, _)| (*p, d.flush())).collect()).await?;
         journal.count(|c| c.batches += 1);
@@ -191,14 +205,45 @@ impl Inner {
         Ok(())
     }
 
+    /// Carries out the writes of a change that must not stay half done. Those that find no room below their
+    /// drives are tried again until they do: if drives were dropped for that, all on the same full file
+    /// system would be. Callers get the error meanwhile, and the group accepts no other change. Drives that
+    /// fail otherwise are dropped; an error if too few are left.
+    pub(crate) async fn carry_out<T>(
+        &self,
+        writes: &[T],
+        submit: impl Fn(&T) -> Option<(u32, Io<Result<(), DriveError>>)>,
+    ) -> Result<(), BlockError> {
+        let begin = |(i, write)| submit(write).map(|(position, io)| (i, position, io));
+        let mut begun: SmallVec<[Begun; 8]> = writes.iter().enumerate().filter_map(begin).collect();
+        loop {
+            let mut without_room: SmallVec<[usize; 8]> = SmallVec::new();
+            let (mut failed, mut full): (Failed, Option<DriveError>) = (SmallVec::new(), None);
+            for (i, position, io) in begun {
+                match io.await {
+                    Ok(()) => {}
+                    Err(error @ DriveError::NoRoom { .. }) => {
+                        without_room.push(i);
+                        full = Some(error);
+                    }
+                    Err(error) => failed.push((position, error)),
+                }
+            }
+            self.drop_all(failed).await?;
+            let Some(error) = full else { return Ok(()) };
+            self.overdue.tell(error);
+            self.world.sleep(ROOM_AGAIN_AFTER).await;
+            begun = without_room.iter().map(|i| (*i, &writes[*i])).filter_map(begin).collect();
+        }
+    }
+
     /// Waits for all operations. Drives that failed are dropped; an error if too few are left.
     pub(crate) async fn drop_failed(&self, operations: Operations) -> Result<(), BlockError> {
-        let mut failed: SmallVec<[(u32, DriveError); 2]> = SmallVec::new();
-        for (position, io) in operations {
-            if let Err(error) = io.await {
-                failed.push((position, error));
-            }
-        }
+        self.drop_all(await_failed(operations).await).await
+    }
+
+    /// Drops drives that failed; an error if too few are left.
+    pub(crate) async fn drop_all(&self, failed: Failed) -> Result<(), BlockError> {
         for (position, error) in failed {
             self.drop_member(position as usize, &error).await?;
         }
@@ -207,4 +252,15 @@ impl Inner {
             false => Err(self.failure()),
         }
     }
+}
+
+/// Waits for all operations; those that failed.
+pub(crate) async fn await_failed(operations: Operations) -> Failed {
+    let mut failed = Failed::new();
+    for (position, io) in operations {
+        if let Err(error) = io.await {
+            failed.push((position, error));
+        }
+    }
+    failed
 }

@@ -11,4 +11,5 @@ mod ring;
 
 pub(crate) use batches::Journal;
 pub use batches::JournalCounts;
+pub(crate) use commit::await_failed;
 pub(crate) use frame::{Entry, Frame, Kind, checksum, decode};
