@@ -364,6 +364,18 @@ pub struct JudgedClaim {
 }
 
 impl JudgedClaim {
+    /// As a run has it that was stopped before its end: what is not held stays so, but what keeps to its bound
+    /// so far might not have in the end.
+    #[must_use]
+    pub(crate) fn so_far(self) -> JudgedClaim {
+        if self.verdict != Verdict::Held {
+            return self;
+        }
+        let why = "the run was stopped before its end".to_owned();
+        let reason = [Some(why), self.reason].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        JudgedClaim { verdict: Verdict::InDoubt, reason: Some(reason), ..self }
+    }
+
     /// The estimate with its interval.
     pub fn interval(&self) -> Option<Estimate> {
         let mean = self.estimate?;

@@ -166,6 +166,11 @@ pub trait Verification {
     ) -> Result<Presentation>;
 }
 
+/// The claims of a run that was stopped before its end.
+fn so_far(claims: Vec<JudgedClaim>) -> Vec<JudgedClaim> {
+    claims.into_iter().map(JudgedClaim::so_far).collect()
+}
+
 /// A sweep besides a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep<'a, O> {
@@ -212,6 +217,7 @@ pub fn run_and_sweep<V: Verification>(
     let disturbances = if course.world == World::Real { disturbances } else { vec![] };
     let measures = V::claims(&setup, &recording);
     let claims = V::stated(&scenario).judge(course.world, &measures, !disturbances.is_empty());
+    let claims = if course.stopped { so_far(claims) } else { claims };
     let mut presentation = V::present(&setup, &recording, &claims)?;
     order_by_cost(&mut presentation.findings);
     let sweep = match swept {
@@ -249,4 +255,30 @@ pub fn run_and_sweep<V: Verification>(
         println!("\n{}", sweep::terminal(sweep, &request.out));
     }
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{About, Kind, judged_claim};
+    use crate::verdict::Verdict;
+
+    /// One of ten repeats, stopped: "promises: 31 of 31 held" stood on its page and in the sum of the index.
+    #[test]
+    fn what_a_stopped_run_has_so_far_is_not_counted_as_held() {
+        use Verdict::{Held, InDoubt, NotHeld, NotJudged, Undecided};
+        let all = [Held, NotHeld, Undecided, InDoubt, NotJudged];
+        let claims = all.map(|verdict| judged_claim("a", About::Promise, Kind::Emerges, verdict));
+        let stopped = so_far(claims.to_vec());
+        let verdicts: Vec<Verdict> = stopped.iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [InDoubt, NotHeld, Undecided, InDoubt, NotJudged]);
+        assert_eq!(stopped[0].reason.as_deref(), Some("the run was stopped before its end"));
+        assert_eq!(stopped[1..], claims[1..], "what else became of a claim stays");
+        let verdict = RunVerdict::of(&stopped, true, String::new());
+        assert_eq!(verdict.tally.promises.held, 0);
+        assert_eq!(
+            verdict.tally.words(),
+            "promises: 0 of 4 held, 1 not held, 1 undecided, 2 in doubt; 1 not judged"
+        );
+    }
 }

@@ -36,6 +36,7 @@ export const lab: Record<string, string> = {
   "not held": "不成立",
   "in doubt": "疑義あり",
   "others used this machine meanwhile": "測定中にほかの処理がこのマシンを使用した",
+  "the run was stopped before its end": "測定が終了前に中止された",
   "the bound was not measured": "判定基準が測定されていない",
   "what was measured is not a number": "測定値が数値でない",
   "the bound lies in the interval": "判定基準が区間の内側にある",
