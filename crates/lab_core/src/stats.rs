@@ -106,15 +106,6 @@ pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
 /// interval that Student's t gives for their logarithms. So that of `b` to `a` is its inverse, and neither
 /// reaches below zero. Pairs in which either is nothing are left out.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    ratio_by(a, b, mean)
-}
-
-/// The same of windows that follow one another, by [`mean_of_windows`].
-pub fn ratio_of_windows(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    ratio_by(a, b, mean_of_windows)
-}
-
-fn ratio_by(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> Option<Estimate> {
     let both = a.iter().zip(b).filter(|(a, b)| **a > 0.0 && **b > 0.0);
     let logs: Vec<f64> = both.map(|(a, b)| (a / b).ln()).collect();
     let log = (!logs.is_empty()).then(|| mean(&logs))?;
@@ -145,7 +136,11 @@ pub fn quotient_of_means(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> 
     if a.is_empty() || b.is_empty() {
         return None;
     }
-    let (a, b) = (mean(a), mean(b));
+    quotient_of(mean(a), mean(b))
+}
+
+/// The same of two means with their intervals: each may be that of repeats, or of windows.
+pub fn quotient_of(a: Estimate, b: Estimate) -> Option<Estimate> {
     if b.mean <= 0.0 {
         return None;
     }
@@ -153,29 +148,6 @@ pub fn quotient_of_means(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> 
     let of = |estimate: Estimate| (estimate.high - estimate.mean) / b.mean;
     let half = (of(a).powi(2) + (ratio * of(b)).powi(2)).sqrt();
     Some(Estimate { mean: ratio, low: ratio - half, high: ratio + half })
-}
-
-/// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each
-/// other, however many of each: geometric means, with the interval of Welch's t for logarithms. Fewer than
-/// two of either have no interval.
-pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let logs =
-        |samples: &[f64]| -> Vec<f64> { samples.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect() };
-    let (a, b) = (logs(a), logs(b));
-    if a.is_empty() || b.is_empty() {
-        return None;
-    }
-    let (a, b) = (spread(&a), spread(&b));
-    let (log, error) = (a.mean - b.mean, a.error + b.error);
-    if a.freedom < 1.0 || b.freedom < 1.0 {
-        return Some(Estimate { mean: log.exp(), low: f64::NEG_INFINITY, high: f64::INFINITY });
-    }
-    if error == 0.0 {
-        return Some(Estimate::exact(log.exp()));
-    }
-    let freedom = error.powi(2) / (a.error.powi(2) / a.freedom + b.error.powi(2) / b.freedom);
-    let half = t_975(freedom) * error.sqrt();
-    Some(Estimate { mean: log.exp(), low: (log - half).exp(), high: (log + half).exp() })
 }
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
@@ -230,22 +202,6 @@ mod tests {
         assert_eq!(by_windows.mean, plain.mean);
         assert_eq!(mean_of_windows(&alternating), mean(&alternating));
         assert!(mean_of_windows(&[7.0]).high.is_infinite());
-        let over = ratio_of_windows(&rising, &[1.0; 4]).expect("pairs");
-        assert!(over.high > ratio(&rising, &[1.0; 4]).expect("pairs").high);
-    }
-
-    #[test]
-    fn a_quotient_has_the_interval_of_welch() {
-        // Logarithms 1, 2, 3 and 0, 1: means 2 and 0.5, squared errors 1/3 and 1/4, freedom (7/12)² / (1/18 +
-        // 1/16) = 2.8824, of which t(0.975) is 3.257208.
-        let e = quotient(&[1.0, 2.0, 3.0].map(f64::exp), &[0.0, 1.0].map(f64::exp)).expect("samples");
-        let half = 3.257_208 * (7.0_f64 / 12.0).sqrt();
-        assert!((e.mean.ln() - 1.5).abs() < 1e-12);
-        assert!((e.high.ln() - 1.5 - half).abs() < 1e-4 && (e.low.ln() - 1.5 + half).abs() < 1e-4, "{e:?}");
-        assert!(quotient(&[4.0], &[1.0, 2.0]).is_some_and(|e| e.high.is_infinite()));
-        let alike = quotient(&[6.0; 3], &[2.0; 2]).expect("samples");
-        assert!((alike.low - 3.0).abs() < 1e-9 && (alike.high - 3.0).abs() < 1e-9, "{alike:?}");
-        assert_eq!(quotient(&[0.0], &[1.0]), None);
     }
 
     #[test]
@@ -267,6 +223,10 @@ mod tests {
         let paired = ratio_of_means(&pairs).expect("pairs");
         assert!((paired.mean - ratio.mean).abs() < 1e-12 && paired.high < 0.95, "{paired:?}");
         assert_eq!(quotient_of_means(&before, &[0.0, 0.0], mean), None);
+        // 10 ± 1 over 5 ± 1: the square root of 0.2² + (2 · 0.2)².
+        let of = |mean: f64| Estimate { mean, low: mean - 1.0, high: mean + 1.0 };
+        let of_estimates = quotient_of(of(10.0), of(5.0)).expect("both");
+        assert!((of_estimates.high - 2.0 - 0.2_f64.sqrt()).abs() < 1e-12, "{of_estimates:?}");
         // Loads that move together: in pairs their ratio is known better.
         let loads: Vec<(f64, f64)> = (1..20).map(|i| (2.0 * f64::from(i), f64::from(i))).collect();
         let exact = ratio_of_means(&loads).expect("pairs");

@@ -4,7 +4,7 @@ use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
 use lab_core::claim::Measure;
-use lab_core::stats::{Estimate, mean_of_windows, ratio_of_windows};
+use lab_core::stats::{Estimate, mean_of_windows, ratio_of_means};
 use lab_core::words::plain;
 
 /// The runs of a comparison.
@@ -72,15 +72,20 @@ pub(super) fn measures(ran: &Ran) -> Vec<Measure> {
     out
 }
 
-/// By how many percent `a` is less than `b`, window by window.
+/// By how many percent the mean of `a` is less than that of `b`.
 pub(super) fn below(a: &[f64], b: &[f64]) -> Option<Estimate> {
     Some(above(a, b)?.scaled(-1.0))
 }
 
-/// By how many percent `a` is more than `b`, window by window.
+/// By how many percent the mean of `a` is more than that of `b`. The windows of both are pairs, for the clients
+/// do the same in them; one in which nothing was done counts.
 fn above(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let over = ratio_of_windows(a, b)?;
+    let over = ratio_of_means(&pairs(a, b))?;
     Some(Estimate { mean: over.mean - 1.0, low: over.low - 1.0, high: over.high - 1.0 }.scaled(100.0))
+}
+
+fn pairs(a: &[f64], b: &[f64]) -> Vec<(f64, f64)> {
+    a.iter().copied().zip(b.iter().copied()).collect()
 }
 
 fn throughput(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
@@ -102,12 +107,9 @@ fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
     let lower = |of: OfLu| more(&fixed.of_lus(of), &dynamic.of_lus(of));
     let kib: OfLu = |w| w.write_mb_per_s * 1e6 / 1024.0 / w.write_iops.max(1.0);
     // Of both runs, for what is published is said of both.
-    let share = |of: fn(&LuWindow) -> (f64, f64)| {
-        let share = move |w: &LuWindow| {
-            let (writes, reads) = of(w);
-            100.0 * writes / reads.max(1e-9)
-        };
-        level(&middle(&dynamic.of_lus(share), &fixed.of_lus(share)))
+    let both = |of: OfLu| middle(&dynamic.of_lus(of), &fixed.of_lus(of));
+    let share = |writes: OfLu, reads: OfLu| {
+        ratio_of_means(&pairs(&both(writes), &both(reads))).map(|e| e.scaled(100.0))
     };
     let spread = |of: OfLu| farthest(&[dynamic, fixed], of).map(Estimate::exact);
     vec![
@@ -116,8 +118,8 @@ fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
         Measure::new("array.writes.mb", lower(|w| w.write_mb_per_s)),
         Measure::new("array.writes.iops", lower(|w| w.write_iops).map(|e| e.scaled(-1.0))),
         Measure::new("array.writes.smaller", lower(kib)),
-        Measure::new("quarter.bytes", share(|w| (w.write_mb_per_s, w.read_mb_per_s))),
-        Measure::new("quarter.ios", share(|w| (w.write_iops, w.read_iops))),
+        Measure::new("quarter.bytes", share(|w| w.write_mb_per_s, |w| w.read_mb_per_s)),
+        Measure::new("quarter.ios", share(|w| w.write_iops, |w| w.read_iops)),
         Measure::new("spread.reads.mb", spread(|w| w.read_mb_per_s)),
         Measure::new("spread.reads.iops", spread(|w| w.read_iops)),
         Measure::new("spread.writes.mb", spread(|w| w.write_mb_per_s)),
@@ -270,6 +272,30 @@ mod tests {
         assert_eq!(of(&[&busy]).map(f64::abs).map(f64::round), Some(40.0));
         assert_eq!((of(&[&still]), of(&[&busy, &still]), of(&[])), (None, None, None));
         assert!(still.write_hits().is_empty(), "nothing was written: there is no share of hits");
+    }
+
+    /// Windows in which clients got nothing were left out of how much less they got.
+    #[test]
+    fn windows_with_nothing_count() {
+        let busy = [60.0; 6];
+        let stalled = [60.0, 60.0, 60.0, 0.0, 0.0, 0.0];
+        assert_eq!(below(&stalled, &busy).map(|e| e.mean), Some(50.0));
+        assert_eq!(below(&busy, &busy).map(|e| e.mean.abs()), Some(0.0));
+        assert_eq!(below(&busy, &[0.0; 6]), None);
+    }
+
+    /// A window without reads made its share of writes a thousand million times as much.
+    #[test]
+    fn the_share_of_writes_is_that_of_all_windows() {
+        let mut course = course([100.0, 100.0]);
+        course.arrays[0].lus.iter_mut().for_each(|lu| lu.write_iops = 20.0);
+        let mut still = course.arrays[0].clone();
+        still.lus.iter_mut().for_each(|lu| (lu.read_iops, lu.write_iops) = (0.0, 10.0));
+        course.arrays = vec![course.arrays[0].clone(), course.arrays[0].clone(), still];
+        let all = array(&course, &course);
+        let share = all.iter().find(|m| m.id() == "quarter.ios").expect("a measure");
+        let lab_core::claim::Outcome::Estimate(share) = share.outcome() else { panic!("{share:?}") };
+        assert_eq!(share.mean, 25.0);
     }
 
     #[test]

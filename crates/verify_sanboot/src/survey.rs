@@ -3,7 +3,7 @@
 
 use super::ramp::{FittedOn, predicted};
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
-use lab_core::stats::{Estimate, mean, mean_of_windows, quotient};
+use lab_core::stats::{Estimate, mean, mean_of_windows, quotient_of};
 use lab_tools::predict::{Forecast, Refusal};
 
 /// Predictions are fitted on these numbers of servers and held against all others that were run.
@@ -97,9 +97,10 @@ impl<'a> Survey<'a> {
         self.each(pattern, layout, servers).mean()
     }
 
-    /// A server on one layout with so many, over one on another.
+    /// A server on one layout with so many, over one on another: what each gets on average, with windows of
+    /// nothing, and windows that are alike counted as less than repeats.
     pub(crate) fn over(&self, pattern: Pattern, a: (Layout, u32), b: (Layout, u32)) -> Option<Estimate> {
-        quotient(self.each(pattern, a.0, a.1).values(), self.each(pattern, b.0, b.1).values())
+        quotient_of(self.each(pattern, a.0, a.1).mean()?, self.each(pattern, b.0, b.1).mean()?)
     }
 
     /// Of the working one.

@@ -242,6 +242,35 @@ fn the_windows_of_one_repeat_are_no_repeats() {
     assert_eq!((port.low, port.high), (Some(found.low), Some(found.high)));
 }
 
+/// A ratio of servers took windows of one run for repeats, and left those out in which nothing was done.
+#[test]
+fn a_ratio_of_servers_counts_windows_as_their_mean_does() {
+    let mut results = results();
+    results.points.retain(|point| point.repeat == 0);
+    let eight = (Layout::Raid1x8, 8);
+    let is_eight = |point: &&mut Point| {
+        (point.pattern, point.layout, point.servers) == (Pattern::RandomRead, eight.0, eight.1)
+    };
+    let over = |results: &Results| {
+        Survey::new(results).over(Pattern::RandomRead, eight, (Layout::Internal, 1)).expect("both")
+    };
+    for point in results.points.iter_mut().filter(is_eight) {
+        for (n, window) in point.windows.iter_mut().enumerate() {
+            window.iops = 8.0 * (340.0 + 20.0 * n as f64);
+        }
+    }
+    let drifting = over(&results);
+    let windows = Survey::new(&results).estimate(Pattern::RandomRead, eight.0, eight.1).expect("windows");
+    let half = |e: stats::Estimate| (e.high - e.mean) / e.mean;
+    assert!((drifting.mean - windows.mean / 170.0).abs() < 0.02, "{drifting:?}");
+    assert!(half(drifting) >= half(windows), "{drifting:?} is surer than {windows:?}");
+    for point in results.points.iter_mut().filter(is_eight) {
+        point.windows.iter_mut().skip(3).for_each(|window| window.iops = 0.0);
+    }
+    let stood_still = over(&results);
+    assert!((stood_still.mean - 0.5 * 360.0 / 170.0).abs() < 0.02, "{stood_still:?}");
+}
+
 /// What the runs that a prediction is held against had in the cache once went into it.
 #[test]
 fn a_prediction_knows_nothing_of_the_points_that_it_is_held_against() {

@@ -8,13 +8,13 @@ use super::super::scenario::Fileserver;
 use lab_core::claim::Measure;
 use lab_core::record::World;
 use lab_core::report::{Cost, CostOf, Figure, Finding, Mark, Panel, Series};
-use lab_core::stats::{Estimate, quotient};
+use lab_core::stats::{Estimate, mean_of_windows, quotient_of_means};
 use lab_core::words::plain;
 
 /// Servers with the throughput of one of the four, that what was copied would be.
 fn carried(step: &RampStep, four: &Course) -> Option<Estimate> {
     let all: Vec<f64> = tool(&step.course).iter().map(|mb| mb * f64::from(step.servers)).collect();
-    quotient(&all, &tool(four))
+    quotient_of_means(&all, &tool(four), mean_of_windows)
 }
 
 fn of_owners(ramp: &[RampStep], owners: impl Fn(usize) -> bool) -> Vec<&RampStep> {
@@ -46,7 +46,7 @@ pub(in super::super) fn measures(four: &Course, ramp: &[RampStep]) -> Vec<Measur
     });
     let spread = all.last().and_then(|spread| {
         let same = one.iter().find(|step| step.servers == spread.servers)?;
-        let more = quotient(&tool(&spread.course), &tool(&same.course));
+        let more = quotient_of_means(&tool(&spread.course), &tool(&same.course), mean_of_windows);
         Some(Measure::new("ramp.spread", more).note(format!("{} servers", spread.servers)))
     });
     let all = [
