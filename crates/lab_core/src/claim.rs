@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{Bound, End};
+use crate::bound::{Bound, End, Lies};
 use crate::stats::Estimate;
 use crate::verdict::{Verdict, verdict};
 use crate::world::World;
@@ -53,6 +53,51 @@ pub enum Published {
     Words(String),
 }
 
+/// How a measure compares two times, of which others' use of the machine may have made either longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compares {
+    /// How much less the one is, in percent of the other.
+    Saving,
+    /// How many times the one is of the other.
+    Ratio,
+    /// By how much they differ, in whatever unit, or which comes first: by how much others change it nobody knows.
+    Difference,
+}
+
+impl Compares {
+    /// The interval in which it may lie on a quiet machine, if one of the times is up to `times` too long.
+    fn quiet(self, e: &Estimate, times: f64) -> Estimate {
+        let all = Estimate { mean: e.mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
+        if !times.is_finite() {
+            return all;
+        }
+        match self {
+            Compares::Saving => {
+                let [low, high] =
+                    [(e.low, times), (e.high, 1.0 / times)].map(|(s, by)| 100.0 - (100.0 - s) * by);
+                Estimate { mean: e.mean, low, high }
+            }
+            Compares::Ratio => Estimate { mean: e.mean, low: e.low / times, high: e.high * times },
+            Compares::Difference => all,
+        }
+    }
+}
+
+/// Others' use of the machine during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disturbed {
+    /// A time may be up to so many times as long; none: nobody else used the machine.
+    pub times: Option<f64>,
+}
+
+impl From<bool> for Disturbed {
+    /// Whether it was at all, nobody knows how much.
+    fn from(disturbed: bool) -> Disturbed {
+        Disturbed { times: disturbed.then_some(f64::INFINITY) }
+    }
+}
+
 /// A claim of a scenario, `[[claim]]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,6 +135,8 @@ pub struct ClaimSpec {
     /// timed.
     #[serde(default)]
     pub counted: bool,
+    /// How it compares two times, where it does: others' use of the machine may then help it.
+    pub compares: Option<Compares>,
     /// The figure that shows it.
     pub figure: Option<String>,
     /// A few words beside its number.
@@ -134,13 +181,33 @@ impl ClaimSpec {
         }
     }
 
+    /// Why a claim that is held may owe it to the others who used the machine.
+    fn helped(&self, (bound, outcome): (Option<&Bound>, &Outcome), disturbed: Disturbed) -> Option<String> {
+        let (Some(times), Some(compares), false) = (disturbed.times, self.compares, self.counted) else {
+            return None;
+        };
+        let (Some(bound), Outcome::Estimate(estimate)) = (bound, outcome) else { return None };
+        let is_alone = estimate.low.is_infinite() && estimate.high.is_infinite();
+        let known = if is_alone { Estimate::exact(estimate.mean) } else { *estimate };
+        let quiet = compares.quiet(&known, times);
+        // Not `lies`: what is not known at all is beyond any bound.
+        let keeps = |e: f64| bound.lies(&Estimate::exact(e)) == Some(Lies::Within);
+        let is_sure = keeps(quiet.low) && keeps(quiet.high);
+        (!is_sure).then(|| "others used this machine meanwhile, which may have helped".to_owned())
+    }
+
     /// Judges it by a measure. `disturbed`: others used the machine meanwhile.
-    fn judged(&self, measure: Measure, disturbed: bool) -> JudgedClaim {
+    fn judged(&self, measure: Measure, disturbed: Disturbed) -> JudgedClaim {
         let bound = measure.bound.or_else(|| self.bound());
         let not_judged = measure.not_judged.or_else(|| self.not_judged.clone());
         let (verdict, why) = match &not_judged {
             Some(why) => (Verdict::NotJudged, Some(why.clone())),
-            None => verdict(bound.as_ref(), &measure.outcome, disturbed && !self.counted),
+            None => verdict(bound.as_ref(), &measure.outcome, disturbed.times.is_some() && !self.counted),
+        };
+        let helped = self.helped((bound.as_ref(), &measure.outcome), disturbed);
+        let (verdict, why) = match (verdict, helped) {
+            (Verdict::Held, Some(helped)) => (Verdict::InDoubt, Some(helped)),
+            _ => (verdict, why),
         };
         let estimate = match measure.outcome {
             Outcome::Estimate(estimate) => Some(estimate),
@@ -204,7 +271,13 @@ impl Claims {
 
     /// Judges the claims of a world by what was measured, in the order of the scenario: one without a measure
     /// is not judged. A measure without a claim is none that the scenario makes.
-    pub fn judge(&self, world: World, measures: &[Measure], disturbed: bool) -> Vec<JudgedClaim> {
+    pub fn judge(
+        &self,
+        world: World,
+        measures: &[Measure],
+        disturbed: impl Into<Disturbed>,
+    ) -> Vec<JudgedClaim> {
+        let disturbed = disturbed.into();
         self.of(world)
             .flat_map(|claim| {
                 let mut of: Vec<Measure> = measures.iter().filter(|m| m.id == claim.id).cloned().collect();
@@ -402,5 +475,44 @@ pub(crate) fn judged_claim(id: &str, about: About, kind: Kind, verdict: Verdict)
         verdict,
         reason: None,
         figure: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A saving on a busy machine stayed held, though the time without offload may be the others' work.
+    #[test]
+    fn a_comparison_is_held_on_a_disturbed_machine_only_where_that_cannot_have_helped() {
+        use Verdict::{Held, InDoubt};
+        let claim = |compares: &str, bound: &str| -> ClaimSpec {
+            let text = format!(
+                "id = \"a\"\nname = \"a\"\nabout = \"promise\"\nkind = \"emerges\"\nsource = \"a test\"\n{compares}\n{bound}"
+            );
+            toml::from_str(&text).expect("a claim")
+        };
+        let within = |low: f64, high: f64| Estimate { mean: (low + high) / 2.0, low, high };
+        let (saving, ratio) = ("compares = \"saving\"", "compares = \"ratio\"");
+        for (compares, bound, measured, times, expected) in [
+            ("", "at_most = 5", within(3.0, 4.0), 9.0, Held),
+            (saving, "at_least = 95", within(97.5, 99.0), 2.0, Held),
+            (saving, "at_least = 95", within(97.4, 99.0), 2.0, InDoubt),
+            (saving, "at_least = 95", within(97.4, 99.0), 1.5, Held),
+            (saving, "at_least = 95", within(99.9, 100.0), f64::INFINITY, InDoubt),
+            (ratio, "at_most = 1.2", within(1.0, 1.1), 2.0, InDoubt),
+            (ratio, "at_most = 1.2", within(0.4, 0.5), 2.0, Held),
+            (ratio, "at_least = 90\nat_most = 110", within(99.0, 101.0), 2.0, InDoubt),
+            ("compares = \"difference\"", "at_most = 10", within(1.0, 2.0), 2.0, InDoubt),
+            ("compares = \"saving\"\ncounted = true", "at_least = 95", within(95.0, 96.0), 2.0, Held),
+            // A value without an interval.
+            (saving, "at_least = 95", within(f64::NEG_INFINITY, f64::INFINITY), 2.0, InDoubt),
+        ] {
+            let mean = if measured.mean.is_nan() { 96.0 } else { measured.mean };
+            let measure = Measure::new("a", Estimate { mean, ..measured });
+            let judged = claim(compares, bound).judged(measure.clone(), Disturbed { times: Some(times) });
+            assert_eq!(judged.verdict, expected, "{compares} {bound} {measured:?} {times}");
+            assert_eq!(claim(compares, bound).judged(measure, Disturbed::default()).verdict, Held);
+        }
     }
 }

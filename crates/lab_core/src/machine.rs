@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::claim::Disturbed;
 use crate::proc::{memory_kib, ticks_with_children};
 use crate::report::{Doubt, Machine};
 
@@ -51,8 +52,8 @@ impl Watch {
         Watch { ticks: cpu_ticks(&read("/proc/stat")), own: own(), load: load(), swapped: swapped() }
     }
 
-    /// The machine, with load and steal since the start, and what makes the run doubtful.
-    pub fn end(&self) -> (Machine, Vec<Doubt>) {
+    /// The machine, with load and steal since the start, and what others did to the run.
+    pub fn end(&self) -> (Machine, Disturbances) {
         let now = cpu_ticks(&read("/proc/stat"));
         let total = now.total.saturating_sub(self.ticks.total).max(1) as f64;
         let percent = |ticks: u64| 100.0 * ticks as f64 / total;
@@ -72,8 +73,27 @@ impl Watch {
             load: round((self.load + load()) / 2.0),
             steal: round(steal),
         };
-        (machine, doubts(steal, others, swapped().saturating_sub(self.swapped)))
+        (machine, disturbances(steal, others, swapped().saturating_sub(self.swapped)))
     }
+}
+
+/// What others did to a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disturbances {
+    /// What makes it doubtful.
+    pub doubts: Vec<Doubt>,
+    /// By how much that may have prolonged a time.
+    pub disturbed: Disturbed,
+}
+
+/// Another on each processor makes a time twice as long; others who took more than half of them, as much longer
+/// as less was left. How long memory waited that was swapped out nobody knows.
+fn disturbances(steal: f64, others: f64, swapped: u64) -> Disturbances {
+    let doubts = doubts(steal, others, swapped);
+    let left = 1.0 - ((steal + others) / 100.0).clamp(0.0, 1.0);
+    let times = if swapped > 0 { f64::INFINITY } else { (1.0 / left).max(2.0) };
+    let disturbed = Disturbed { times: (!doubts.is_empty()).then_some(times) };
+    Disturbances { doubts, disturbed }
 }
 
 fn doubts(steal: f64, others: f64, swapped: u64) -> Vec<Doubt> {
@@ -235,6 +255,18 @@ mod tests {
         assert_eq!((ticks.total, ticks.steal, ticks.idle), (130, 8, 106));
         assert_eq!(doubts(1.0, 5.0, 0).len(), 0);
         assert_eq!(doubts(3.0, 50.0, 1).len(), 3);
+        for (steal, others, swapped, times) in [
+            (1.0, 5.0, 0, None),
+            (0.0, 12.0, 0, Some(2.0)),
+            (5.0, 70.0, 0, Some(4.0)),
+            (0.0, 0.0, 1, Some(f64::INFINITY)),
+        ] {
+            assert_eq!(
+                disturbances(steal, others, swapped).disturbed.times,
+                times,
+                "{steal} {others} {swapped}"
+            );
+        }
         let (machine, _) = Watch::start().end();
         assert!(machine.cores > 0 && !machine.kernel.is_empty(), "{machine:?}");
     }

@@ -42,7 +42,8 @@ impl Verdict {
 /// and what is measured depends on it.
 ///
 /// What keeps to its bound on a disturbed machine is held, for disturbance adds to times; what misses it may
-/// be the disturbance's work.
+/// be the disturbance's work. A claim that compares two times is looked at again (`claim.rs`): the longer one
+/// may be it, too.
 pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Verdict, Option<String>) {
     let doubtful = || (Verdict::InDoubt, Some("others used this machine meanwhile".to_owned()));
     match (outcome, bound) {

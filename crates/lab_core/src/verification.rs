@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::claim::{Claims, JudgedClaim, Measure};
 use crate::inputs::inputs;
 use crate::interrupt::Stop;
-use crate::machine::{Watch, now_rfc3339};
+use crate::machine::{Disturbances, Watch, now_rfc3339};
 use crate::presentation::{self, HowItWasDone, Presentation};
 use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
 use crate::report::{Doubt, order_by_cost};
@@ -214,9 +214,9 @@ pub fn run_and_sweep<V: Verification>(
     let recording = V::play(&setup, &stop)?;
     let (machine, disturbances) = watch.end();
     let course = V::course(&setup, &recording);
-    let disturbances = if course.world == World::Real { disturbances } else { vec![] };
+    let others = if course.world == World::Real { disturbances } else { Disturbances::default() };
     let measures = V::claims(&setup, &recording);
-    let claims = V::stated(&scenario).judge(course.world, &measures, !disturbances.is_empty());
+    let claims = V::stated(&scenario).judge(course.world, &measures, others.disturbed);
     let claims = if course.stopped { so_far(claims) } else { claims };
     let mut presentation = V::present(&setup, &recording, &claims)?;
     order_by_cost(&mut presentation.findings);
@@ -239,7 +239,7 @@ pub fn run_and_sweep<V: Verification>(
             stopped: course.stopped,
             repeats: course.repeats,
             machine,
-            doubts: disturbances.into_iter().chain(course.doubts).collect(),
+            doubts: others.doubts.into_iter().chain(course.doubts).collect(),
         },
         inputs: inputs(&text),
         metrics: V::metrics(&setup, &recording),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lab_core::bound::Bound;
-use lab_core::claim::{ClaimSpec, Claims};
+use lab_core::claim::{ClaimSpec, Claims, Compares};
 use lab_core::record::World;
 use lab_core::toml_text::TomlFileError;
 
@@ -187,6 +187,10 @@ fn spec(table: &ClaimTable) -> ClaimSpec {
     let ClaimTable { id, name, about, kind, published, source, world, note, .. } = table.clone();
     let unit = if table.compared_with.is_some() { "×" } else { table.metric.unit() };
     let counts = matches!(table.metric, Quantity::Failed) && table.compared_with.is_none();
+    let compares = table.compared_with.is_some().then_some(match table.metric {
+        Quantity::Failed => Compares::Difference,
+        _ => Compares::Ratio,
+    });
     ClaimSpec {
         id,
         name,
@@ -203,6 +207,7 @@ fn spec(table: &ClaimTable) -> ClaimSpec {
         not_judged: None,
         world,
         counted: counts,
+        compares,
         figure: None,
         note,
     }
