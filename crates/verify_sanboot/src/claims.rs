@@ -106,9 +106,15 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         Measure::new(id, worst.map(|(_, error)| Estimate::exact(100.0 * error))).note(note)
     };
     let share = |n: usize, of: usize| (of > 0).then(|| Estimate::exact(100.0 * n as f64 / of as f64));
-    let held: Vec<_> = rows.iter().filter_map(|row| row.forecast).collect();
-    let within = held.iter().filter(|h| h.is_within).count();
-    let band = Measure::new("prediction.band", share(within, held.len()));
+    let least = bar::least_held(&rows);
+    let band = Measure::new("prediction.band", least.and_then(|(_, within, of)| share(within, of)));
+    let held = rows.iter().filter(|row| row.forecast.is_some()).count();
+    let held_least = least.map(|(pattern, within, of)| {
+        let pattern = pattern_words(pattern);
+        format!(
+            "the worst pattern: {pattern}, {within} of {of}; {held} points that were not fitted on in all"
+        )
+    });
     let failed: Vec<String> = survey.tried.iter().filter_map(refused).collect();
     let ramps = survey.tried.len();
     let whole = Measure::new("prediction.whole", share(ramps - failed.len(), ramps));
@@ -120,7 +126,7 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         error("prediction.between", 1..=FITTED_TO),
         error("prediction.near", FITTED_TO + 1..=near),
         error("prediction.far", near + 1..=u32::MAX),
-        band.note(format!("{} points that were not fitted on", held.len())),
+        band.note(held_least),
         whole.note(note),
     ];
     let is_run = |p: &Predicted| {
