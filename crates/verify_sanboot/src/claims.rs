@@ -133,10 +133,12 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         let run = survey.servers(p.pattern, p.layout);
         FITTED_ON.iter().all(|n| run.contains(n))
     };
-    if survey.tried.iter().all(is_run) {
-        return all;
-    }
-    let why = format!("not all of {} servers were run", numbers_words(FITTED_ON));
+    let why = match survey.results.stopped {
+        // What a prediction needs besides was perhaps not run any more.
+        true => "the run was stopped before all its points".to_owned(),
+        false if survey.tried.iter().all(is_run) => return all,
+        false => format!("not all of {} servers were run", numbers_words(FITTED_ON)),
+    };
     all.into_iter().map(|measure| measure.not_judged(&why)).collect()
 }
 

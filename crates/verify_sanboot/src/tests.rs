@@ -221,6 +221,19 @@ fn every_row_that_is_judged_is_in_the_count_of_the_quick_form_too() {
     }
 }
 
+/// Ctrl-C before the points that predictions need besides made each ramp one that is refused, and the promise
+/// not held.
+#[test]
+fn a_run_that_was_stopped_judges_no_prediction() {
+    let results = Results { stopped: true, ..results() };
+    let judged = judged(&results);
+    let all = |id: &str, verdict: Verdict| {
+        judged.iter().filter(|claim| claim.id.starts_with(id)).all(|claim| claim.verdict == verdict)
+    };
+    assert!(all("prediction.", Verdict::NotJudged));
+    assert!(all("random_read.raid5", Verdict::Held), "what was run is judged");
+}
+
 /// The windows of one repeat drift; taken as independent they gave an interval that was too narrow.
 #[test]
 fn the_windows_of_one_repeat_are_no_repeats() {

@@ -53,6 +53,7 @@ export const sanboot: Record<string, string> = {
   "{} ramps": "台数増加試験 {1} 件",
   "{} ramps; refused: {}": "台数増加試験 {1} 件。予測不能: {2}",
   "the worst pattern: {}, {} of {}; {} points that were not fitted on in all": "最悪のパターン: {1}、{3} 点中 {2} 点。当てはめに使わない点は全部で {4} 点",
+  "the run was stopped before all its points": "全点を実行する前に中止された",
   "not all of {} servers were run": "{1} 台すべては実行していない",
   "{}, {}, {} servers": "{1}、{2}、サーバ {3} 台",
   "{}, from {} on": "{1}、{2} 台から",
