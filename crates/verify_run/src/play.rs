@@ -94,13 +94,48 @@ impl Counts for Counter {
 struct Looked {
     read_bytes: u64,
     read_hit_bytes: u64,
-    /// Before a drive was pulled: how many more each group could lose.
-    tolerates: u32,
-    /// Since when drives are missing that were pulled.
-    pulled: Option<Instant>,
-    /// Whether a group has missed one.
+    rebuilds: Rebuilds,
+}
+
+/// How long groups lack drives that were pulled. A drive that is pulled while they lack another prolongs the
+/// same time; one that is pulled after it begins another, and the longest counts.
+#[derive(Default)]
+struct Rebuilds {
+    /// Before a drive was pulled: how many more all groups together could lose.
+    before: u32,
+    /// Since when drives are missing.
+    since: Option<Instant>,
+    /// Whether a group has missed the last one.
     missed: bool,
-    rebuild_s: Option<f64>,
+    longest_s: Option<f64>,
+}
+
+impl Rebuilds {
+    fn pulled(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+        self.missed = false;
+    }
+
+    /// `tolerates`: how many more drives all groups together can lose now.
+    fn look(&mut self, now: Instant, tolerates: u32) {
+        let Some(since) = self.since else {
+            self.before = tolerates;
+            return;
+        };
+        let is_whole = tolerates >= self.before;
+        // A drive is missed when something is asked of it: until then the groups are as they were.
+        self.missed |= !is_whole;
+        if is_whole && self.missed {
+            let seconds = now.since(since).as_secs_f64();
+            self.longest_s = Some(self.longest_s.map_or(seconds, |longest| longest.max(seconds)));
+            self.since = None;
+        }
+    }
+
+    /// Not a number: a drive is still missing; none: no drive was pulled.
+    fn seconds(&self) -> Option<f64> {
+        if self.since.is_some() { Some(f64::NAN) } else { self.longest_s }
+    }
 }
 
 impl Stage<'_> {
@@ -136,7 +171,7 @@ impl Stage<'_> {
         while recorder.running.get() > 0 {
             self.world.sleep(END_LOOK).await;
         }
-        course.rebuild_s = looked.rebuild_s.or(looked.pulled.map(|_| f64::NAN));
+        course.rebuild_s = looked.rebuilds.seconds();
         Ok(course)
     }
 
@@ -188,7 +223,7 @@ impl Stage<'_> {
         }
         if !phase.pull.is_empty() {
             phase.pull.iter().for_each(|drive| (self.pull)(drive));
-            looked.pulled = Some(self.world.now());
+            looked.rebuilds.pulled(self.world.now());
         }
         Ok(())
     }
@@ -244,16 +279,7 @@ impl Stage<'_> {
         let hit = sum(|partition| partition.traffic.read_hit_bytes);
         let (new, new_hit) = (read - looked.read_bytes, hit - looked.read_hit_bytes);
         (looked.read_bytes, looked.read_hit_bytes) = (read, hit);
-        if looked.pulled.is_none() {
-            looked.tolerates = tolerates(&parts);
-        }
-        if let (Some(at), None) = (looked.pulled, looked.rebuild_s) {
-            let now = self.world.now();
-            let whole = tolerates(&parts) >= looked.tolerates;
-            // A drive is missed when something is asked of it: until then the groups are as they were.
-            looked.missed |= !whole;
-            looked.rebuild_s = (whole && looked.missed).then(|| now.since(at).as_secs_f64());
-        }
+        looked.rebuilds.look(self.world.now(), tolerates(&parts));
         Ok(if new > 0 { 100.0 * new_hit as f64 / new as f64 } else { f64::NAN })
     }
 }
@@ -261,4 +287,41 @@ impl Stage<'_> {
 /// How many more drives all groups together can lose, each whichever they are.
 fn tolerates(parts: &[ControllerStatus]) -> u32 {
     parts.iter().flat_map(|part| &part.groups).map(|group| group.raid.tolerates).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second drive that was pulled began the time anew while the first was being rebuilt, and was not looked
+    /// at when the first was done.
+    #[test]
+    fn a_rebuild_lasts_until_every_drive_that_was_pulled_is_replaced() {
+        enum At {
+            Pull(u64),
+            Look(u64, u32),
+        }
+        use At::{Look, Pull};
+        for (course, expected) in [
+            (vec![Look(1, 2)], None),
+            (vec![Look(1, 2), Pull(2), Look(3, 1), Look(9, 2)], Some(7.0)),
+            (vec![Look(1, 2), Pull(2), Look(3, 2), Look(4, 1), Look(9, 2)], Some(7.0)),
+            (vec![Look(1, 2), Pull(2), Look(3, 1), Pull(6), Look(7, 0), Look(8, 1), Look(9, 2)], Some(7.0)),
+            (vec![Look(1, 2), Pull(2), Look(3, 1), Pull(6), Look(7, 0), Look(8, 1)], Some(f64::NAN)),
+            (vec![Look(1, 2), Pull(2), Look(3, 1), Look(9, 2), Pull(10), Look(11, 1)], Some(f64::NAN)),
+            (
+                vec![Look(1, 2), Pull(2), Look(3, 1), Look(9, 2), Pull(10), Look(11, 1), Look(30, 2)],
+                Some(20.0),
+            ),
+        ] {
+            let mut rebuilds = Rebuilds::default();
+            for at in course {
+                match at {
+                    Pull(s) => rebuilds.pulled(Instant(s * 1_000_000_000)),
+                    Look(s, tolerates) => rebuilds.look(Instant(s * 1_000_000_000), tolerates),
+                }
+            }
+            assert_eq!(rebuilds.seconds().map(f64::to_bits), expected.map(f64::to_bits), "{expected:?}");
+        }
+    }
 }

@@ -280,7 +280,7 @@ pub enum Quantity {
     Failed,
     /// Of the bytes read, those that the array's cache had.
     ReadHits,
-    /// From the pulling of drives until all groups are optimal again.
+    /// From the pulling of drives until all groups are optimal again; of several such times the longest.
     RebuildTime,
     /// The most volumes of the load of `[search]` with which its bound holds.
     LargestCount,
