@@ -123,7 +123,8 @@ fn uncoordinated(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
         }
         let promised = phase.vms.iter().map(|vm| vm.rates.minimum).sum::<f64>() / 1e6;
         let got = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean).sum::<f64>() / 1e6;
-        let came = of_phase("uncoordinated", exact(100.0 * got / promised), view, phase);
+        let together = phase.together(|vm| phase.vms[vm].rates.minimum > 0.0).scaled(1e-4 / promised);
+        let came = of_phase("uncoordinated", together.into(), view, phase);
         let note = format!("{promised:.1} MB/s were promised together, {got:.1} came");
         out.push(came.note(note).published(published(qos, view, phase)));
         let even = of_phase("uncoordinated.even", exact(100.0 * phase.off_even()), view, phase);
@@ -146,12 +147,14 @@ fn came_last(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
         for (before, phase) in pairs.filter(|(before, _)| before.has_minimum()) {
             let both = before.vms.iter().zip(&phase.vms);
             let is_new = |before: &VmView, vm: &VmView| before.rates.minimum == 0.0 && vm.rates.minimum > 0.0;
-            let own: Vec<&VmView> = both.filter(|(b, vm)| is_new(b, vm)).map(|(_, vm)| vm).collect();
+            let own: Vec<usize> =
+                both.enumerate().filter(|(_, (b, vm))| is_new(b, vm)).map(|(number, _)| number).collect();
             if own.is_empty() {
                 continue;
             }
-            let mean = |of: fn(&VmView) -> f64| own.iter().map(|vm| of(vm)).sum::<f64>() / own.len() as f64;
-            let (got, promised) = (mean(|vm| vm.mean), mean(|vm| vm.rates.minimum));
+            let together = phase.together(|vm| own.contains(&vm));
+            let promised: f64 = own.iter().map(|vm| phase.vms[*vm].rates.minimum).sum();
+            let got = together.mean / own.len() as f64;
             let rest = (phase.sum - got * own.len() as f64) / (phase.vms.len() - own.len()).max(1) as f64;
             let note = format!(
                 "{} VMs get {:.1} MB/s each on average and the others {:.1}: equal hosts that schedule by \
@@ -160,7 +163,8 @@ fn came_last(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
                 got / 1e6,
                 rest / 1e6
             );
-            let measure = of_phase("uncoordinated.last", exact(100.0 * got / promised), view, phase);
+            let share = together.scaled(100.0 / promised);
+            let measure = of_phase("uncoordinated.last", share.into(), view, phase);
             out.push(measure.note(note).published(published(qos, view, phase)));
         }
     }
@@ -207,14 +211,19 @@ fn maximums(views: &[View<'_>]) -> Vec<Measure> {
 fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
     let mut out = Vec::new();
     let own = || phases(views, Form::Array);
-    let share = |(v, p): (&'_ View<'_>, &'_ PhaseView)| (figure_id(v), place(v, p), 100.0 * p.sum / p.can_do);
-    let least = own().map(share).min_by(|a, b| a.2.total_cmp(&b.2));
-    if let Some((figure, place, least)) = least {
+    let least = own().min_by(|(_, a), (_, b)| a.of_can_do().mean.total_cmp(&b.of_can_do().mean));
+    if let Some((view, phase)) = least {
+        let (figure, place) = (figure_id(view), place(view, phase));
+        // A phase that is surely short is not hidden by one that may be shorter.
+        let of = |end: fn(&Estimate) -> f64| {
+            own().map(|(_, phase)| end(&phase.of_can_do())).fold(f64::INFINITY, f64::min)
+        };
+        let least = Estimate { low: of(|e| e.low), mean: of(|e| e.mean), high: of(|e| e.high) };
         let note = format!(
             "{place}; its capacity is measured without scheduler, with as many concurrent I/Os as the load \
              offers and the minimums allow"
         );
-        out.push(Measure::new("sum", exact(least)).figure(figure).note(note));
+        out.push(Measure::new("sum", least.scaled(100.0)).figure(figure).note(note));
     }
     let off = |(v, p): (&'_ View<'_>, &'_ PhaseView)| {
         (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s))
@@ -297,7 +306,7 @@ fn others(qos: &Qos, extras: &Extras) -> Vec<Measure> {
             "all together {before:.1} MB/s before and {after:.1} after; the rebuild reads and writes {rebuilt:.1} MB/s"
         );
         out.push(held("rebuild", r.worst).note(note));
-        let load = held("rebuild.load", Some(r.after / r.before));
+        let load = Measure::new("rebuild.load", r.left.map(|left| left.scaled(100.0)));
         // Half of it, as large sequential I/Os.
         let is_small = qos.published.transfer.0 < SMALL_TRANSFER;
         out.push(if is_small { load.not_judged("a rebuild costs little where the VMs' I/Os are small: it moves as many bytes as half of them") } else { load });

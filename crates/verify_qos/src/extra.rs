@@ -14,6 +14,7 @@ use super::judge;
 use super::phases::{Form, NodeFaults, StoreState};
 use super::play::{self, Course, Load, Script, Step};
 use super::scenario::{Extra, Qos};
+use lab_core::stats::{Estimate, mean_of_windows, quotient_of_means};
 use lab_tools::load::Access;
 
 /// What was found, one number each.
@@ -54,6 +55,8 @@ pub(super) struct Rebuild {
     /// All VMs together, before and after, bytes per second.
     pub(super) before: f64,
     pub(super) after: f64,
+    /// The one of the other, with the interval of windows that follow one another.
+    pub(super) left: Option<Estimate>,
     /// What the rebuild did to drives, bytes per second.
     pub(super) rebuilt: f64,
 }
@@ -272,6 +275,11 @@ impl Stand<'_> {
         )?;
         let view = judge::view(self.qos, self.capacity, &course);
         let (before, after) = (view.phases[0].sum, view.phases[1].sum);
+        let all = |phase: &judge::PhaseView| -> Vec<f64> {
+            let count = phase.windows.iter().map(Vec::len).min().unwrap_or(0);
+            (0..count).map(|at| phase.windows.iter().map(|vm| vm[at]).sum()).collect()
+        };
+        let left = quotient_of_means(&all(&view.phases[1]), &all(&view.phases[0]), mean_of_windows);
         let died_ns = course.phases[1].from_ns;
         let mut looks = course.looks.iter().skip_while(|look| look.at_ns < died_ns);
         let rebuilt = looks.next().zip(looks.last()).map_or(0.0, |(first, last)| {
@@ -279,7 +287,7 @@ impl Stand<'_> {
             bytes as f64 * 1e9 / (last.at_ns - first.at_ns) as f64
         });
         let worst = self.worst_that_fits(&course);
-        Ok(Found::Rebuild(Rebuild { worst, before, after, rebuilt }, course))
+        Ok(Found::Rebuild(Rebuild { worst, before, after, left, rebuilt }, course))
     }
 
     /// Minimums that fit, drawn anew every 15 s.

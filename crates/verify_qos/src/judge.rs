@@ -9,7 +9,7 @@ use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
 use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
-use lab_core::stats::Estimate;
+use lab_core::stats::{Estimate, mean_of_windows};
 
 const SECOND_NS: f64 = 1e9;
 
@@ -45,7 +45,9 @@ pub(super) struct PhaseView {
     /// The interval in which that lies over a period as long as the phase.
     pub(super) can_do_between: Estimate,
     /// The same, if there were no maximums.
-    pub(super) can_do_unlimited: f64,
+    pub(super) can_do_unlimited: Estimate,
+    /// Of each VM, bytes per second in windows that follow one another.
+    pub(super) windows: Vec<Vec<f64>>,
     /// Whether hosts or their store were not as they should be.
     pub(super) has_fault: bool,
     /// Whether the minimums can be kept.
@@ -112,6 +114,34 @@ impl PhaseView {
         let (low, mean) = (least(|vm| vm.due.high)?, least(|vm| vm.due.mean)?);
         // Nothing is due in a bad time: nobody lacks anything then.
         Some(Estimate { low, mean, high: least(|vm| vm.due.low).unwrap_or(1.0).max(mean) })
+    }
+
+    /// What some VMs have together on average, with the interval of the windows that follow one another: so many
+    /// more seconds would have given another mean.
+    pub(super) fn together(&self, which: impl Fn(usize) -> bool) -> Estimate {
+        let own = || (0..self.vms.len()).filter(|vm| which(*vm));
+        let mean: f64 = own().map(|vm| self.vms[vm].mean).sum();
+        let count = own().filter_map(|vm| self.windows.get(vm)).map(Vec::len).min().unwrap_or(0);
+        if count < 2 {
+            return Estimate { mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
+        }
+        let sums: Vec<f64> = (0..count).map(|at| own().map(|vm| self.windows[vm][at]).sum()).collect();
+        let all = mean_of_windows(&sums);
+        let half = all.high - all.mean;
+        Estimate { mean, low: mean - half, high: mean + half }
+    }
+
+    /// What all got together of what the array can do in such a time, as a share.
+    pub(super) fn of_can_do(&self) -> Estimate {
+        let Estimate { low, high, .. } = self.can_do_between;
+        Estimate { mean: self.sum / self.can_do, low: self.sum / high, high: self.sum / low }
+    }
+
+    /// What of the array is unused that VMs without maximums would use, as a share.
+    pub(super) fn unused(&self) -> Estimate {
+        let Estimate { low, mean, high } = self.can_do_unlimited;
+        let of = |can_do: f64| 1.0 - self.sum / can_do;
+        Estimate { mean: of(mean), low: of(low), high: of(high) }
     }
 
     /// How far the farthest VM is from an even part, as a share of it.
@@ -204,12 +234,21 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         sum,
         can_do,
         can_do_between,
-        can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do(),
+        can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do_between(times),
+        windows: course.done.iter().map(|done| following(done, settled, phase.to_ns, window)).collect(),
         has_fault: phase.has_fault(),
         fit: reach.fit(),
         depth: looks.iter().map(|l| f64::from(l.depth)).sum::<f64>() / looks.len().max(1) as f64,
         scale_permille: looks.iter().map(|l| l.scale_permille).min().unwrap_or(1000),
     }
+}
+
+/// Bytes per second in windows that follow one another.
+pub(super) fn following(done: &[Done], from_ns: u64, to_ns: u64, window_ns: u64) -> Vec<f64> {
+    let all = windows(done, from_ns, to_ns, window_ns).into_iter();
+    all.step_by((window_ns / STEP_NS).max(1) as usize)
+        .map(|bytes| bytes as f64 * SECOND_NS / window_ns as f64)
+        .collect()
 }
 
 /// From which window on at most one of a hundred has less than is needed, in seconds; none: never.
@@ -285,7 +324,8 @@ pub(super) mod tests {
             sum: 100.0,
             can_do: 100.0,
             can_do_between: Estimate { low: 99.0, mean: 100.0, high: 101.0 },
-            can_do_unlimited: 100.0,
+            can_do_unlimited: Estimate { low: 99.0, mean: 100.0, high: 101.0 },
+            windows: vec![],
             has_fault: false,
             fit: Fit::Fits,
             depth: 1.0,
@@ -316,6 +356,27 @@ pub(super) mod tests {
             Estimate::exact(0.0),
             "one that gets nothing is short whatever the array does"
         );
+    }
+
+    #[test]
+    fn what_was_sampled_has_an_interval() {
+        // 5, 15 and 10 of 5 s each, from one to the next.
+        let times = [1, 6, 7, 8, 11, 12].map(|s| s * S);
+        let done = times.map(|at_ns| Done { at_ns, took_ns: 1, bytes: 25 });
+        assert_eq!(following(&done, 0, 15 * S, 5 * S), [5.0, 15.0, 10.0]);
+        assert_eq!(following(&done, 0, 4 * S, 5 * S), [] as [f64; 0]);
+        let vms = vec![vm(10.0, Estimate::exact(10.0)), vm(50.0, Estimate::exact(50.0))];
+        let phase =
+            PhaseView { sum: 96.0, windows: vec![vec![5.0, 15.0, 10.0], vec![50.0; 3]], ..phase(vms) };
+        let (first, both) = (phase.together(|vm| vm == 0), phase.together(|_| true));
+        // t(0.975, 2) = 4.3027, by 5 over the square root of 3.
+        assert!((first.mean, first.high.round()) == (10.0, 22.0), "{first:?}");
+        assert!(both.mean == 60.0 && (both.high - first.high - 50.0).abs() < 1e-9, "{both:?}");
+        assert!(phase.together(|vm| vm == 7).high.is_infinite(), "of nothing");
+        // An array that is known to 1 %: 96 are 95.05 to 96.97 % of it.
+        let (of, unused) = (phase.of_can_do(), phase.unused());
+        assert!(of.low < 0.951 && of.high > 0.969 && (of.mean - 0.96).abs() < 1e-12, "{of:?}");
+        assert!(unused.low < 0.031 && unused.high > 0.049, "{unused:?}");
     }
 
     #[test]

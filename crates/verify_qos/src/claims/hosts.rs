@@ -87,15 +87,15 @@ fn advice(views: &[View<'_>]) -> Vec<Measure> {
         let worst = at_work().map(|vm| vm.worst / vm.rates.maximum).fold(f64::INFINITY, f64::min);
         out.push(of_phase("advice", exact(100.0 * worst), view, phase));
         // The same VMs without maximums keep the array busy.
-        let unused = 100.0 * (1.0 - phase.sum / phase.can_do_unlimited);
+        let unused = phase.unused().scaled(100.0);
         let note = format!(
             "{}: {:.1} of {:.1} MB/s",
             place(view, phase),
             phase.sum / 1e6,
-            phase.can_do_unlimited / 1e6
+            phase.can_do_unlimited.mean / 1e6
         );
         let id = if at_work().count() < phase.vms.len() { "advice.idle" } else { "advice.busy" };
-        let measure = Measure::new(id, exact(unused)).figure(figure_id(view)).note(note);
+        let measure = Measure::new(id, unused).figure(figure_id(view)).note(note);
         let follows = at_work().count() == phase.vms.len() || 2 * at_work().count() == phase.vms.len();
         out.push(if follows { measure } else { measure.not_judged("not half of the VMs are idle") });
     }
