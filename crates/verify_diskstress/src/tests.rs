@@ -1,9 +1,12 @@
 //! The model at a small size, and what is refused.
 
+use std::time::Duration;
+
 use super::claims::measures;
 use super::model;
 use super::results::{On, speed};
 use super::scenario::Scenario;
+use lab_core::claim::Kind;
 use lab_core::interrupt::Stop;
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
@@ -36,6 +39,26 @@ fn the_same_seed_gives_the_same_results_and_a_guest_rises_like_its_host() {
             "native" => assert!((estimate - 100.0).abs() < 0.5, "{estimate:?}"),
             _ => assert_eq!(claim.verdict, Verdict::Held, "{}: {estimate:?}", claim.name),
         }
+    }
+}
+
+/// With what a guest costs at the end of all ranges that is worst for it, reads and writes stay what they are:
+/// eight files or more keep two drives at work. They counted among the claims that could have failed.
+#[test]
+fn what_no_input_can_move_beyond_its_bound_follows() {
+    let mut scenario = quick();
+    scenario.run.repeats = 1;
+    let us = Duration::from_micros;
+    let guest = &mut scenario.virtualized;
+    (guest.io.0, guest.exits, guest.exit.0, guest.layer.0) = (us(40), 16, us(3), us(40));
+    (scenario.machine.cores, scenario.machine.transfer.0) = (4, 64 << 10);
+    let run = model::run(&scenario, 7, &Stop::default()).expect("runs");
+    let judged = scenario.claims.judge(World::Model, &measures(&run, World::Model), false);
+    for id in ["reads", "writes", "other_drive.reads", "other_drive.writes"] {
+        let claim = judged.iter().find(|claim| claim.id == id).expect("a claim");
+        assert_eq!(claim.kind, Kind::Follows, "{id}");
+        let is_moved = claim.estimate.is_some_and(|percent| (percent - 100.0).abs() > 1.0);
+        assert!(!is_moved, "{id}: {:?}: something can move it", claim.estimate);
     }
 }
 
