@@ -246,9 +246,9 @@ mod tests {
 
     /// Those of which more than one input is calibrated yet. The list only shrinks.
     const CALIBRATED_TWICE: [&str; 1] = ["vaai"];
-    /// Those of whose claims in the model more than a fifth could not fail yet. The list only shrinks, but for
-    /// claims that turned out to be none that could fail: diskstress counted reads and writes, which drives
-    /// that are always at work make equal.
+    /// Those of whose claims in the model more than a fifth could not fail yet. The list only shrinks, but
+    /// for claims that turned out to be none that could fail: diskstress counted reads and writes, which
+    /// drives that are always at work make equal.
     const PUT_IN_OR_FOLLOWING: [&str; 1] = ["diskstress"];
 
     /// Whether four of five claims or more could have failed.

@@ -61,7 +61,8 @@ pub enum Compares {
     Saving,
     /// How many times the one is of the other.
     Ratio,
-    /// By how much they differ, in whatever unit, or which comes first: by how much others change it nobody knows.
+    /// By how much they differ, in whatever unit, or which comes first: by how much others change it nobody
+    /// knows.
     Difference,
 }
 
@@ -437,8 +438,8 @@ pub struct JudgedClaim {
 }
 
 impl JudgedClaim {
-    /// As a run has it that was stopped before its end: what is not held stays so, but what keeps to its bound
-    /// so far might not have in the end.
+    /// As a run has it that was stopped before its end: what is not held stays so, but what keeps to its
+    /// bound so far might not have in the end.
     #[must_use]
     pub(crate) fn so_far(self) -> JudgedClaim {
         if self.verdict != Verdict::Held {

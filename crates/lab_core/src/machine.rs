@@ -86,8 +86,8 @@ pub struct Disturbances {
     pub disturbed: Disturbed,
 }
 
-/// Another on each processor makes a time twice as long; others who took more than half of them, as much longer
-/// as less was left. How long memory waited that was swapped out nobody knows.
+/// Another on each processor makes a time twice as long; others who took more than half of them, as much
+/// longer as less was left. How long memory waited that was swapped out nobody knows.
 fn disturbances(steal: f64, others: f64, swapped: u64) -> Disturbances {
     let doubts = doubts(steal, others, swapped);
     let left = 1.0 - ((steal + others) / 100.0).clamp(0.0, 1.0);

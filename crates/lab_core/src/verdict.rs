@@ -17,7 +17,8 @@ pub enum Verdict {
     /// The bound lies in the interval.
     #[serde(rename = "undecided")]
     Undecided,
-    /// The interval is beyond the bound, but the machine was disturbed; or keeps to it, but the run was stopped.
+    /// The interval is beyond the bound, but the machine was disturbed; or keeps to it, but the run was
+    /// stopped.
     #[serde(rename = "in doubt")]
     InDoubt,
     /// Nothing was measured, for a reason.

@@ -42,8 +42,8 @@ fn the_same_seed_gives_the_same_results_and_a_guest_rises_like_its_host() {
     }
 }
 
-/// With what a guest costs at the end of all ranges that is worst for it, reads and writes stay what they are:
-/// eight files or more keep two drives at work. They counted among the claims that could have failed.
+/// With what a guest costs at the end of all ranges that is worst for it, reads and writes stay what they
+/// are: eight files or more keep two drives at work. They counted among the claims that could have failed.
 #[test]
 fn what_no_input_can_move_beyond_its_bound_follows() {
     let mut scenario = quick();

@@ -77,8 +77,8 @@ pub(super) fn below(a: &[f64], b: &[f64]) -> Option<Estimate> {
     Some(above(a, b)?.scaled(-1.0))
 }
 
-/// By how many percent the mean of `a` is more than that of `b`. The windows of both are pairs, for the clients
-/// do the same in them; one in which nothing was done counts.
+/// By how many percent the mean of `a` is more than that of `b`. The windows of both are pairs, for the
+/// clients do the same in them; one in which nothing was done counts.
 fn above(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let over = ratio_of_means(&pairs(a, b))?;
     Some(Estimate { mean: over.mean - 1.0, low: over.low - 1.0, high: over.high - 1.0 }.scaled(100.0))

@@ -116,8 +116,8 @@ impl PhaseView {
         Some(Estimate { low, mean, high: least(|vm| vm.due.low).unwrap_or(1.0).max(mean) })
     }
 
-    /// What some VMs have together on average, with the interval of the windows that follow one another: so many
-    /// more seconds would have given another mean.
+    /// What some VMs have together on average, with the interval of the windows that follow one another: so
+    /// many more seconds would have given another mean.
     pub(super) fn together(&self, which: impl Fn(usize) -> bool) -> Estimate {
         let own = || (0..self.vms.len()).filter(|vm| which(*vm));
         let mean: f64 = own().map(|vm| self.vms[vm].mean).sum();

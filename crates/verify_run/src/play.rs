@@ -293,8 +293,8 @@ fn tolerates(parts: &[ControllerStatus]) -> u32 {
 mod tests {
     use super::*;
 
-    /// A second drive that was pulled began the time anew while the first was being rebuilt, and was not looked
-    /// at when the first was done.
+    /// A second drive that was pulled began the time anew while the first was being rebuilt, and was not
+    /// looked at when the first was done.
     #[test]
     fn a_rebuild_lasts_until_every_drive_that_was_pulled_is_replaced() {
         enum At {

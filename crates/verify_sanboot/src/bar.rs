@@ -78,8 +78,8 @@ pub fn worst<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<(&'a Row, f6
     errors.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The pattern of which the intervals hold least of what was measured: how many of its forecasts do, and of how
-/// many. All together would hide one that they hardly ever hold behind five that they always do.
+/// The pattern of which the intervals hold least of what was measured: how many of its forecasts do, and of
+/// how many. All together would hide one that they hardly ever hold behind five that they always do.
 pub(crate) fn least_held(rows: &[Row]) -> Option<(Pattern, usize, usize)> {
     let of_pattern = |pattern: Pattern| {
         let own = rows.iter().filter(|row| row.pattern == pattern).filter_map(|row| row.forecast);

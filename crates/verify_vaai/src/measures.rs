@@ -199,12 +199,9 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             let (reserve, compare) = record.paired("locking", ["reserve", "compare"], "vm_time_mean_s");
             saving_percent(&reserve, &compare).map(at_most_all)
         }
-        ("locking", Some("uncontended"), _) => {
-            let (compare, alone) = record.paired("locking", ["compare", "alone"], "vm_time_mean_s");
-            ratio(&compare, &alone)
-        }
-        ("locking", Some("waits"), _) => {
-            let (compare, alone) = record.paired("locking", ["compare", "alone"], "vm_waited_mean_s");
+        ("locking", Some(what @ ("uncontended" | "waits")), _) => {
+            let metric = if what == "waits" { "vm_waited_mean_s" } else { "vm_time_mean_s" };
+            let (compare, alone) = record.paired("locking", ["compare", "alone"], metric);
             ratio(&compare, &alone)
         }
         ("locking", Some("owners"), _) => {
@@ -321,8 +318,8 @@ mod tests {
         }
     }
 
-    /// 34 s of the model's power-on are the host's own work: locks that took fifty times as long beside others
-    /// made it a tenth longer, which the claim on all of it let pass.
+    /// 34 s of the model's power-on are the host's own work: locks that took fifty times as long beside
+    /// others made it a tenth longer, which the claim on all of it let pass.
     #[test]
     fn locks_that_wait_for_others_are_not_hidden_behind_the_hosts_own_work() {
         let (vaai, _) = Vaai::load(None).expect("built in");
