@@ -6,7 +6,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a claim can ask for.
-pub(crate) const MEASURES: [&str; 67] = [
+pub(crate) const MEASURES: [&str; 66] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
     "zeroing.paper.packets",
@@ -38,7 +38,6 @@ pub(crate) const MEASURES: [&str; 67] = [
     "between.tokens.time",
     "locking.saving",
     "locking.uncontended",
-    "locking.waits",
     "locking.owners",
     "thin.threshold",
     "thin.resumed",
@@ -137,10 +136,6 @@ fn note(id: &str, vaai: &Vaai) -> Option<String> {
         "locking.uncontended" => {
             format!("the same power-on of {} VMs by one host without contention", vaai.published.vms_per_host)
         }
-        "locking.waits" => format!(
-            "what a VM waits for locks and for the guest's reads and writes, against the same of {} VMs by one host",
-            vaai.published.vms_per_host
-        ),
         "thin.threshold" => format!("38h/07h; the threshold is {} %", vaai.thin.threshold_percent),
         "thin.resumed" => "27h/07h, then UNMAP of 16 MiB, then the same write again".into(),
         "content" => {
@@ -199,9 +194,8 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             let (reserve, compare) = record.paired("locking", ["reserve", "compare"], "vm_time_mean_s");
             saving_percent(&reserve, &compare).map(at_most_all)
         }
-        ("locking", Some(what @ ("uncontended" | "waits")), _) => {
-            let metric = if what == "waits" { "vm_waited_mean_s" } else { "vm_time_mean_s" };
-            let (compare, alone) = record.paired("locking", ["compare", "alone"], metric);
+        ("locking", Some("uncontended"), _) => {
+            let (compare, alone) = record.paired("locking", ["compare", "alone"], "vm_time_mean_s");
             ratio(&compare, &alone)
         }
         ("locking", Some("owners"), _) => {
@@ -318,31 +312,6 @@ mod tests {
         }
     }
 
-    /// 34 s of the model's power-on are the host's own work: locks that took fifty times as long beside
-    /// others made it a tenth longer, which the claim on all of it let pass.
-    #[test]
-    fn locks_that_wait_for_others_are_not_hidden_behind_the_hosts_own_work() {
-        let (vaai, _) = Vaai::load(None).expect("built in");
-        let verdict = |beside_s: f64| {
-            let mut record = Record { repeats: 1, ..Record::default() };
-            for (mode, waited) in [("compare", beside_s), ("alone", 0.1)] {
-                record.add("locking", mode, 1, "vm_time_mean_s", 34.0 + waited);
-                record.add("locking", mode, 1, "vm_waited_mean_s", waited);
-            }
-            let measures = measures(&vaai, &record, &Faults::default());
-            let judged = vaai.claims.judge(World::Model, &measures, false).into_iter();
-            let own: Vec<JudgedClaim> = judged
-                .filter(|claim| ["locking.uncontended", "locking.waits"].contains(&claim.id.as_str()))
-                .collect();
-            assert!(own.iter().all(|claim| claim.kind == Kind::Emerges && own.len() == 1), "{own:?}");
-            own[0].verdict
-        };
-        assert_eq!(
-            (verdict(0.11), verdict(0.13), verdict(5.0)),
-            (Verdict::Held, Verdict::NotHeld, Verdict::NotHeld)
-        );
-    }
-
     #[test]
     fn every_measure_is_known_to_the_record() {
         let mut full = Record { repeats: 1, ..Record::default() };
@@ -369,7 +338,6 @@ mod tests {
         for mode in ["reserve", "compare", "alone"] {
             full.add("locking", mode, 1, "vm_time_mean_s", 1.0);
             full.add("locking", mode, 1, "vm_time_max_s", 1.0);
-            full.add("locking", mode, 1, "vm_waited_mean_s", 1.0);
         }
         for metric in ["warned", "warned_percent", "resumed_percent", "reclaimed_percent"] {
             full.add("thin", "on", 1, metric, 1.0);

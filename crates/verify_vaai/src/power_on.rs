@@ -79,18 +79,10 @@ pub(crate) struct ClusterPlan {
 
 /// What one run gave.
 pub(crate) struct Outcome {
-    times: Vec<(usize, usize, Took)>,
+    times: Vec<(usize, usize, f64)>,
     spent: Spent,
     counts: LockCounts,
     violations: Vec<String>,
-}
-
-/// What the power-on of a VM took, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Took {
-    all: f64,
-    /// Of that, what is not the host's own work: locks, and the guest's reads and writes.
-    waited: f64,
 }
 
 /// One host while VMs power on.
@@ -262,7 +254,7 @@ impl Cluster {
     }
 
     /// All VMs of one host at once, and its heartbeat meanwhile.
-    async fn power_on_host(&self, host: usize, side: &Side) -> Result<Vec<Took>, StoreError> {
+    async fn power_on_host(&self, host: usize, side: &Side) -> Result<Vec<f64>, StoreError> {
         let vms = try_join_all(
             (0..self.vms_per_host).map(|vm| self.power_on_vm(side, host * self.vms_per_host + vm)),
         );
@@ -282,8 +274,8 @@ impl Cluster {
         }
     }
 
-    async fn power_on_vm(&self, side: &Side, vm: usize) -> Result<Took, StoreError> {
-        let (began, mut own_work) = (self.world.now(), 0.0);
+    async fn power_on_vm(&self, side: &Side, vm: usize) -> Result<f64, StoreError> {
+        let began = self.world.now();
         let file = self.vms.borrow()[vm].clone();
         let (own, shared) = (self.power_on.file_locks, self.power_on.shared_locks);
         let steps = own + shared;
@@ -293,9 +285,7 @@ impl Cluster {
                 return Err(StoreError::Stopped);
             }
             let jitter = 0.8 + 0.4 * side.rng.borrow_mut().f64();
-            let at_work = self.world.now();
             self.world.sleep(self.power_on.pause.0.mul_f64(jitter)).await;
-            own_work += self.world.now().since(at_work).as_secs_f64();
             // The shared ones are spread over the others: after every so many of its own.
             let is_shared = (step + 1) * shared / steps > step * shared / steps;
             if is_shared {
@@ -308,8 +298,7 @@ impl Cluster {
             }
             self.boot(side, &file, (step + 1, steps), (&reads, &writes)).await?;
         }
-        let all = self.world.now().since(began).as_secs_f64();
-        Ok(Took { all, waited: all - own_work })
+        Ok(self.world.now().since(began).as_secs_f64())
     }
 
     /// The lock of a VM's file.
@@ -460,16 +449,13 @@ pub(crate) fn note(
     record: &mut Record,
 ) -> Vec<String> {
     let mode = crowd.name();
-    let mean_of = |of: fn(&Took) -> f64| {
-        outcome.times.iter().map(|(_, _, took)| of(took)).sum::<f64>() / outcome.times.len().max(1) as f64
-    };
-    let (mean, waited) = (mean_of(|took| took.all), mean_of(|took| took.waited));
-    let max = outcome.times.iter().map(|(_, _, took)| took.all).fold(0.0, f64::max);
+    let times: Vec<f64> = outcome.times.iter().map(|(_, _, s)| *s).collect();
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    let max = times.iter().copied().fold(0.0, f64::max);
     let counts = outcome.counts;
     for (metric, value) in [
         ("vm_time_mean_s", mean),
         ("vm_time_max_s", max),
-        ("vm_waited_mean_s", waited),
         ("time_s", outcome.spent.time_s),
         ("host_cpu_s", outcome.spent.host_cpu_s),
         ("packets", outcome.spent.packets()),
@@ -492,12 +478,12 @@ pub(crate) fn note(
             after.counted_since(&before, |c| c.compare_misses) as f64,
         );
     }
-    record.power_ons.extend(outcome.times.into_iter().map(|(host, vm, took)| PoweredOn {
+    record.power_ons.extend(outcome.times.into_iter().map(|(host, vm, time_s)| PoweredOn {
         mode,
         repeat,
         host,
         vm,
-        time_s: took.all,
+        time_s,
     }));
     outcome.violations
 }

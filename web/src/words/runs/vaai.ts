@@ -180,8 +180,6 @@ export const vaai: Record<string, string> = {
   "the run was stopped before": "測定はその前に中止された",
   "it never happened": "発生しなかった",
   "{} hosts × {} VMs, mean over all VMs; COMPARE AND WRITE against RESERVE(6)": "ホスト {1} 台 × VM {2} 台、全 VM の平均。COMPARE AND WRITE と RESERVE(6) の比較",
-  "Power-on, without the hosts' own work: all hosts against one alone": "起動、ホスト自身の処理を除く: 全ホスト時のホスト 1 台との比",
-  "what a VM waits for locks and for the guest's reads and writes, against the same of {} VMs by one host": "VM がロックとゲストの読み書きを待つ時間。ホスト 1 台による VM {1} 台の場合との比",
   "the same power-on of {} VMs by one host without contention": "競合のない、ホスト 1 台による VM {1} 台の同じ起動",
   "38h/07h; the threshold is {} %": "38h/07h。しきい値は {1} %",
   "27h/07h, then UNMAP of 16 MiB, then the same write again": "27h/07h、その後 16 MiB の UNMAP、同じ書き込みの再送",
