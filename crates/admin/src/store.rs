@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use array::Keeper;
-use config::{Config, Made};
+use config::{ArrayId, Config, Made};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use config::DeclarationError;
@@ -131,6 +131,21 @@ impl Store {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(&path, e)),
         }
+    }
+
+    /// The array whose state this text of this name is. None: it is no state, or not readable, or of no array
+    /// yet.
+    pub fn id_of(&self, name: &str, text: &str) -> Option<ArrayId> {
+        if name != FILE {
+            return None;
+        }
+        let (config, _) = Config::parse_state(text, name, &self.dir).ok()?;
+        Some(config.id).filter(|id| *id != ArrayId::default())
+    }
+
+    /// The array whose state this directory has under this name, as [`Store::id_of`].
+    pub fn own_id(&self, name: &str) -> Option<ArrayId> {
+        self.id_of(name, &self.text(name).ok()??)
     }
 
     fn share(&self, name: &str, text: &str) -> Result<(), StoreError> {

@@ -44,7 +44,10 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         all.push(trouble(Severity::Warning, below.object.clone(), "minimum", text, to_do));
     }
     if let Some(failover) = status.failover.as_ref().filter(|failover| failover.successors.is_empty()) {
-        let to_do = "start another node, or see why it does not join: masu node list";
+        let to_do = match &failover.fault {
+            Some(_) => "repair the registry while this node serves: docs/cluster.md, \"How to lose data\"",
+            None => "start another node, or see why it does not join: masu node list",
+        };
         all.push(trouble(Severity::Warning, "array", "failover", failover.text.clone(), to_do));
     }
     of_refused(&status.refused, &mut all);

@@ -8,11 +8,13 @@ use registry::record::{decode, encode};
 use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 use world::Instant;
 
+use crate::followed::{Followed, refusal};
+use crate::kept::make_room;
 use crate::number::number_of;
 use crate::{
-    ASK, AskRecord, CHOSEN_TIME, EVERY, Held, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
-    MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, Standing, Step, Term, Waits,
-    decide,
+    ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
+    MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step, Term,
+    Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -20,6 +22,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// The owner lists the other nodes at one look in so many.
 const LOOKS_PER_LIST: u32 = 4;
+
+/// What to do about a state that is gone or damaged.
+const RESTORE: &str = "put back that of the node that owned the array last: masu node restore-state";
 
 fn key(name: &str) -> Key {
     Key::new(name).expect("a constant key")
@@ -43,10 +48,28 @@ impl From<RegistryError> for Fault {
     }
 }
 
+impl From<KeptError> for Fault {
+    fn from(error: KeptError) -> Fault {
+        match error {
+            KeptError::Registry(error) => Fault::Registry(error),
+            KeptError::Damaged(error) => Fault::Record(error),
+            error => Fault::Record(RecordError::new("the state", error.to_string())),
+        }
+    }
+}
+
 impl From<RecordError> for Fault {
     fn from(error: RecordError) -> Fault {
         Fault::Record(error)
     }
+}
+
+/// Whether it is this node's turn.
+enum Turn {
+    Own,
+    Waits(Waits),
+    /// The owner's record was replaced since it was looked at.
+    Changed,
 }
 
 /// The task's own state.
@@ -172,6 +195,18 @@ impl Agent {
                 Ok(())
             }
             Step::Take { expected, epoch } => {
+                match self.turn(expected, found).await? {
+                    Turn::Own => {}
+                    Turn::Changed => return Ok(()),
+                    Turn::Waits(waits) => {
+                        self.member.set(|state| {
+                            state.epoch_seen = state.epoch_seen.max(found);
+                            (state.owner, state.owner_leaves) = (None, false);
+                            state.standing = Standing::Standby(waits);
+                        });
+                        return Ok(());
+                    }
+                }
                 let last = look.owner.map(|(_, owner)| owner).unwrap_or_default();
                 let instead_of = last.left_to.filter(|name| name != self.member.name());
                 let taken_from = last.node.map(|node| (node, self.member.now()));
@@ -371,6 +406,22 @@ impl Agent {
         Ok(())
     }
 
+    /// Whether this node may take the array from the last owner, whose record has this version and epoch.
+    async fn turn(&self, last: Option<Version>, found: u64) -> Result<Turn, Fault> {
+        let Some(follows) = self.member.follows() else { return Ok(Turn::Own) };
+        let seen = Followed::look(&*self.registry, follows.names).await?;
+        let had_owner = last.is_none() && self.registry.get(&key(SERVES)).await?.is_some();
+        if let Some(waits) = refusal(found, had_owner, &seen).or_else(|| follows.refusal(&seen)) {
+            // What another node has put since the owner was looked at is no reason.
+            let now = self.registry.get(&key(OWNER)).await?.map(|entry| entry.version);
+            return Ok(if now == last { Turn::Waits(waits) } else { Turn::Changed });
+        }
+        if let (None, Followed::Nothing, Some(name)) = (last, seen, follows.names.first()) {
+            make_room(&*self.registry, name).await?;
+        }
+        Ok(Turn::Own)
+    }
+
     async fn take(&mut self, lease: LeaseId, expected: Option<Version>, epoch: u64) -> Result<(), Fault> {
         let node = Some(self.member.name().to_owned());
         let since_ms = self.member.wall_ms();
@@ -410,10 +461,19 @@ impl Waits {
             Waits::Owner { node, epoch } => format!("standby of {node} (epoch {epoch})"),
             Waits::Moved => "standby; another node is to take over".into(),
             Waits::Chosen { node } => format!("standby; {node} is to take over"),
+            Waits::Older { found: 0, seen } => format!(
+                "the registry is older than the array: it names no owner, and this node has seen epoch {seen}; if it \
+                 has the state, take it with `masu node raise-epoch {seen}`, or else {RESTORE}"
+            ),
             Waits::Older { found, seen } => format!(
                 "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \
                  restore a newer registry, or take this one with `masu node raise-epoch {seen}`"
             ),
+            Waits::NoState { .. } => {
+                format!("the registry has had an owner, and has no state of the array; {RESTORE}")
+            }
+            Waits::Damaged { cause } => format!("{cause}; {RESTORE}"),
+            Waits::Refuses { cause } => cause.clone(),
         }
     }
 }

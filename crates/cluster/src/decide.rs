@@ -74,6 +74,12 @@ pub enum Waits {
     Chosen { node: String },
     /// The registry has an older epoch than one that this node has seen.
     Older { found: u64, seen: u64 },
+    /// The registry has had an owner, and has no state.
+    NoState { epoch: u64 },
+    /// The state that follows the owner cannot be read.
+    Damaged { cause: String },
+    /// This node must not go on with the state that is there.
+    Refuses { cause: String },
 }
 
 /// Why an owner stops.

@@ -7,8 +7,10 @@ use crate::{Overview, TestRecord};
 pub struct Forecast {
     /// Its name; it lives.
     pub owner: String,
-    /// The other nodes that live, by name.
+    /// The other nodes that live, by name; none while nobody could take over.
     pub successors: Vec<String>,
+    /// Why no other node could take over, though it may live.
+    pub fault: Option<String>,
     /// The later of the last test and the last take-over.
     pub last: Option<TestRecord>,
 }
@@ -18,9 +20,10 @@ impl Overview {
     pub fn forecast(&self) -> Option<Forecast> {
         let (owner, _) = self.living_owner()?;
         let others = self.nodes.iter().map(|(name, _)| name).filter(|name| *name != owner);
-        let successors = others.cloned().collect();
+        let successors = if self.fault.is_none() { others.cloned().collect() } else { vec![] };
         let last = [&self.test, &self.take_over].into_iter().flatten().max_by_key(|last| last.at_ms);
-        Some(Forecast { owner: owner.to_owned(), successors, last: last.cloned() })
+        let (owner, fault) = (owner.to_owned(), self.fault.clone());
+        Some(Forecast { owner, successors, fault, last: last.cloned() })
     }
 }
 
@@ -28,6 +31,9 @@ impl Forecast {
     /// As a sentence.
     pub fn text(&self) -> String {
         let owner = &self.owner;
+        if let Some(fault) = &self.fault {
+            return format!("if {owner} failed: no other node could take over: {fault}");
+        }
         if self.successors.is_empty() {
             return format!("if {owner} failed: no other node could take over");
         }
@@ -73,6 +79,10 @@ mod tests {
         assert!(
             text(&seen).is_some_and(|text| text.ends_with("would take over; 6.5 s at the last take-over"))
         );
+        seen.fault = Some("the state is damaged".into());
+        let fault = "if n1 failed: no other node could take over: the state is damaged";
+        assert_eq!(text(&seen).as_deref(), Some(fault));
+        seen.fault = None;
         seen.nodes = nodes(&["n1"]);
         assert_eq!(text(&seen).as_deref(), Some("if n1 failed: no other node could take over"));
         seen.nodes.clear();

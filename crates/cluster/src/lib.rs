@@ -28,6 +28,7 @@
 
 mod agent;
 mod decide;
+mod followed;
 mod forecast;
 mod kept;
 mod member;
@@ -41,12 +42,13 @@ use std::time::Duration;
 
 pub use agent::run;
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
+pub use followed::Follows;
 pub use forecast::Forecast;
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
 pub use member::{Clock, Member, Other, Standing, State};
 pub use number::{NUMBERS_MAX, portal_group};
 pub use overview::{Immovable, LookError, Overview};
-pub use raise::{RaiseError, raise_epoch};
+pub use raise::{RaiseError, raise_epoch, restore_state};
 pub use record::{
     Ask, AskRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX, ServesRecord,
     TestRecord, put,

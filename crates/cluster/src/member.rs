@@ -1,6 +1,6 @@
 //! A node as the rest of its process sees it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use registry::RegistryError;
 use world::sync::Signal;
 use world::{Instant, World};
 
-use crate::{Ask, Lost, MemberRecord, NodeRecord, Waits};
+use crate::{Ask, Follows, Lost, MemberRecord, NodeRecord, Waits};
 
 /// A renewal or look without an answer is given up after this time.
 const TRY_TIME: Duration = Duration::from_secs(1);
@@ -123,6 +123,7 @@ pub struct Member {
     leaves: Cell<bool>,
     moves: Cell<bool>,
     changed: Signal,
+    follows: OnceCell<Follows>,
 }
 
 impl Member {
@@ -145,7 +146,19 @@ impl Member {
             leaves: Cell::new(false),
             moves: Cell::new(false),
             changed: Signal::default(),
+            follows: OnceCell::new(),
         })
+    }
+
+    /// It takes the array only if the registry has these texts, as its last owner kept them. Said once,
+    /// before it joins.
+    pub fn follow(&self, follows: Follows) {
+        let is_first = self.follows.set(follows).is_ok();
+        debug_assert!(is_first, "said once");
+    }
+
+    pub(crate) fn follows(&self) -> Option<&Follows> {
+        self.follows.get()
     }
 
     /// How it stands.

@@ -7,7 +7,10 @@ use std::time::Duration;
 use registry::record::decode;
 use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 
-use crate::{MEMBERS, MemberRecord, NODES, NodeRecord, OWNER, OwnerRecord, TAKE_OVER, TEST, TestRecord};
+use crate::followed::{Followed, refusal};
+use crate::{
+    MEMBERS, MemberRecord, NODES, NodeRecord, OWNER, OwnerRecord, TAKE_OVER, TEST, TestRecord,
+};
 
 /// A look at all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Overview {
     pub take_over: Option<TestRecord>,
     /// What cannot be read: a line for each record, with its key.
     pub passed_over: Vec<String>,
+    /// Why no node could take over from the owner: the state that follows it is not there, or damaged.
+    pub fault: Option<String>,
 }
 
 /// Why there is no overview.
@@ -57,17 +62,29 @@ pub enum Immovable {
     Down { name: String },
     #[error("no standby {name:?} of this array: see `masu node list`")]
     NoStandby { name: String },
+    #[error("no node could take over from {owner}: {fault}")]
+    Fault { owner: String, fault: String },
 }
 
 impl Overview {
-    /// Looks at the registry.
+    /// Looks at the registry, and at the texts of these names that follow the owner.
     ///
     /// # Errors
     /// The registry does not answer, or the owner's record cannot be read. Other records that cannot be
     /// read are passed over.
-    pub async fn look(registry: &dyn Registry) -> Result<Overview, LookError> {
-        let owner = registry.get(&Key::new(OWNER)?).await?;
-        let owner = owner.map(|entry| OwnerRecord::decode(OWNER, &entry.value)).transpose()?;
+    pub async fn look(registry: &dyn Registry, state: &[&'static str]) -> Result<Overview, LookError> {
+        let owner_key = Key::new(OWNER)?;
+        let entry = registry.get(&owner_key).await?;
+        let version = entry.as_ref().map(|entry| entry.version);
+        let owner = entry.map(|entry| OwnerRecord::decode(OWNER, &entry.value)).transpose()?;
+        let mut fault = match &owner {
+            Some(owner) if !state.is_empty() => fault_of(registry, owner.epoch, state).await,
+            _ => None,
+        };
+        // The state of a later owner is not that of this one.
+        if fault.is_some() && registry.get(&owner_key).await?.map(|entry| entry.version) != version {
+            fault = None;
+        }
         let mut passed_over = Vec::new();
         let nodes = registry.list(NODES).await?;
         let nodes = readable(NODES, nodes, NodeRecord::decode, &mut passed_over);
@@ -90,7 +107,7 @@ impl Overview {
             });
         }
         let [test, take_over] = tried;
-        Ok(Overview { owner, nodes, left, members, test, take_over, passed_over })
+        Ok(Overview { owner, nodes, left, members, test, take_over, passed_over, fault })
     }
 
     /// The node that owns the array and lives, and its epoch.
@@ -127,6 +144,9 @@ impl Overview {
         if self.nodes.len() < 2 {
             return Err(Immovable::Alone { owner: owner.to_owned() });
         }
+        if let Some(fault) = self.fault.clone() {
+            return Err(Immovable::Fault { owner: owner.to_owned(), fault });
+        }
         Ok((owner.to_owned(), epoch))
     }
 
@@ -136,6 +156,14 @@ impl Overview {
 
     fn is_member(&self, name: &str) -> bool {
         self.members.iter().any(|(member, _)| member == name)
+    }
+}
+
+/// A key that does not answer while the others do is damaged, too.
+async fn fault_of(registry: &dyn Registry, epoch: u64, state: &[&'static str]) -> Option<String> {
+    match Followed::look(registry, state).await {
+        Ok(seen) => refusal(epoch, false, &seen).map(|waits| waits.text()),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -199,7 +227,10 @@ mod tests {
         let owned = Ok((name("n1"), 3));
         let mut alone = all.clone();
         alone.nodes.pop();
+        let (owner, fault) = (name("n1"), "damaged".to_owned());
+        let damaged = Overview { fault: Some(fault.clone()), ..all.clone() };
         let rows = [
+            (&damaged, Some("n1"), Some("n2"), Err(Immovable::Fault { owner, fault })),
             (&all, None, None, owned.clone()),
             (&all, Some("n1"), None, owned.clone()),
             (&all, Some("n1"), Some("n2"), owned.clone()),

@@ -1,9 +1,13 @@
-//! A registry that was restored from a backup is taken for the newest, by whoever says so.
+//! A registry that was restored from a backup is taken for the newest, by whoever says so; one that has lost
+//! its state gets that of a node's data directory.
+
+use std::rc::Rc;
 
 use registry::record::encode;
 use registry::{Key, Registry, RegistryError};
 
-use crate::{LookError, OWNER, Overview, OwnerRecord};
+use crate::kept::{Seen, seen};
+use crate::{Kept, KeptError, LookError, NODES, OWNER, Overview, OwnerRecord};
 
 /// No epoch is above this one: owners count on from it.
 const EPOCH_MAX: u64 = 1 << 48;
@@ -22,6 +26,10 @@ pub enum RaiseError {
     NotBelow { found: u64, wanted: u64 },
     #[error("invalid epoch {wanted}: must be at most {EPOCH_MAX}")]
     TooHigh { wanted: u64 },
+    #[error("the owner's record cannot be read, and nodes live: stop all nodes first")]
+    Unknown,
+    #[error(transparent)]
+    Kept(#[from] KeptError),
 }
 
 /// Raises the epoch of the last owner, so that the next one has a higher epoch than what nodes have seen and
@@ -37,7 +45,7 @@ pub async fn raise_epoch(registry: &dyn Registry, epoch: u64) -> Result<u64, Rai
     let key = Key::new(OWNER)?;
     // First the version: an owner that comes after it makes the exchange fail.
     let expected = registry.get(&key).await?.map(|entry| entry.version);
-    let seen = Overview::look(registry).await?;
+    let seen = Overview::look(registry, &[]).await?;
     if let Some((node, epoch)) = seen.living_owner() {
         return Err(RaiseError::Owned { node: node.to_owned(), epoch });
     }
@@ -48,4 +56,58 @@ pub async fn raise_epoch(registry: &dyn Registry, epoch: u64) -> Result<u64, Rai
     let raised = OwnerRecord { epoch, ..OwnerRecord::default() };
     registry.compare_and_put(&key, expected, &encode(&raised), None).await?;
     Ok(found)
+}
+
+/// Puts the texts of a data directory into the registry, in place of whatever it has under these names. One
+/// that the directory does not have stays in the registry as it is, unless it cannot be read there.
+/// `seen_epoch` is the highest epoch that the node of that directory has seen. Returns the epoch, above which
+/// the next owner has its own.
+///
+/// # Errors
+/// An owner lives, or may live; or the registry does not answer, or was changed meanwhile.
+pub async fn restore_state(
+    registry: Rc<dyn Registry>,
+    texts: &[(&'static str, Option<Vec<u8>>)],
+    seen_epoch: u64,
+) -> Result<u64, RaiseError> {
+    let key = Key::new(OWNER)?;
+    let entry = registry.get(&key).await?;
+    let (found, is_readable) = match Overview::look(&*registry, &[]).await {
+        Ok(overview) => {
+            if let Some((node, epoch)) = overview.living_owner() {
+                return Err(RaiseError::Owned { node: node.to_owned(), epoch });
+            }
+            (overview.owner.map_or(0, |owner| owner.epoch), true)
+        }
+        Err(LookError::Damaged(_)) if registry.list(NODES).await?.is_empty() => (0, false),
+        Err(LookError::Damaged(_)) => return Err(RaiseError::Unknown),
+        Err(error) => return Err(error.into()),
+    };
+    let mut epoch = found.max(seen_epoch).max(1);
+    let mut put = Vec::new();
+    for (name, text) in texts {
+        let found = seen(&*registry, name).await?;
+        if let Seen::Text { epoch: kept, .. } = &found {
+            epoch = epoch.max(*kept);
+        }
+        match (text, found) {
+            (Some(text), _) => put.push((name, text.as_slice())),
+            (None, Seen::Damaged(_)) => put.push((name, &[])),
+            (None, _) => {}
+        }
+    }
+    if epoch > EPOCH_MAX {
+        return Err(RaiseError::TooHigh { wanted: epoch });
+    }
+    // First, so that no new node takes the registry for a new one meanwhile.
+    if epoch > found || !is_readable {
+        let raised = OwnerRecord { epoch, ..OwnerRecord::default() };
+        let expected = entry.map(|entry| entry.version);
+        registry.compare_and_put(&key, expected, &encode(&raised), None).await?;
+    }
+    // The first comes last: without it no node begins.
+    for (name, text) in put.into_iter().rev() {
+        Kept::restore(registry.clone(), name, epoch, text).await?;
+    }
+    Ok(epoch)
 }

@@ -12,14 +12,17 @@ use world_model::Model;
 
 use crate::number::number_of;
 use crate::{
-    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Kept, KeptError, Lost, MEMBERS,
-    Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, OwnerRecord, Standing, State,
-    TEXT_LEN_MAX, Waits, another_lives, portal_group, run, successor,
+    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Follows, Kept, KeptError,
+    Lost, MEMBERS, Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, Overview,
+    OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, portal_group,
+    restore_state, run, successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(5);
+/// The text that follows the owner.
+const STATE: &str = "array";
 
 /// A process that begins anew when it has lost the array, as a service manager does it.
 struct Process {
@@ -72,6 +75,10 @@ impl Process {
         let seen = self.member.borrow().state().epoch_seen;
         let member =
             Member::new(world, clock(world, self.drift), (&self.name, NodeRecord::default()), seen, |_| {});
+        member.follow(Follows::new(&[STATE], |_, text| match text {
+            b"of another array" => Err("another array".into()),
+            _ => Ok(()),
+        }));
         *self.member.borrow_mut() = member.clone();
         let (registry, lost) = (self.registry.clone(), self.lost.clone());
         let (task, handle) = abortable(async move {
@@ -556,6 +563,113 @@ fn an_owner_whose_record_was_replaced_by_one_that_it_cannot_read_stops_and_nobod
         bed.sleep(1).await;
         assert_eq!(bed.nodes[owner].standing(), Standing::Lost(Lost::Replaced { by: None }));
         assert_eq!(bed.looks(Duration::from_secs(20)).await, []);
+    });
+}
+
+/// The owner keeps a text, as the array does when it serves.
+async fn keeps(bed: &Bed, text: &[u8]) -> (Rc<dyn Registry>, Kept, usize, u64) {
+    bed.until_owned(|_| true).await;
+    let (owner, epoch) = bed.owner().expect("an owner");
+    let client: Rc<dyn Registry> = Rc::new(Memory::new(&bed.world, &bed.store));
+    let (mut kept, _) = Kept::claim(client.clone(), STATE, epoch).await.expect("claimed");
+    kept.replace(text).await.expect("kept");
+    (client, kept, owner, epoch)
+}
+
+fn named(key: &str) -> Key {
+    Key::new(key).expect("a key")
+}
+
+#[test]
+fn without_the_state_of_the_last_owner_nobody_takes_over_until_it_is_put_back() {
+    let gone = |bed: &Bed| bed.store.forget("state/");
+    let damaged = |bed: &Bed| bed.store.damage(&named("state/array"), b"");
+    let torn = |bed: &Bed| bed.store.damage(&named("state/array/1/00"), b"x");
+    let of_another = |bed: &Bed| bed.store.damage(&named("state/array/1/00"), b"of another array");
+    let no_owner = |bed: &Bed| bed.store.forget("owner/array");
+    type Harm<'a> = &'a dyn Fn(&Bed);
+    let harms: [(Harm<'_>, &str); 5] = [
+        (&gone, "has had an owner, and has no state"),
+        (&damaged, "damaged value of state/array"),
+        (&torn, "1 bytes instead of 16"),
+        (&of_another, "another array"),
+        (&no_owner, "older than the array"),
+    ];
+    for (harm, said) in harms {
+        with_bed(&[0, 0], async |bed| {
+            let (client, _, owner, epoch) = keeps(bed, b"of this one's 16").await;
+            bed.sleep(1).await;
+            bed.nodes[owner].kill();
+            harm(bed);
+            // Also one that has never seen the array.
+            let new = Process::new(bed, "n9", 0);
+            new.start(&bed.world);
+            assert_eq!(bed.looks(Duration::from_secs(20)).await, [], "{said}");
+            assert_eq!(new.owns(), None, "{said}");
+            let Standing::Standby(waits) = bed.nodes[1 - owner].standing() else { panic!("{said}") };
+            assert!(waits.text().contains(said), "{}", waits.text());
+            assert_eq!(bed.nodes[1 - owner].member.borrow().state().fault, None);
+            new.kill();
+            let text = Some(b"put back".to_vec());
+            let restored = restore_state(client.clone(), &[(STATE, text.clone())], epoch + 7).await;
+            assert_eq!(restored, Ok(epoch + 7));
+            assert!(bed.until_owned(|node| node != owner).await < Duration::from_secs(2), "{said}");
+            let (next, now) = bed.owner().expect("an owner");
+            assert_eq!((next, now), (1 - owner, epoch + 8));
+            assert_eq!(Kept::claim(client.clone(), STATE, now).await.expect("claimed").1, text);
+            let refused = restore_state(client, &[(STATE, text)], 0).await;
+            assert!(matches!(refused, Err(RaiseError::Owned { .. })), "{refused:?}");
+        });
+    }
+}
+
+#[test]
+fn an_owner_puts_a_damaged_state_again_and_an_older_owner_does_not() {
+    with_bed(&[0, 0], async |bed| {
+        let text = b"the state".repeat(10_000);
+        let (client, mut kept, owner, epoch) = keeps(bed, &text).await;
+        let head = named("state/array");
+        assert_eq!(kept.mend().await, Ok(None));
+        let damage = |part: &str| bed.store.damage(&named(part), b"x");
+        let harms: [(&str, &dyn Fn()); 4] = [
+            ("damaged value of state/array in", &|| damage("state/array")),
+            ("bytes instead of 90000", &|| damage("state/array/0/00")),
+            ("it was deleted", &|| bed.store.forget("state/array")),
+            ("state/array/", &|| {
+                ["state/array/0/", "state/array/1/"].iter().for_each(|p| bed.store.forget(p))
+            }),
+        ];
+        for (said, harm) in harms {
+            harm();
+            let cause = kept.mend().await.expect("mended").unwrap_or_default();
+            // Whichever slot is in force.
+            assert!(cause.contains(said) || said.contains("instead") && cause.is_empty(), "{cause}");
+            assert_eq!(kept.mend().await, Ok(None));
+            assert_eq!(crate::kept_text(&*client, STATE).await, Ok(Some(text.clone())));
+        }
+        kept.replace(b"the next").await.expect("kept");
+        // Another owner has followed, and its head is damaged now.
+        let next = OwnerRecord { epoch: epoch + 1, ..OwnerRecord::default() };
+        bed.nodes[owner].kill();
+        bed.nodes[1 - owner].kill();
+        overwrite(bed, OWNER, &next.encode(), None).await;
+        bed.store.damage(&head, b"");
+        assert_eq!(kept.mend().await, Err(KeptError::Stale { own: epoch, found: epoch + 1 }));
+        assert!(crate::kept_text(&*client, STATE).await.is_err());
+    });
+}
+
+#[test]
+fn an_array_whose_state_is_damaged_is_not_moved() {
+    with_bed(&[0, 0], async |bed| {
+        let (client, _, owner, _) = keeps(bed, b"text").await;
+        bed.sleep(1).await;
+        let look = async || Overview::look(&*client, &[STATE]).await.expect("readable");
+        assert!(look().await.movable(None, None).is_ok());
+        bed.store.damage(&named("state/array"), b"");
+        let refused = look().await.movable(None, None).map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|text| text.contains("damaged value of state/array")
+            && text.contains(&format!("take over from {}", bed.nodes[owner].name))));
     });
 }
 

@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use self::controllers::Controllers;
 use self::locks::drives_are_free;
 use self::log::LogFormat;
+pub(crate) use self::nodes::epoch_seen;
 use self::nodes::{Join, Node, Portals, keep, relay_to_successor, share_drives, stand_by};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};

@@ -24,6 +24,8 @@ use iscsi::initiator::{Options, Session};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/damage.rs"]
+mod damage;
 #[path = "nodes/moves.rs"]
 mod moves;
 #[path = "nodes/paths.rs"]

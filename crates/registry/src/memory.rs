@@ -18,6 +18,20 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct Store(Rc<Shared>);
 
+impl Store {
+    /// Replaces the value of a key and leaves its version, as a damaged disk does. For tests.
+    pub fn damage(&self, key: &Key, value: &[u8]) {
+        if let Some(slot) = self.0.state.borrow_mut().keys.get_mut(key) {
+            slot.value = Some(value.into());
+        }
+    }
+
+    /// Forgets the keys with this prefix, and their versions. For tests.
+    pub fn forget(&self, prefix: &str) {
+        self.0.state.borrow_mut().keys.retain(|key, _| !key.as_str().starts_with(prefix));
+    }
+}
+
 #[derive(Default)]
 struct Shared {
     state: RefCell<State>,

@@ -10,6 +10,9 @@ pub struct Failover {
     pub node: String,
     /// Those that could take over: the first that sees it does. None of them: hosts would wait.
     pub successors: Vec<String>,
+    /// Why none could take over although others may live: the registry has damaged or lost something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// How it went the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastFailover>,

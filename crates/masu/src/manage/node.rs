@@ -1,10 +1,12 @@
 //! `masu node`: the nodes as the registry has them, also while none of them answers.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use admin::Store;
+use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use cluster::{
     ASK, Ask, AskRecord, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put, raise_epoch,
@@ -16,9 +18,10 @@ use world::World;
 use super::confirm::ask_unless;
 use super::nouns::NODE;
 use super::request::Form;
+use crate::daemon::epoch_seen;
 use crate::known_nodes::known_nodes;
 use crate::registry_option::RegistryOption;
-use crate::state_key::new_key;
+use crate::state_key::{StateKeys, new_key};
 use crate::table::{self, ListArgs};
 
 /// A new owner has to serve by then.
@@ -78,6 +81,22 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Put the state of a data directory into a registry that has lost it or damaged it. Take that of the
+    /// node that owned the array last; no node may own it now. What was changed since (volumes, hosts,
+    /// drives) is not declared any more
+    RestoreState {
+        /// The data directory
+        #[arg(long, env = "MASU_DATA")]
+        data: PathBuf,
+        #[command(flatten)]
+        registry: RegistryOption,
+        /// File with the nodes' key, if they have one
+        #[arg(long, value_name = "FILE")]
+        state_key: Option<PathBuf>,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
     /// Let the owner end as if it had crashed (status 75; a service manager has to start it again), and
     /// print how long it takes until another node serves. Hosts wait meanwhile
     TestFailover {
@@ -93,7 +112,8 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
     match what {
         NodeCommand::List { registry, args, form } => list(registry, args, *form),
         NodeCommand::Show { name, registry, form } => {
-            let seen = with(registry, async |_, registry| Ok(Overview::look(&*registry).await?))?;
+            let seen =
+                with(registry, async |_, registry| Ok(Overview::look(&*registry, &Store::SHARED).await?))?;
             table::show(&NODE, name, form.look(), known_nodes(&seen, None), |_| ())
         }
         NodeCommand::Drain { name, to, registry } => drain(name, to.as_deref(), registry),
@@ -108,6 +128,9 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
             let before = with(registry, async move |_, registry| Ok(raise_epoch(&*registry, wanted).await?))?;
             println!("the registry has epoch {epoch} now, before {before}: start the nodes");
             Ok(ExitCode::SUCCESS)
+        }
+        NodeCommand::RestoreState { data, registry, state_key, yes } => {
+            restore_state(data, registry, state_key.as_deref(), *yes)
         }
         NodeCommand::TestFailover { registry, yes } => {
             let what =
@@ -129,12 +152,43 @@ fn with<T: 'static>(
     place: &RegistryOption,
     work: impl AsyncFnOnce(World, Rc<dyn Registry>) -> Result<T> + 'static,
 ) -> Result<T> {
-    let place = place.clone();
+    run_on(place.clone(), RegistryOption::open_named, work)
+}
+
+fn run_on<T: 'static>(
+    place: RegistryOption,
+    open: fn(&RegistryOption, &World) -> Result<Rc<dyn Registry>>,
+    work: impl AsyncFnOnce(World, Rc<dyn Registry>) -> Result<T> + 'static,
+) -> Result<T> {
     world_real::run(world_real::Options::default(), async move |world| {
-        let registry = place.open_named(&world)?;
+        let registry = open(&place, &world)?;
         work(world, registry).await
     })
     .context("no world")?
+}
+
+fn restore_state(data: &Path, registry: &RegistryOption, keys: Option<&Path>, yes: bool) -> Result<ExitCode> {
+    let keys = keys.map(StateKeys::read).transpose()?.unwrap_or_default();
+    ensure!(data.is_dir(), "no data directory {}", data.display());
+    let store = Store::open(data)?;
+    let kept = store.load()?.with_context(|| format!("{}: has no state of an array", data.display()))?;
+    let seen = epoch_seen(&store)?;
+    let mut texts = Vec::new();
+    for name in Store::SHARED {
+        let sealed = store.text(name)?.map(|text| keys.seal(name, &text)).transpose()?;
+        texts.push((name, sealed.map(String::into_bytes)));
+    }
+    let (id, volumes) = (kept.config.id, kept.config.volumes.len());
+    ask_unless(
+        yes,
+        &format!("the array will go on as {id} with {volumes} volumes, as {} has it", data.display()),
+    )?;
+    // Also into a new one, in place of a registry that is gone.
+    let epoch = run_on(registry.clone(), RegistryOption::open_named, async move |_, registry| {
+        Ok(cluster::restore_state(registry, &texts, seen).await?)
+    })?;
+    println!("the registry has the state of array {id} (epoch {epoch}, {volumes} volumes): start the nodes");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn drain(name: &str, to: Option<&str>, registry: &RegistryOption) -> Result<ExitCode> {
@@ -159,7 +213,7 @@ async fn hand_over(
     (from, to): (Option<&str>, Option<&str>),
     ask: Ask,
 ) -> Result<TestRecord> {
-    let (from, epoch) = Overview::look(registry).await?.movable(from, to)?;
+    let (from, epoch) = Overview::look(registry, &Store::SHARED).await?.movable(from, to)?;
     let begun = world.now();
     put(registry, ASK, &encode(&AskRecord { ask, epoch, to: to.map(str::to_owned) })).await?;
     let serves = Key::new(SERVES)?;
@@ -203,7 +257,7 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
 fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCode> {
     let mut text = None;
     let read = || {
-        let seen = with(registry, async |_, registry| Ok(Overview::look(&*registry).await?))?;
+        let seen = with(registry, async |_, registry| Ok(Overview::look(&*registry, &Store::SHARED).await?))?;
         text = forecast(&seen, now_ms() / 1000);
         seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
         Ok(known_nodes(&seen, None))
@@ -273,6 +327,7 @@ mod tests {
             test: None,
             take_over: None,
             passed_over: vec![],
+            fault: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod leaving;
 mod others;
 mod relay;
 mod seen;
+mod state;
 mod thread;
 
 use std::cell::RefCell;
@@ -30,7 +31,8 @@ use config::{Config, Made};
 
 use relay::Relay;
 use seen::Seen;
-use thread::{Keeper, Leaves, Thread};
+use state::Judge;
+use thread::{Leaves, Thread};
 use tokio::sync::watch;
 
 use super::signals::Signals;
@@ -53,6 +55,7 @@ pub(super) struct Join<'a> {
 
 pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
+pub(crate) use seen::epoch_seen;
 
 /// The owner of the array: this process, until it is dropped or has handed over.
 pub(super) struct Node {
@@ -67,7 +70,6 @@ pub(super) struct Node {
     portals: Vec<SocketAddr>,
     number: u16,
     relay_key: RelayKey,
-    keys: Arc<StateKeys>,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
@@ -97,8 +99,11 @@ pub(super) async fn stand_by(
     let mut relay = start_relay(&portals, std::mem::take(&mut join.kept))?;
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
-    let mut thread = Thread::start(join.registry, name, about, seen).await?;
-    has_keys(&thread.keeper(), &join.keys)?;
+    let judge = Judge { store: store.clone(), keys: join.keys.clone() };
+    let judges = judge.clone();
+    let mut thread =
+        Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone())).await?;
+    judge.refuse(&thread.keeper())?;
     tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
@@ -119,9 +124,9 @@ pub(super) async fn stand_by(
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
     let relay = RefCell::new(Some(relay));
-    let (name, keys, ownership) = (name.into(), join.keys, Some(Ownership { epoch, owner }));
-    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, relay_key, keys };
-    match node.take_state(store, joined_before) {
+    let (name, ownership) = (name.into(), Some(Ownership { epoch, owner }));
+    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, relay_key };
+    match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok((store, is_new)) => {
             if is_new {
                 node.ownership = None;
@@ -133,17 +138,6 @@ pub(super) async fn stand_by(
             Err(error)
         }
     }
-}
-
-/// Refuses to stand by for an array whose state this node could not take over.
-fn has_keys(keeper: &Keeper, keys: &StateKeys) -> Result<()> {
-    for name in Store::SHARED {
-        // A registry that does not answer is waited for later.
-        if let Ok(Some(text)) = keeper.look_at(name) {
-            keys.open(name, &text)?;
-        }
-    }
-    Ok(())
 }
 
 /// Where this node will serve hosts. The state that it takes over has the portals of another node.
@@ -401,49 +395,6 @@ impl Node {
             // Its thread has ended: the term ends the process.
             Err(_) => std::future::pending().await,
         }
-    }
-
-    /// Takes over what the last owner kept; what this one keeps goes to the registry first. Also returns
-    /// whether nobody had kept anything there.
-    fn take_state(&self, store: Store, joined_before: bool) -> Result<(Store, bool)> {
-        let mut is_new = true;
-        for name in Store::SHARED {
-            let (found, own) = (self.thread.keeper().claim(name, self.epoch)?, store.text(name)?);
-            let found = found.map(|text| self.keys.open(name, &text)).transpose()?;
-            match (found, own) {
-                (Some(_), Some(_)) if !joined_before => {
-                    let dir = store.dir().display();
-                    bail!("{dir}: has the state of another array; give this node an empty data directory");
-                }
-                (Some((text, is_sealed)), _) => {
-                    is_new = false;
-                    store.adopt(name, &text)?;
-                    // Twice: the registry has the form before it, too.
-                    for _ in 0..if is_sealed { 0 } else { 2 } {
-                        self.keep(name, &text)?;
-                    }
-                }
-                (None, Some(_)) if joined_before && is_new => {
-                    bail!(
-                        "the registry has no state of the array; restore a newer registry, or remove array.epoch \
-                         from the data directory to begin with the state of this node"
-                    )
-                }
-                // An array of one node that becomes one of several.
-                (None, Some(text)) => self.keep(name, &text)?,
-                (None, None) => {}
-            }
-        }
-        let (keeper, keys) = (self.thread.keeper(), self.keys.clone());
-        let shared = store.shared_by(Arc::new(move |name, text| {
-            let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
-            kept.map_err(|error| format!("{error:#}"))
-        }));
-        Ok((shared, is_new))
-    }
-
-    fn keep(&self, name: &str, text: &str) -> Result<()> {
-        self.thread.keeper().keep(name, &self.keys.seal(name, text)?)
     }
 
     /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.

@@ -28,18 +28,19 @@ fn refused(cause: Immovable) -> DrainError {
         Immovable::NoOwner
         | Immovable::NotOwner { .. }
         | Immovable::Alone { .. }
+        | Immovable::Fault { .. }
         | Immovable::Down { .. } => DrainError::Refused(text),
     }
 }
 
 fn failover_of(forecast: Forecast) -> Failover {
     let text = forecast.text();
-    let Forecast { owner, successors, last } = forecast;
+    let Forecast { owner, successors, fault, last } = forecast;
     let last = last.map(|TestRecord { from, to, took_ms, at_ms, is_take_over }| {
         let kind = if is_take_over { "take-over" } else { "test" };
         LastFailover { kind: kind.into(), from, to, took_ms, at_ms }
     });
-    Failover { node: owner, successors, last, text }
+    Failover { node: owner, successors, fault, last, text }
 }
 
 /// What a standby says of itself, and of a failure of the owner.

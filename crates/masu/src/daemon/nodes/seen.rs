@@ -11,6 +11,11 @@ pub(super) struct Seen {
     epoch: u64,
 }
 
+/// The highest epoch that the node of a data directory has seen; 0: it was never one of several.
+pub(crate) fn epoch_seen(store: &Store) -> Result<u64> {
+    Ok(Seen::open(store)?.epoch())
+}
+
 impl Seen {
     /// 0: this node was never one of several.
     pub(super) fn open(store: &Store) -> Result<Seen> {

@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use array::{Event, EventSender};
 use cluster::{
-    ASK, AskRecord, Clock, Immovable, Kept, Member, NodeRecord, Overview, SERVES, ServesRecord, Standing,
-    State, TAKE_OVER, TestRecord, put,
+    ASK, AskRecord, Clock, Follows, Immovable, Kept, Member, NodeRecord, Overview, SERVES, ServesRecord,
+    Standing, State, TAKE_OVER, TestRecord, put,
 };
 use registry::Registry;
 use registry::record::encode;
@@ -20,7 +21,7 @@ use world_real::{RunError, set_term};
 
 use super::seen::Seen;
 use crate::registry_option::RegistryOption;
-use admin::random;
+use admin::{Store, random};
 
 /// A text is put with a few calls, each of which ends after 2 s.
 const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
@@ -31,6 +32,9 @@ const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 const OVERVIEW_EVERY: Duration = Duration::from_secs(2);
 
 type Reply<T> = Sender<Result<T>>;
+
+/// The texts that this owner has claimed, by their names.
+type AllKept = Rc<tokio::sync::Mutex<BTreeMap<String, Kept>>>;
 
 enum Ask {
     Claim { name: String, epoch: u64, reply: Reply<Option<String>> },
@@ -75,9 +79,8 @@ impl Thread {
     /// The registry cannot be opened.
     pub(super) async fn start(
         place: &RegistryOption,
-        name: &str,
-        about: NodeRecord,
-        seen: Seen,
+        (name, about, seen): (&str, NodeRecord, Seen),
+        (follows, events): (impl FnOnce() -> Follows + Send + 'static, EventSender),
     ) -> Result<Thread> {
         let (tell, state) = watch::channel(State::joining(seen.epoch()));
         let (looks, overview) = watch::channel(None);
@@ -100,6 +103,7 @@ impl Thread {
             let epoch = seen.epoch();
             let told = told(seen, tell);
             let member = Member::new(&world, clock, (&name, about), epoch, told);
+            member.follow(follows());
             let leaving = member.clone();
             world.spawn(async move {
                 // Dropped without being sent: the daemon ends without handing over.
@@ -109,8 +113,9 @@ impl Thread {
                     Err(_) => {}
                 }
             });
-            world.spawn(answer(registry.clone(), name, asks));
-            world.spawn(look_around(world.clone(), registry.clone(), looks));
+            let kept = AllKept::default();
+            world.spawn(answer(registry.clone(), (name, kept.clone()), asks));
+            world.spawn(look_around(world.clone(), registry.clone(), (kept, events), looks));
             // A lost array has ended the process before.
             if let Err(error) = cluster::run(member, registry).await {
                 tracing::error!("the node's task has ended: {error}");
@@ -176,18 +181,46 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
 }
 
 /// A look that fails changes nothing: an owner that cannot look for long is none.
-async fn look_around(world: World, registry: Rc<dyn Registry>, looks: watch::Sender<Option<Overview>>) {
+async fn look_around(
+    world: World,
+    registry: Rc<dyn Registry>,
+    (kept, events): (AllKept, EventSender),
+    looks: watch::Sender<Option<Overview>>,
+) {
     while !looks.is_closed() {
-        if let Ok(overview) = Overview::look(&*registry).await {
+        mend(&kept, &events).await;
+        if let Ok(overview) = Overview::look(&*registry, &Store::SHARED).await {
             looks.send_replace(Some(overview));
         }
         world.sleep(OVERVIEW_EVERY).await;
     }
 }
 
+/// An owner has the whole state: what the registry has damaged or lost of it is put again. What fails is
+/// tried again at the next look, which says what is wrong.
+async fn mend(kept: &AllKept, events: &EventSender) {
+    for name in Store::SHARED {
+        // For each by itself: a change does not wait for all of them.
+        let mut kept = kept.lock().await;
+        let Some(kept) = kept.get_mut(name) else { continue };
+        match kept.mend().await {
+            Ok(None) => {}
+            Ok(Some(cause)) => {
+                let text = format!("{cause}; this owner has put its state into the registry again");
+                events.tell(Event::warning("array", text));
+            }
+            // The others would wait as long.
+            Err(_) => return,
+        }
+    }
+}
+
 /// One request after the other.
-async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::UnboundedReceiver<Ask>) {
-    let mut kept = BTreeMap::new();
+async fn answer(
+    registry: Rc<dyn Registry>,
+    (own_name, kept): (String, AllKept),
+    mut asks: mpsc::UnboundedReceiver<Ask>,
+) {
     while let Some(ask) = asks.recv().await {
         // Who asked may have given up: a reply that nobody waits for is no error.
         match ask {
@@ -195,14 +228,14 @@ async fn answer(registry: Rc<dyn Registry>, own_name: String, mut asks: mpsc::Un
                 let claimed = Kept::claim(registry.clone(), &name, epoch).await;
                 let _ = reply.send(match claimed {
                     Ok((claimed, text)) => {
-                        kept.insert(name, claimed);
+                        kept.lock().await.insert(name, claimed);
                         text.map(String::from_utf8).transpose().context("the kept state is not UTF-8")
                     }
                     Err(error) => Err(error.into()),
                 });
             }
             Ask::Keep { name, text, reply } => {
-                let _ = reply.send(match kept.get_mut(&name) {
+                let _ = reply.send(match kept.lock().await.get_mut(&name) {
                     Some(kept) => kept.replace(text.as_bytes()).await.map_err(Into::into),
                     None => Err(anyhow!("{name} was not claimed")),
                 });
@@ -238,7 +271,7 @@ async fn ask_to_move(
     from: Option<&str>,
     to: Option<String>,
 ) -> Result<Result<(), Immovable>> {
-    let epoch = match Overview::look(registry).await?.movable(from, to.as_deref()) {
+    let epoch = match Overview::look(registry, &Store::SHARED).await?.movable(from, to.as_deref()) {
         Ok((_, epoch)) => epoch,
         Err(cause) => return Ok(Err(cause)),
     };

@@ -1,0 +1,86 @@
+//! A registry that has lost a part of what nodes need.
+
+use super::*;
+
+/// The directories of the keys that begin so.
+fn keys(cluster: &Cluster, prefix: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir(cluster.registry().join("keys")).expect("a registry").flatten();
+    all.map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
+        .collect()
+}
+
+/// The files of a key whose names begin so: `=` has its value, `@` its version.
+fn files(key: &Path, prefix: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir(key).expect("a key").flatten().map(|entry| entry.path());
+    all.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
+        .collect()
+}
+
+fn said(output: Output) -> String {
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    // Terminals have lines of 80 characters.
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_registry_without_the_state_is_refused_by_every_node_and_one_command_puts_it_back() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    cluster.nodes[0].ok(&["volume", "create", "by-command", "--size", "1MiB"]);
+    cluster.nodes[0].signal("-TERM");
+    assert_eq!(cluster.nodes[0].ended(), Some(0));
+    let state = cluster.nodes[0].dir.join("array.state.toml");
+    let before = fs::read_to_string(&state).expect("a state");
+    keys(&cluster, "state%").iter().for_each(|key| fs::remove_dir_all(key).expect("removed"));
+    cluster.again(0);
+    cluster.join();
+    for node in &cluster.nodes {
+        node.says("has had an owner, and has no state of the array; put back");
+        node.says("masu node restore-state");
+    }
+    assert_eq!(keys(&cluster, "state%"), Vec::<PathBuf>::new(), "a node has put a state of its own");
+    let registry = cluster.registry.clone();
+    let back = ["node", "restore-state", "--yes", "--registry", &registry];
+    let refused = said(cluster.nodes[1].command(&back));
+    assert!(refused.contains("has no state of an array"), "{refused}");
+    cluster.nodes[0].ok(&back);
+    let owner = cluster.successor(usize::MAX);
+    assert!(cluster.nodes[owner].ok(&["volume", "list"]).contains("by-command"));
+    let id = |text: &str| text.lines().find(|line| line.starts_with("id = ")).map(str::to_owned);
+    let after = fs::read_to_string(cluster.nodes[owner].dir.join("array.state.toml")).expect("a state");
+    assert_eq!(id(&after), id(&before));
+    let refused = said(cluster.nodes[0].command(&back));
+    assert!(refused.contains("stop it first"), "an owner lives: {refused}");
+}
+
+#[test]
+fn an_owner_mends_what_the_registry_has_damaged_and_says_what_it_cannot() {
+    let cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let (from, to) = (&cluster.nodes[owner], &cluster.nodes[1 - owner]);
+    to.stands_by();
+    from.ok(&["volume", "create", "by-command", "--size", "1MiB"]);
+    for (key, text) in [
+        ("state%array.state.toml", "has put its state into the registry again"),
+    ] {
+        let key = cluster.registry().join("keys").join(key);
+        files(&key, "=").iter().for_each(|file| fs::write(file, "").expect("emptied"));
+        from.says(text);
+    }
+    // Without the file of its version a key cannot be changed any more.
+    let key = cluster.registry().join("keys/state%array.state.toml");
+    files(&key, "@").iter().for_each(|file| fs::remove_file(file).expect("removed"));
+    until("it is a trouble", || said(from.command(&["status"])).contains("a key without a state"));
+    let registry = cluster.registry.clone();
+    let drain = |node: &Node| said(node.command(&["node", "drain", &from.name, "--registry", &registry]));
+    let refused = drain(from);
+    assert!(refused.contains("no node could take over from"), "{refused}");
+    assert!(from.serves());
+    fs::remove_dir_all(&key).expect("removed");
+    until("it is no trouble", || said(from.command(&["status"])).contains("No problems"));
+    let moved = drain(from);
+    assert!(moved.contains("has moved from"), "{moved}");
+    assert!(to.ok(&["volume", "list"]).contains("by-command"));
+}
