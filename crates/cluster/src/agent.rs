@@ -321,6 +321,8 @@ impl Agent {
             (Err(_), Some(held)) if held.version != entry.version => {
                 return Err(Fault::Lost(Lost::Replaced { by: None }));
             }
+            // Nobody has replaced it: its value was damaged where it is.
+            (Err(error), Some(held)) => return self.put_again(held, error).await,
             (owner, _) => owner?,
         };
         let own = self.lease.map(|(lease, _)| lease.0);
@@ -352,6 +354,21 @@ impl Agent {
             }
         }
         Ok(Look { owner: Some((entry.version, owner)), ..look })
+    }
+
+    /// Puts this owner's record again, whose value was damaged: its version says that nobody else has put
+    /// one.
+    async fn put_again(&mut self, held: Held, error: RecordError) -> Result<Look, Fault> {
+        let Some((lease, _)) = self.lease else { return Err(error.into()) };
+        let (node, since_ms) = (Some(self.member.name().to_owned()), self.member.wall_ms());
+        let owner =
+            OwnerRecord { node, lease: lease.0, epoch: held.epoch, since_ms, ..OwnerRecord::default() };
+        let (owner_key, value) = (key(OWNER), owner.encode());
+        let put = self.registry.compare_and_put(&owner_key, Some(held.version), &value, None);
+        let version = self.member.within(put).await?;
+        self.held = Some(Held { version, ..held });
+        self.member.set(|state| state.mended += 1);
+        Ok(Look { owner: Some((version, owner)), owner_lives: true, ..Look::default() })
     }
 
     /// The other node that is to take over next, for a time that counts from this node's first look at

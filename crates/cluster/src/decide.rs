@@ -117,6 +117,12 @@ pub fn decide(lease: LeaseId, held: Option<Held>, look: &Look, seen: u64) -> Ste
     if let Some(held) = held {
         return match &look.owner {
             Some((version, _)) if *version == held.version => Step::Serve(held),
+            // Put by itself in place of a damaged one, by a call that was not answered.
+            Some((version, owner))
+                if owner.node.is_some() && owner.lease == lease.0 && owner.epoch == held.epoch =>
+            {
+                Step::Serve(Held { version: *version, ..held })
+            }
             Some((_, owner)) => Step::Stop(Lost::Replaced { by: owner.node.clone() }),
             None => Step::Stop(Lost::Replaced { by: None }),
         };
@@ -201,6 +207,13 @@ mod tests {
         let held = Held { version: Version(9), epoch: 4 };
         assert_eq!(decide(LeaseId(1), Some(held), &owner(Some("n1"), 1, 4, true), 4), Step::Serve(held));
         let held = Some(Held { version: Version(8), epoch: 4 });
+        let again = Step::Serve(Held { version: Version(9), epoch: 4 });
+        assert_eq!(decide(LeaseId(1), held, &owner(Some("n1"), 1, 4, true), 4), again);
+        assert_eq!(
+            decide(LeaseId(1), held, &owner(Some("n1"), 7, 4, true), 4),
+            Step::Stop(Lost::Replaced { by: Some("n1".into()) }),
+            "another process of its name"
+        );
         let by = |by: Option<&str>| Step::Stop(Lost::Replaced { by: by.map(Into::into) });
         assert_eq!(decide(LeaseId(1), held, &owner(Some("n2"), 2, 5, true), 4), by(Some("n2")));
         assert_eq!(decide(LeaseId(1), held, &Look::default(), 4), by(None));

@@ -71,6 +71,8 @@ pub struct State {
     pub instead_of: Option<String>,
     /// Records of other nodes that could not be read since this one joined: a line for each, with its key.
     pub passed_over: Vec<String>,
+    /// How often this owner has put its record again, which the registry had damaged.
+    pub mended: u32,
 }
 
 impl State {
@@ -88,6 +90,7 @@ impl State {
             taken_from: None,
             instead_of: None,
             passed_over: vec![],
+            mended: 0,
         }
     }
 

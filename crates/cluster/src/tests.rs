@@ -660,6 +660,26 @@ fn an_owner_puts_a_damaged_state_again_and_an_older_owner_does_not() {
 }
 
 #[test]
+fn an_owner_whose_record_is_damaged_where_it_is_puts_it_again_and_goes_on() {
+    with_bed(&[0, 0], async |bed| {
+        let (client, _, owner, epoch) = keeps(bed, b"text").await;
+        for value in [&b""[..], b"\xff"] {
+            bed.store.damage(&named(OWNER), value);
+            bed.sleep(2).await;
+            assert_eq!(bed.owner(), Some((owner, epoch)));
+            let seen = Overview::look(&*client, &[STATE]).await.expect("readable");
+            assert_eq!(seen.living_owner(), Some((&*bed.nodes[owner].name, epoch)));
+            assert_eq!(seen.fault, None);
+        }
+        let state = bed.nodes[owner].member.borrow().state();
+        assert_eq!((state.mended, state.fault), (2, None));
+        assert_eq!(bed.looks(Duration::from_secs(20)).await.len(), 1, "one owner all the time");
+        bed.nodes[owner].kill();
+        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
+    });
+}
+
+#[test]
 fn an_array_whose_state_is_damaged_is_not_moved() {
     with_bed(&[0, 0], async |bed| {
         let (client, _, owner, _) = keeps(bed, b"text").await;

@@ -64,6 +64,7 @@ fn an_owner_mends_what_the_registry_has_damaged_and_says_what_it_cannot() {
     from.ok(&["volume", "create", "by-command", "--size", "1MiB"]);
     for (key, text) in [
         ("state%array.state.toml", "has put its state into the registry again"),
+        ("owner%array", "has put its record into the registry again"),
     ] {
         let key = cluster.registry().join("keys").join(key);
         files(&key, "=").iter().for_each(|file| fs::write(file, "").expect("emptied"));

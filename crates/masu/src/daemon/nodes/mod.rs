@@ -308,11 +308,17 @@ fn other_portals(state: &State) -> Vec<OtherPortal> {
     portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
 }
 
-/// Tells of records of other nodes that are passed over. Only an owner has events.
+/// Tells of records of other nodes that are passed over, and of those that an owner has put again. Only an
+/// owner has events.
 async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender) {
-    let mut told = 0;
+    let (mut told, mut told_mended) = (0, 0);
     loop {
-        let State { passed_over, standing, .. } = state.borrow_and_update().clone();
+        let State { passed_over, standing, mended, .. } = state.borrow_and_update().clone();
+        if mended > told_mended {
+            told_mended = mended;
+            let text = "owner/array in the registry was damaged; this owner has put its record into the registry again";
+            events.tell(Event::warning("array", text));
+        }
         for text in passed_over.iter().skip(told) {
             let text = format!("{text}; it is passed over: see `masu node list`");
             match standing {

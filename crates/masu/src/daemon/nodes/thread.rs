@@ -180,17 +180,30 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
     }
 }
 
-/// A look that fails changes nothing: an owner that cannot look for long is none.
+/// One look that fails changes nothing: an owner that cannot look for long is none. After a second one
+/// nobody knows what would happen.
 async fn look_around(
     world: World,
     registry: Rc<dyn Registry>,
     (kept, events): (AllKept, EventSender),
     looks: watch::Sender<Option<Overview>>,
 ) {
+    let mut failed = 0;
     while !looks.is_closed() {
         mend(&kept, &events).await;
-        if let Ok(overview) = Overview::look(&*registry, &Store::SHARED).await {
-            looks.send_replace(Some(overview));
+        match Overview::look(&*registry, &Store::SHARED).await {
+            Ok(overview) => {
+                failed = 0;
+                looks.send_replace(Some(overview));
+            }
+            Err(error) => {
+                failed += 1;
+                if failed > 1 {
+                    looks.send_modify(|last| {
+                        last.iter_mut().for_each(|last| last.fault = Some(error.to_string()));
+                    });
+                }
+            }
         }
         world.sleep(OVERVIEW_EVERY).await;
     }
