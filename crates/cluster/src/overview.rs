@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use registry::record::decode;
+use registry::record::{decode, encode};
 use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 
 use crate::followed::{Followed, refusal};
 use crate::{
-    MEMBERS, MemberRecord, NODES, NodeRecord, OWNER, OwnerRecord, TAKE_OVER, TEST, TestRecord,
+    ASK, AskRecord, MEMBERS, MemberRecord, NODES, NodeRecord, OWNER, OwnerRecord, TAKE_OVER, TEST, TestRecord,
 };
 
 /// A look at all of it.
@@ -64,6 +64,8 @@ pub enum Immovable {
     NoStandby { name: String },
     #[error("no node could take over from {owner}: {fault}")]
     Fault { owner: String, fault: String },
+    #[error("another drain, or a test of a fail-over, is under way: see `masu node list`")]
+    UnderWay,
 }
 
 impl Overview {
@@ -150,6 +152,28 @@ impl Overview {
         Ok((owner.to_owned(), epoch))
     }
 
+    /// Asks the owner of an epoch to give the array away.
+    ///
+    /// # Errors
+    /// The registry does not answer. Inside: the owner is asked already, perhaps at the same moment.
+    pub async fn ask(
+        registry: &dyn Registry,
+        asked: &AskRecord,
+    ) -> Result<Result<(), Immovable>, RegistryError> {
+        let key = Key::new(ASK)?;
+        let found = registry.get(&key).await?;
+        let before = found.as_ref().and_then(|entry| decode::<AskRecord>(ASK, &entry.value).ok());
+        if before.is_some_and(|before| before.epoch == asked.epoch) {
+            return Ok(Err(Immovable::UnderWay));
+        }
+        let expected = found.map(|entry| entry.version);
+        match registry.compare_and_put(&key, expected, &encode(asked), None).await {
+            Ok(_) => Ok(Ok(())),
+            Err(RegistryError::Conflict { .. }) => Ok(Err(Immovable::UnderWay)),
+            Err(error) => Err(error),
+        }
+    }
+
     fn is_up(&self, name: &str) -> bool {
         self.nodes.iter().any(|(node, _)| node == name)
     }
@@ -187,7 +211,6 @@ fn readable<T>(
 #[cfg(test)]
 mod tests {
     use registry::Version;
-    use registry::record::encode;
 
     use super::*;
 

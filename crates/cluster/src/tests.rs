@@ -12,7 +12,7 @@ use world_model::Model;
 
 use crate::number::number_of;
 use crate::{
-    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Follows, Kept, KeptError,
+    ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Follows, Immovable, Kept, KeptError,
     Lost, MEMBERS, Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, Overview,
     OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, portal_group,
     restore_state, run, successor,
@@ -676,6 +676,31 @@ fn an_owner_whose_record_is_damaged_where_it_is_puts_it_again_and_goes_on() {
         assert_eq!(bed.looks(Duration::from_secs(20)).await.len(), 1, "one owner all the time");
         bed.nodes[owner].kill();
         assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
+    });
+}
+
+#[test]
+fn of_two_requests_to_move_at_once_the_second_one_learns_of_the_first() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(1).await;
+        let (_, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let asks = async |epoch| {
+            let asked = AskRecord { ask: Ask::Drain, epoch, to: None };
+            Overview::ask(&client, &asked).await.expect("it answers")
+        };
+        // Of an epoch that has ended.
+        assert_eq!(asks(epoch - 1).await, Ok(()));
+        // Both have seen no request of this epoch when they put theirs.
+        let slow = Faulty::new(&bed.world, Rc::new(Memory::new(&bed.world, &bed.store)));
+        slow.link().delay.set(Duration::from_millis(2));
+        let drain = AskRecord { ask: Ask::Drain, epoch, to: None };
+        let test = AskRecord { ask: Ask::Crash, ..drain.clone() };
+        let (one, other) = futures::join!(Overview::ask(&slow, &drain), Overview::ask(&slow, &test));
+        let mut both = [one.expect("it answers"), other.expect("it answers")];
+        both.sort_by_key(Result::is_err);
+        assert_eq!(both, [Ok(()), Err(Immovable::UnderWay)]);
+        assert_eq!(asks(epoch).await, Err(Immovable::UnderWay));
     });
 }
 

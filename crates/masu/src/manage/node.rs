@@ -9,7 +9,7 @@ use admin::Store;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use cluster::{
-    ASK, Ask, AskRecord, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put, raise_epoch,
+    Ask, AskRecord, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put, raise_epoch,
 };
 use registry::record::{decode, encode};
 use registry::{Key, Registry};
@@ -215,7 +215,7 @@ async fn hand_over(
 ) -> Result<TestRecord> {
     let (from, epoch) = Overview::look(registry, &Store::SHARED).await?.movable(from, to)?;
     let begun = world.now();
-    put(registry, ASK, &encode(&AskRecord { ask, epoch, to: to.map(str::to_owned) })).await?;
+    Overview::ask(registry, &AskRecord { ask, epoch, to: to.map(str::to_owned) }).await??;
     let serves = Key::new(SERVES)?;
     while world.now() - begun < MOVE_TIME_MAX {
         // A registry that does not answer for a moment is asked again.

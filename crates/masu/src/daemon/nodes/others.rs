@@ -29,6 +29,7 @@ fn refused(cause: Immovable) -> DrainError {
         | Immovable::NotOwner { .. }
         | Immovable::Alone { .. }
         | Immovable::Fault { .. }
+        | Immovable::UnderWay
         | Immovable::Down { .. } => DrainError::Refused(text),
     }
 }

@@ -288,8 +288,7 @@ async fn ask_to_move(
         Ok((_, epoch)) => epoch,
         Err(cause) => return Ok(Err(cause)),
     };
-    put(registry, ASK, &encode(&AskRecord { ask: cluster::Ask::Drain, epoch, to })).await?;
-    Ok(Ok(()))
+    Ok(Overview::ask(registry, &AskRecord { ask: cluster::Ask::Drain, epoch, to }).await?)
 }
 
 impl Keeper {
