@@ -85,3 +85,14 @@ fn an_owner_mends_what_the_registry_has_damaged_and_says_what_it_cannot() {
     assert!(moved.contains("has moved from"), "{moved}");
     assert!(to.ok(&["volume", "list"]).contains("by-command"));
 }
+
+#[test]
+fn an_owner_and_its_standby_that_are_stopped_at_once_end_at_once() {
+    let mut cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    cluster.nodes[1 - owner].stands_by();
+    let begun = Instant::now();
+    cluster.nodes.iter().for_each(|node| node.signal("-TERM"));
+    cluster.nodes.iter_mut().for_each(|node| assert_eq!(node.ended(), Some(0)));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}

@@ -54,8 +54,11 @@ impl Leaving {
         }
     }
 
-    /// Whether to end now, with so many hosts connected through this node.
-    fn end(&mut self, carried: usize, now: Instant) -> Option<End> {
+    /// Whether to end now, with so many hosts connected through this node; `is_alone`: no other node lives.
+    fn end(&mut self, carried: usize, is_alone: bool, now: Instant) -> Option<End> {
+        if is_alone {
+            return Some(End::NoSuccessor);
+        }
         if carried > 0 {
             self.used = now;
         }
@@ -69,6 +72,7 @@ impl Leaving {
 
 /// An owner that has handed over.
 pub(in crate::daemon) struct Left {
+    pub(super) name: String,
     pub(super) number: u16,
     /// Of its ownership.
     pub(super) epoch: u64,
@@ -88,10 +92,10 @@ pub(in crate::daemon) async fn relay_to_successor(
         return Ok(());
     }
     let relay = Relay::start(&left.portals, open).context("cannot listen on the portals")?;
-    let mut sees = look_for(registry, left.epoch)?;
+    let mut sees = look_for(registry, &left)?;
     let mut leaving = Leaving::new(Instant::now());
     loop {
-        let next = sees.borrow_and_update().clone();
+        let Seen { next, is_alone } = sees.borrow_and_update().clone();
         if let Some(Successor { node, epoch, about }) = next {
             if leaving.led.is_none() {
                 tracing::info!(
@@ -102,11 +106,12 @@ pub(in crate::daemon) async fn relay_to_successor(
             leaving.leads(Instant::now());
             relay.set_owner(Some(owner_at(&about, epoch, left.number)));
         }
-        if let Some(end) = leaving.end(relay.carried(), Instant::now()) {
+        if let Some(end) = leaving.end(relay.carried(), is_alone, Instant::now()) {
             let hosts = relay.carried();
             tracing::info!(
                 "{}",
                 match end {
+                    End::NoSuccessor if is_alone => "ends: no other node lives".into(),
                     End::NoSuccessor => "ends: no other node has taken over".into(),
                     End::NoHosts => "ends: no hosts are connected through this node".into(),
                     End::Time =>
@@ -125,10 +130,19 @@ pub(in crate::daemon) async fn relay_to_successor(
     }
 }
 
+/// What the registry says of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// The next owner, as soon as there is one.
+    next: Option<Successor>,
+    /// No other node lives that could be it.
+    is_alone: bool,
+}
+
 /// Looks at the registry until nobody wants to know any more.
-fn look_for(registry: &RegistryOption, epoch: u64) -> Result<watch::Receiver<Option<Successor>>> {
-    let (tell, sees) = watch::channel(None);
-    let registry = registry.clone();
+fn look_for(registry: &RegistryOption, left: &Left) -> Result<watch::Receiver<Seen>> {
+    let (tell, sees) = watch::channel(Seen::default());
+    let (registry, epoch, name) = (registry.clone(), left.epoch, left.name.clone());
     let seed = u64::from_le_bytes(random()?);
     let options = world_real::Options { seed, watch: false, ..world_real::Options::default() };
     let started = world_real::start("successor", options, move |world| async move {
@@ -138,9 +152,13 @@ fn look_for(registry: &RegistryOption, epoch: u64) -> Result<watch::Receiver<Opt
         };
         while !tell.is_closed() {
             // What cannot be read now is read at the next look.
-            if let Ok(Some(found)) = cluster::successor(&*registry, epoch).await {
-                tell.send_if_modified(|last| last.replace(found.clone()) != Some(found));
-            }
+            let next = cluster::successor(&*registry, epoch).await.ok().flatten();
+            let is_alone = matches!(cluster::another_lives(&*registry, &name).await, Ok(false));
+            tell.send_if_modified(|last| {
+                let next = next.or_else(|| last.next.clone());
+                let now = Seen { next, is_alone };
+                std::mem::replace(last, now.clone()) != now
+            });
             world.sleep(LOOK).await;
         }
     });
@@ -158,17 +176,19 @@ mod tests {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         let mut leaving = Leaving::new(begun);
-        assert_eq!(leaving.end(0, at(9_999)), None);
-        assert_eq!(leaving.end(0, at(10_000)), Some(End::NoSuccessor));
+        assert_eq!(leaving.end(0, false, at(9_999)), None);
+        assert_eq!(leaving.end(0, false, at(10_000)), Some(End::NoSuccessor));
         // Found late: the time begins then, and begins once.
         leaving.leads(at(5_000));
         leaving.leads(at(5_500));
-        assert_eq!(leaving.end(0, at(5_999)), None);
-        assert_eq!(leaving.end(0, at(6_000)), Some(End::NoHosts));
-        assert_eq!(leaving.end(2, at(6_500)), None);
-        assert_eq!(leaving.end(0, at(7_499)), None);
-        assert_eq!(leaving.end(0, at(7_500)), Some(End::NoHosts));
-        assert_eq!(leaving.end(1, at(7_999)), None);
-        assert_eq!(leaving.end(1, at(8_000)), Some(End::Time));
+        assert_eq!(leaving.end(0, false, at(5_999)), None);
+        assert_eq!(leaving.end(0, false, at(6_000)), Some(End::NoHosts));
+        assert_eq!(leaving.end(2, false, at(6_500)), None);
+        assert_eq!(leaving.end(0, false, at(7_499)), None);
+        assert_eq!(leaving.end(0, false, at(7_500)), Some(End::NoHosts));
+        assert_eq!(leaving.end(1, false, at(7_999)), None);
+        assert_eq!(leaving.end(1, false, at(8_000)), Some(End::Time));
+        // All nodes are stopped: nobody leads them anywhere.
+        assert_eq!(Leaving::new(begun).end(1, true, at(0)), Some(End::NoSuccessor));
     }
 }

@@ -356,7 +356,12 @@ impl Node {
 
     /// What it is when it has handed over.
     pub(super) fn left(&self) -> Left {
-        Left { number: self.number, epoch: self.epoch, portals: self.portals.clone() }
+        Left {
+            name: self.name.clone(),
+            number: self.number,
+            epoch: self.epoch,
+            portals: self.portals.clone(),
+        }
     }
 
     /// Whether another node can take over when this one stops. A registry that does not answer knows of none.
