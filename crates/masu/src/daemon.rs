@@ -161,6 +161,7 @@ pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
 /// The life of the daemon. If a step of the start fails, the earlier ones are undone in order.
 async fn start_and_serve(serve: &Serve) -> Result<()> {
     let mut signals = Signals::heed()?;
+    serve.registry.warn_if_readable()?;
     let mut kept = Portals::new();
     // Each turn is a life of its own: a node that was drained stands by again.
     while let Some(portals) = live(serve, &mut signals, kept).await? {

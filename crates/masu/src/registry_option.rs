@@ -1,12 +1,16 @@
 //! The options that name a registry, of every command that has one.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use registry::Registry;
 use registry_etcd::{Access, AccessFiles, Location, open};
 use world::World;
+
+/// Of the group, and of all others: to list, and to enter.
+const OTHERS_READ: u32 = 0o055;
 
 /// Where the registry is, and how it is reached. Passwords come from a file or the environment: the command
 /// line is visible to every user of the machine.
@@ -52,6 +56,21 @@ impl RegistryOption {
     /// Opens the registry, which must be named.
     pub(crate) fn open_named(&self, world: &World) -> Result<Rc<dyn Registry>> {
         self.open(world)?.context("no registry: pass --registry DIR or --registry etcd://HOST:PORT")
+    }
+
+    /// Warns if other users can read a directory, which an older version has made.
+    pub(crate) fn warn_if_readable(&self) -> Result<()> {
+        let Some(Location::Directory(path)) = self.location()? else { return Ok(()) };
+        let is_open = |path: &Path| {
+            std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & OTHERS_READ != 0)
+        };
+        if is_open(&path) && is_open(&path.join("keys")) {
+            let path = path.display();
+            tracing::warn!(
+                "other users can read the registry, which has the secrets of hosts: chmod -R go= {path}"
+            );
+        }
+        Ok(())
     }
 
     /// Opens the registry; none: none is named.

@@ -21,6 +21,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::lease::Leases;
 use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, VALUE_LEN_MAX, Version};
+
+/// The state has the secrets of hosts, and the hashes of tokens.
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 const FORMAT: &str = "masu registry 1\n";
 /// A read that meets a change looks again; so often in a row it meets one only if something is wrong.
@@ -156,7 +161,10 @@ impl Files {
         let boot_path = Path::new("/proc/sys/kernel/random/boot_id");
         let boot = fs::read_to_string(boot_path).map_err(|e| failed(boot_path, &e))?;
         let boot = boot.trim().replace('-', "");
-        let make = |dir: PathBuf| fs::create_dir_all(&dir).map_err(|e| failed(&dir, &e)).map(|()| dir);
+        let make = |dir: PathBuf| {
+            let made = fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&dir);
+            made.map_err(|e| failed(&dir, &e)).map(|()| dir)
+        };
         let root = make(path.to_owned())?;
         Files::check_format(&root)?;
         make(root.join("keys"))?;
@@ -362,10 +370,9 @@ impl Files {
             return Err(RegistryError::Limit { what: "keys", max: KEYS_MAX });
         }
         let new = self.root.join("new").join(format!("{}.{:016x}", self.boot, next.id));
-        fs::create_dir(&new).map_err(|e| failed(&new, &e))?;
+        create_dir(&new).map_err(|e| failed(&new, &e))?;
         write(&new, next, value)?;
-        let state = new.join(next.file_name());
-        fs::write(&state, []).map_err(|e| failed(&state, &e))?;
+        write_new(&new.join(next.file_name()), &[], false)?;
         if next.lease == 0 {
             durable(&new)?;
         }
@@ -419,9 +426,15 @@ fn write(dir: &Path, state: State, value: &[u8]) -> Result<(), RegistryError> {
     write_new(&dir.join(state.value_name()), value, state.lease == 0)
 }
 
+/// A directory that only the user of this process can read.
+pub(super) fn create_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(DIR_MODE).create(path)
+}
+
 /// Writes a file that is not there; `synced`: it is on the disk then.
-fn write_new(path: &Path, bytes: &[u8], synced: bool) -> Result<(), RegistryError> {
-    let made = fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| {
+pub(super) fn write_new(path: &Path, bytes: &[u8], synced: bool) -> Result<(), RegistryError> {
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    let made = opened.and_then(|mut file| {
         file.write_all(bytes)?;
         if synced { file.sync_all() } else { Ok(()) }
     });
@@ -466,6 +479,29 @@ mod tests {
         assert_eq!(files.versions("a/").expect("listed").len(), 3);
         files.put(&keys[1], Some(versions[1]), None, None).expect("deleted");
         assert_eq!(files.get(&keys[1]), Ok(None));
+    }
+
+    #[test]
+    fn what_is_created_only_its_user_can_read() {
+        use std::os::unix::fs::PermissionsExt;
+        fn all(path: &Path, into: &mut Vec<(PathBuf, u32)>) {
+            into.push((path.into(), fs::metadata(path).expect("there").permissions().mode() & 0o777));
+            for entry in fs::read_dir(path).into_iter().flatten() {
+                all(&entry.expect("readable").path(), into);
+            }
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("deeper/registry");
+        let files = Files::open(&root).expect("a registry");
+        let lease = files.leases().grant(Duration::from_secs(60)).expect("granted");
+        let version = files.put(&key(), None, Some(b"one"), Some(lease)).expect("put");
+        files.put(&key(), Some(version), Some(b"two"), None).expect("put");
+        let mut found = vec![];
+        all(&root, &mut found);
+        assert!(found.len() > 8, "{found:?}");
+        for (path, mode) in found {
+            assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        }
     }
 
     #[test]

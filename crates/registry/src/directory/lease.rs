@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::files::{failed, names, rename, unique};
+use super::files::{create_dir, failed, names, rename, unique, write_new};
 use crate::{LEASES_MAX, LeaseId, RegistryError};
 
 const ENDED: &str = "ended";
@@ -99,8 +99,8 @@ impl Leases {
         let term = Term::after(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let place = self.place(lease);
         // Nobody knows of it before it is returned.
-        let made = fs::create_dir(&place).and_then(|()| fs::write(place.join(term.file_name()), []));
-        made.map_err(|e| failed(&place, &e))?;
+        create_dir(&place).map_err(|e| failed(&place, &e))?;
+        write_new(&place.join(term.file_name()), &[], false)?;
         Ok(lease)
     }
 
