@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use registry::Registry;
 use registry_etcd::{Access, AccessFiles, Location, open};
 use world::World;
@@ -56,6 +56,19 @@ impl RegistryOption {
     /// Opens the registry, which must be named.
     pub(crate) fn open_named(&self, world: &World) -> Result<Rc<dyn Registry>> {
         self.open(world)?.context("no registry: pass --registry DIR or --registry etcd://HOST:PORT")
+    }
+
+    /// Opens the registry, which must be named and be there: who only reads creates none.
+    pub(crate) fn open_existing(&self, world: &World) -> Result<Rc<dyn Registry>> {
+        if let Some(Location::Directory(path)) = self.location()? {
+            let found = path.join("format").try_exists();
+            ensure!(
+                found.with_context(|| path.display().to_string())?,
+                "no registry in {}: name the directory that the nodes have as --registry",
+                path.display()
+            );
+        }
+        self.open_named(world)
     }
 
     /// Warns if other users can read a directory, which an older version has made.

@@ -152,7 +152,7 @@ fn with<T: 'static>(
     place: &RegistryOption,
     work: impl AsyncFnOnce(World, Rc<dyn Registry>) -> Result<T> + 'static,
 ) -> Result<T> {
-    run_on(place.clone(), RegistryOption::open_named, work)
+    run_on(place.clone(), RegistryOption::open_existing, work)
 }
 
 fn run_on<T: 'static>(

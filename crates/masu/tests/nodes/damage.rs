@@ -87,6 +87,17 @@ fn an_owner_mends_what_the_registry_has_damaged_and_says_what_it_cannot() {
 }
 
 #[test]
+fn a_command_that_reads_creates_no_registry() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let typo = dir.path().join("typo");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    let output = command.args(["node", "list", "--registry"]).arg(&typo).output().expect("masu runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(output).contains("no registry in"));
+    assert!(!typo.exists());
+}
+
+#[test]
 fn an_owner_and_its_standby_that_are_stopped_at_once_end_at_once() {
     let mut cluster = Cluster::start(2);
     let owner = cluster.owner();
