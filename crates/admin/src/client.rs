@@ -59,6 +59,9 @@ pub enum ClientError {
     /// The array refused.
     #[error("{0}")]
     Refused(String),
+    /// It lives, and cannot answer now: it stands by, starts, or stops.
+    #[error("{0}")]
+    Unavailable(String),
     /// The answer makes no sense.
     #[error("the array at {place} answered something else: {cause}")]
     Protocol {
@@ -212,9 +215,12 @@ impl Client {
             return Ok(answer);
         }
         let refused: Option<Problem> = serde_json::from_slice(&answer).ok();
-        Err(ClientError::Refused(
-            refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |problem| problem.detail),
-        ))
+        let text =
+            refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |problem| problem.detail);
+        Err(match code {
+            StatusCode::SERVICE_UNAVAILABLE => ClientError::Unavailable(text),
+            _ => ClientError::Refused(text),
+        })
     }
 
     async fn exchange<S>(

@@ -54,7 +54,8 @@ impl Bound {
         let unix = std::os::unix::net::UnixListener::from(self.unix.as_fd().try_clone_to_owned()?);
         let unix = UnixListener::from_std(unix)?;
         let (stop, ends) = watch::channel(false);
-        let said = Told::default();
+        let said = Said { text: "standby; looking for the owner".into(), nodes: vec![] };
+        let said = Told::new(Mutex::new(said));
         let told = said.clone();
         let lists = Router::new().route("/v1/nodes", get(list)).route("/v1/nodes/{name}", get(show));
         let lists = lists.route("/version", get(version)).with_state(said.clone());

@@ -18,10 +18,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Waits until the array answers. Whoever connects while the array starts waits for the end of the start.
 pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
     let client = client(at);
+    let mut last = String::new();
     let served = async {
         loop {
             match client.status().await {
-                Err(ClientError::Unreachable { .. }) => tokio::time::sleep(PAUSE).await,
+                Err(error) if may_serve_later(&error, at.is_remote()) => {
+                    last = error.to_string();
+                    tokio::time::sleep(PAUSE).await;
+                }
                 answer => return answer,
             }
         }
@@ -35,10 +39,18 @@ pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        Err(_) => bail!(
-            "no array serves at {} after {limit:?}: is `masu serve` running with this data directory?",
-            at.place()
-        ),
+        Err(_) if last.is_empty() => bail!("no array serves at {} after {limit:?}", at.place()),
+        Err(_) => bail!("no array serves at {} after {limit:?}: {last}", at.place()),
+    }
+}
+
+/// Whether to ask again: nobody answers yet, a node stands by, or its socket has closed the connection
+/// because it goes on from standby to owner. From afar, what is no answer of masu does not become one.
+fn may_serve_later(error: &ClientError, is_remote: bool) -> bool {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Unavailable(_) => true,
+        ClientError::Protocol { .. } => !is_remote,
+        ClientError::Tls { .. } | ClientError::Refused(_) => false,
     }
 }
 
@@ -65,4 +77,27 @@ pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
     }
     println!("the array has stopped; its data are in {}", data.display());
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_stands_by_may_serve_later_and_one_that_refuses_does_not() {
+        let (place, cause) = (|| "socket".to_owned(), || "why".to_owned());
+        let rows = [
+            (ClientError::Unreachable { place: place(), cause: cause() }, true, true),
+            (ClientError::Unavailable("standby of n1".into()), true, true),
+            (ClientError::Protocol { place: place(), cause: cause() }, true, false),
+            (ClientError::Refused("no such token".into()), false, false),
+        ];
+        for (error, here, remote) in rows {
+            assert_eq!(
+                (may_serve_later(&error, false), may_serve_later(&error, true)),
+                (here, remote),
+                "{error}"
+            );
+        }
+    }
 }

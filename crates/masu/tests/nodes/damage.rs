@@ -102,8 +102,13 @@ fn an_owner_and_its_standby_that_are_stopped_at_once_end_at_once() {
     let mut cluster = Cluster::start(2);
     let owner = cluster.owner();
     cluster.nodes[1 - owner].stands_by();
+    // `masu wait` waits at a standby, until its time is over.
+    let waits = said(cluster.nodes[1 - owner].command(&["wait", "--timeout", "500ms"]));
+    assert!(waits.contains("after 500ms: node") && waits.contains("standby of"), "{waits}");
     let begun = Instant::now();
     cluster.nodes.iter().for_each(|node| node.signal("-TERM"));
     cluster.nodes.iter_mut().for_each(|node| assert_eq!(node.ended(), Some(0)));
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    cluster.again(owner);
+    cluster.nodes[owner].ok(&["wait", "--timeout", "10s"]);
 }
