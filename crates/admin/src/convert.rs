@@ -216,6 +216,7 @@ fn group(g: GroupStatus) -> Group {
         scrub: g.raid.scrub.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
         lost_ranges: g.raid.lost_ranges,
         differing_blocks: g.raid.differing_blocks,
+        resync_waits: g.resync_waits,
         repairs: g.raid.repairs,
         foreground_share_percent: g.foreground_share_percent,
         class: lower(g.class),

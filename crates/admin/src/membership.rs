@@ -78,6 +78,7 @@ mod tests {
             scrub: None,
             lost_ranges: 0,
             differing_blocks: 0,
+            resync_waits: None,
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),

@@ -109,7 +109,12 @@ fn of_group(group: &Group, all: &mut Vec<Trouble>) {
             "{n} blocks differ between its drives, and no redundancy tells which is right: they are left as they are"
         );
         let to_do = "restore what lies there from a backup, then scrub again: masu group scrub GROUP";
-        all.push(trouble(Severity::Error, object, "differing", text, to_do));
+        all.push(trouble(Severity::Error, object.clone(), "differing", text, to_do));
+    }
+    if let Some(cause) = &group.resync_waits {
+        let text = format!("its mirrors may differ, and are not made equal yet: {cause}");
+        let to_do = "see why that is; until then each mirror stays as it is: masu status";
+        all.push(trouble(Severity::Warning, object, "resync", text, to_do));
     }
     group.members.iter().filter(|m| m.state == "active").for_each(|m| of_member(group, m, all));
 }
@@ -290,6 +295,7 @@ mod tests {
             scrub: None,
             lost_ranges,
             differing_blocks: 0,
+            resync_waits: None,
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),

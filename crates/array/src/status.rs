@@ -74,6 +74,8 @@ pub struct GroupStatus {
     pub raid: raid::GroupStatus,
     /// The declared names of the drives in its places.
     pub members: Vec<Option<String>>,
+    /// Why its mirrors, which may differ since an unclean end, are not made equal yet.
+    pub resync_waits: Option<String>,
     /// What hosts keep of the drives' time while it is rebuilt or scrubbed.
     pub foreground_share_percent: u8,
     /// How fast it is declared to be.

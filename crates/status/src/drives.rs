@@ -113,6 +113,10 @@ pub struct Group {
     /// Blocks that the last scrub found to differ between drives, and could not repair.
     #[serde(default)]
     pub differing_blocks: u64,
+    /// Why its mirrors, which may differ since an unclean end, are not made equal yet: what lies on them is
+    /// to be recovered first.
+    #[serde(default)]
+    pub resync_waits: Option<String>,
     /// Places written again after a medium error.
     pub repairs: u64,
     /// What of the time hosts keep while a rebuild or scrub runs.

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) replacing: BTreeSet<String>,
     /// Groups whose rebuild, scrub and resync are paused.
     pub(crate) paused: BTreeSet<String>,
+    /// Groups whose mirrors are not made equal yet, with the reason: what lies on them is not recovered.
+    pub(crate) resync_waits: BTreeMap<String, String>,
     /// Ends the tasks that monitor a group, by group name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
     /// Ends the tasks that monitor a pool, by pool name.
@@ -123,6 +125,7 @@ impl State {
             spare_faults: BTreeMap::new(),
             replacing: BTreeSet::new(),
             paused: BTreeSet::new(),
+            resync_waits: BTreeMap::new(),
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),
             services: BTreeMap::new(),

@@ -59,7 +59,9 @@ pub(crate) async fn release(
         let moves = |(name, group): &(&String, &Group)| elsewhere(name) && !in_pools.contains(&group.id());
         state.groups.iter().filter(moves).map(|(_, group)| group.clone()).collect()
     };
-    gone.iter().try_for_each(refuse_busy)?;
+    // Whose resync has not begun keeps its mark on the labels: it begins where the group goes.
+    let waits = |group: &&Group| controller.state().resync_waits.contains_key(group.name());
+    gone.iter().filter(|group| !waits(group)).try_for_each(refuse_busy)?;
     end_upkeep(controller, &gone).await?;
     forget(controller, &gone);
     for group in gone {

@@ -70,7 +70,9 @@ async fn may_be_deleted(controller: &Controller, group: &Group) -> Result<(), Co
         let place = ControlError::at(format!("group {:?}", group.name()));
         return Err(place(&format!("in use by pool {:?}", pool.name())));
     }
-    refuse_busy(group)?;
+    if !controller.state().resync_waits.contains_key(group.name()) {
+        refuse_busy(group)?;
+    }
     refuse_needed(controller, group).await
 }
 

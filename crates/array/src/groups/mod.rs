@@ -7,6 +7,7 @@ mod found;
 mod open;
 mod pulled;
 mod replace;
+mod resync;
 mod returns;
 mod spares;
 mod take_back;

@@ -12,6 +12,7 @@ use world::Drive;
 
 use super::drives::{leave_to_others, probe};
 use super::pulled::Pulled;
+use super::resync::resync_task;
 use super::returns::{RETURNS_IN, RETURNS_MAX, Returns};
 use super::spares::{spare_turn, spares_by_size};
 use super::work::throttle;
@@ -29,6 +30,8 @@ pub(super) struct Kept {
     pub(super) group: Group,
     /// Free pages are being zeroed before the rebuild starts.
     preparing: Rc<Cell<bool>>,
+    /// What lies on the group has been recovered, so that mirrors may be made equal.
+    pub(super) recovered: Rc<Cell<bool>>,
     /// Positions with an unanswered probe.
     asked: Rc<RefCell<BTreeSet<u32>>>,
     pub(super) returns: Rc<RefCell<Returns>>,
@@ -41,6 +44,7 @@ pub(super) struct Kept {
 pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group) {
     let watch = Watch::default();
     controller.state.borrow_mut().group_watches.insert(name.to_owned(), watch.clone());
+    let recovered = Rc::new(Cell::new(!group.status().reads_pinned));
     let kept = || {
         let (controller, name) = (controller.clone(), name.to_owned());
         Kept {
@@ -48,6 +52,7 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
             name,
             group: group.clone(),
             preparing: Rc::default(),
+            recovered: recovered.clone(),
             asked: Rc::default(),
             returns: Rc::default(),
             pulled: Rc::default(),
@@ -56,22 +61,6 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
     };
     controller.world.spawn(resync_task(kept()));
     controller.world.spawn(upkeep_task(kept()));
-}
-
-/// Resyncs mirrors after a power failure.
-async fn resync_task(kept: Kept) {
-    let Kept { controller, name, group, .. } = &kept;
-    if !group.status().reads_pinned {
-        return;
-    }
-    controller.events.note(format!("group {name}: resync started after an unclean shutdown"));
-    let ended = group.resync(&throttle(controller, name)).await;
-    match ended {
-        Ok(written) => {
-            controller.events.note(format!("group {name}: resync finished, {written} bytes differed"))
-        }
-        Err(e) => controller.events.warn(format!("group {name}: resync failed: {e}")),
-    }
 }
 
 /// Handles the events of a group and monitors its drives, as long as the controller has it.
@@ -293,9 +282,10 @@ impl Kept {
         });
     }
 
-    /// Starts a rebuild. A running rebuild also takes up new members.
+    /// Starts a rebuild. A running rebuild also takes up new members. It makes the mirrors equal first, so it
+    /// waits for what the resync waits for.
     fn begin_rebuild(&self) {
-        if self.preparing.get() {
+        if self.preparing.get() || !self.recovered.get() {
             return;
         }
         let (controller, name) = (self.controller.clone(), self.name.clone());

@@ -91,7 +91,13 @@ fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>>
 /// Scrubs a group, as a job.
 pub(crate) fn scrub(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
     let group = controller.state().groups.get(name).cloned();
-    let group = group.ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"not open"))?;
+    let place = || ControlError::at(format!("group {name:?}"));
+    let group = group.ok_or_else(|| place()(&"not open"))?;
+    // A scrub makes the mirrors equal first.
+    let waits = controller.state().resync_waits.get(name).cloned();
+    if let Some(cause) = waits {
+        return Err(place()(&format!("the resync of its mirrors waits: {cause}")));
+    }
     let (this, object) = (controller.clone(), name.to_owned());
     let begun = controller.jobs.begin((JobKind::Scrub, name), 0, async move |job| {
         let throttle = throttle_of_job(&this, &object, job);

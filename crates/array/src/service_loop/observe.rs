@@ -97,6 +97,7 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
             len_bytes: block::Device::geometry(group).len_bytes,
             members: member_names(state, group),
             raid: group.status(),
+            resync_waits: state.resync_waits.get(name).cloned(),
             foreground_share_percent: declared.foreground_share_percent,
             class: declared.class,
         })

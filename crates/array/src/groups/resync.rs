@@ -1,0 +1,109 @@
+//! The resync of mirrors after an unclean end. It copies the first mirror over the others, and recovery may need
+//! what only another one has (a frame, a checkpoint, a batch). So it begins when what lies on the group has been
+//! recovered, and not at all where that fails: the other mirror can be read then, once somebody has looked.
+
+use std::time::Duration;
+
+use cache::journal_with_records;
+use futures::future::{Either, select};
+use pool::{Pool, pool_on};
+use raid::Group;
+
+use super::upkeep::Kept;
+use super::work::throttle;
+use crate::config::PoolConfig;
+use crate::controller::Controller;
+use crate::event::Severity;
+
+/// How soon a group that waits is looked at again: pools are opened right after their groups.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// The same where its content was read for that: a journal is long.
+const READ_INTERVAL: Duration = Duration::from_secs(5);
+/// Nobody is told of a wait that is this short: pools are being opened.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+
+/// Why the resync of a group waits.
+struct Waits {
+    cause: String,
+    look_again: Duration,
+}
+
+/// Resyncs mirrors after an unclean end, once what lies on them has been recovered.
+pub(super) async fn resync_task(kept: Kept) {
+    let Kept { controller, name, group, .. } = &kept;
+    if !group.status().reads_pinned {
+        return;
+    }
+    let recovered = kept.is_recovered().await;
+    controller.state.borrow_mut().resync_waits.remove(name);
+    if !recovered {
+        return;
+    }
+    kept.recovered.set(true);
+    controller.events.note(format!("group {name}: resync started after an unclean shutdown"));
+    let ended = group.resync(&throttle(controller, name)).await;
+    match ended {
+        Ok(written) => {
+            controller.events.note(format!("group {name}: resync finished, {written} bytes differed"))
+        }
+        Err(e) => controller.events.warn(format!("group {name}: resync failed: {e}")),
+    }
+}
+
+impl Kept {
+    /// Waits until what lies on the group has been recovered; `false`: the controller lets go of the group.
+    async fn is_recovered(&self) -> bool {
+        let Kept { controller, name, group, .. } = self;
+        let began = controller.world.now();
+        while let Some(Waits { cause, look_again }) = waits(controller, name, group).await {
+            controller.state.borrow_mut().resync_waits.insert(name.clone(), cause.clone());
+            if controller.world.now() - began >= TOLD_AFTER {
+                let told = format!("group {name}: the resync of its mirrors waits: {cause}");
+                controller.events.once(Severity::Warning, told);
+            }
+            let pause = controller.world.sleep(look_again);
+            if let Either::Right(_) = select(pause, Box::pin(self.watch.ended())).await {
+                return false;
+            }
+        }
+        !self.watch.has_ended()
+    }
+}
+
+/// Why the mirrors of a group must stay as they are; none: nothing on it is still to be recovered.
+async fn waits(controller: &Controller, name: &str, group: &Group) -> Option<Waits> {
+    let soon = |cause: String| Some(Waits { cause, look_again: LOOK_INTERVAL });
+    {
+        let state = controller.state();
+        let has = |pool: &Pool| pool.group_spaces().iter().any(|space| space.id == group.id());
+        if state.pools.values().any(has) || state.journals.values().any(|j| j.device().id() == group.id()) {
+            return None;
+        }
+        if state.config.groups.iter().all(|g| g.name != name) {
+            // Its pool is opened for the declaration that is being prepared.
+            return soon("its declaration is not in force yet".to_owned());
+        }
+        let uses = |pool: &&PoolConfig| pool.all_groups().any(|group| group == name);
+        let unopened = |pool: &&PoolConfig| !state.pools.contains_key(&pool.name);
+        if let Some(pool) = state.config.pools.iter().filter(uses).find(unopened) {
+            let pool = &pool.name;
+            return match state.made.deleted_pools.contains(pool) {
+                true => None,
+                false => soon(format!("pool {pool:?} is to be recovered from them, and is not open")),
+            };
+        }
+    }
+    let later = |cause: String| Some(Waits { cause, look_again: READ_INTERVAL });
+    match pool_on(group).await {
+        Ok(None) => {}
+        Ok(Some(pool)) => return later(format!("they hold pool {pool:?}, which is not open")),
+        Err(error) => return later(error.to_string()),
+    }
+    match journal_with_records(group).await {
+        Ok(None) => None,
+        Ok(Some(_)) => {
+            later("they hold a journal with acknowledged writes, and its pool is not open".to_owned())
+        }
+        Err(error) => later(error.to_string()),
+    }
+}
