@@ -66,4 +66,15 @@ pub trait Device {
 
     /// Makes everything that completed before this call durable.
     fn flush(&self) -> impl Future<Output = Result<(), BlockError>>;
+
+    /// How many mirrors each block has that can be read one by one.
+    fn mirrors(&self) -> usize {
+        1
+    }
+
+    /// Reads from one mirror alone; `None` if that cannot be read. For structures with checksums of their own,
+    /// which tell which mirror is right.
+    fn read_mirror(&self, _mirror: usize, _at: u64, _len: usize) -> impl Future<Output = Option<Pieces>> {
+        std::future::ready(None)
+    }
 }

@@ -113,6 +113,27 @@ pub(crate) struct ReadEnd {
     pub(crate) len: usize,
 }
 
+/// One half out of those that the mirrors have: each frame of `generation` that follows commit `sequence` from
+/// the first mirror on which it is valid. Where none is, the rest is of a mirror that has a later frame, if one
+/// has: that one proves that frames are lost.
+pub(crate) fn merge(pool_id: PoolId, mut halves: Vec<Vec<u8>>, generation: u64, sequence: u64) -> Vec<u8> {
+    let mut end = ReadEnd { sequence, last: false, frames: false, len: 0 };
+    while !end.last {
+        let next = halves.iter().enumerate().find_map(|(i, half)| {
+            let (frame, payload) = decode(pool_id, half.get(end.len..)?)?;
+            let follows = frame.generation == generation && frame.sequence == end.sequence + 1;
+            follows.then(|| (i, frame, end.len + frame_len(payload.len()) as usize))
+        });
+        let Some((from, frame, until)) = next else { break };
+        let valid = halves[from][end.len..until.min(halves[from].len())].to_vec();
+        halves.iter_mut().for_each(|half| half[end.len..end.len + valid.len()].copy_from_slice(&valid));
+        end = ReadEnd { sequence: frame.sequence, last: frame.last, frames: true, len: until };
+    }
+    let lacks = |half: &Vec<u8>| read_half(pool_id, half, generation, sequence, |_| Ok(())).is_err();
+    let at = halves.iter().position(lacks).unwrap_or(0);
+    halves.swap_remove(at)
+}
+
 /// Applies the frames of `generation` that follow commit `sequence`. After the first invalid frame, only the
 /// rest of one torn commit may follow: a valid later frame means that the middle is lost.
 pub(crate) fn read_half(

@@ -10,7 +10,7 @@ use crate::area::{Area, Areas};
 use crate::commit_task::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
-use crate::recover::{Recovered, recover};
+use crate::recover::{Recovered, read_other, recover};
 use crate::superblock::{Superblock, VERSION};
 use crate::table::GroupEntry;
 use crate::{Pool, PoolError};
@@ -24,7 +24,7 @@ struct Slots {
     newer: Option<u32>,
     /// There was, or may be, a superblock, but it cannot be read.
     failure: Option<BlockError>,
-    /// By slot: neither a superblock nor empty.
+    /// By slot: neither a superblock nor empty on the mirror that the group reads.
     broken: [bool; 2],
 }
 
@@ -32,11 +32,19 @@ async fn read_slots(group: &Group) -> Slots {
     let mut slots = Slots::default();
     for (slot, at) in SLOTS_AT.into_iter().enumerate() {
         let mut bytes = Pieces::new();
-        match group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
-            Ok(()) => {
-                let bytes = bytes.joined();
+        let len = METADATA_BLOCK as usize;
+        let read = group.read(at, len, &mut bytes).await.map(|()| bytes.joined());
+        let is_whole =
+            |bytes: &[u8]| Superblock::decode(bytes).is_some() || Superblock::newer_version(bytes).is_some();
+        let other = match read.as_ref().is_ok_and(|bytes| is_whole(bytes)) {
+            true => None,
+            false => read_other(group, at, len, is_whole).await,
+        };
+        let is_of_other = other.is_some();
+        match other.map_or(read, Ok) {
+            Ok(bytes) => {
                 let superblock = Superblock::decode(&bytes);
-                slots.broken[slot] = superblock.is_none() && bytes.iter().any(|b| *b != 0);
+                slots.broken[slot] = is_of_other || superblock.is_none() && bytes.iter().any(|b| *b != 0);
                 slots.whole.extend(superblock);
                 slots.newer = slots.newer.max(Superblock::newer_version(&bytes));
                 // Creation writes slot 1 after slot 0 is durable, so they cannot both be torn.
@@ -74,7 +82,10 @@ pub(crate) async fn broken_slots(group: &Group) -> [bool; 2] {
 /// The newest superblock of a group, if it has one. A superblock of a newer version is an error, whatever is
 /// in the other slot: a newer masu was about to write that one, too.
 pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, PoolError> {
-    let slots = read_slots(group).await;
+    newest_of(group, read_slots(group).await)
+}
+
+fn newest_of(group: &Group, slots: Slots) -> Result<Option<Superblock>, PoolError> {
     if let Some(version) = slots.newer {
         return Err(PoolError::NewerVersion { group: group.name().to_owned(), version, known: VERSION });
     }
@@ -150,7 +161,8 @@ type Looked = (Group, Result<Option<Superblock>, PoolError>);
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
     let mut found: Vec<Looked> = Vec::new();
     for group in groups {
-        match find_superblock(&group).await {
+        let slots = read_slots(&group).await;
+        match newest_of(&group, slots) {
             Err(newer @ PoolError::NewerVersion { .. }) => return Err(newer),
             superblock => found.push((group, superblock)),
         }

@@ -12,8 +12,8 @@ use world::{BUF_LEN_MAX, yield_now};
 
 use crate::area::Area;
 use crate::catalog::Catalog;
-use crate::checkpoint::Unpacker;
-use crate::journal::{ReadEnd, read_half};
+use crate::checkpoint::{Unpacker, block_body};
+use crate::journal::{ReadEnd, merge, read_half};
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::open::{broken_slots, read_superblocks};
 use crate::superblock::Superblock;
@@ -44,19 +44,26 @@ struct Copy {
     /// The generation of the last frame, or of the checkpoint.
     reached: u64,
     journal_is_empty: bool,
+    /// A block of the checkpoint was damaged, and came from another mirror.
+    mended: bool,
 }
 
 /// The groups are those of `reference`, the newest superblock. A holder that has only an older superblock
 /// (or, a new holder, none) was about to follow: its commits may still be the most recent, but the table is
 /// that of the newest superblock. That one was written after all earlier commits were durable, and nothing
 /// was mapped to a group that came, or is still mapped to one that left.
+///
+/// What came from another mirror than its group reads is written again, to all mirrors: the resync that follows
+/// copies the first mirror, whatever it has.
 pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Result<Recovered, BlockError> {
+    let mut mended = false;
     let mut best: Option<Copy> = None;
     let mut failure = None;
     let mut agree = true;
     for holder in &reference.table.holders {
         match read_copy(&areas[*holder as usize].group, reference).await {
             Ok(copy) => {
+                mended |= copy.mended;
                 agree &= copy.superblock.table == reference.table;
                 let furthest = best.as_ref().map(|b| (b.sequence, b.superblock.generation));
                 agree &= furthest.is_none_or(|f| f == (copy.sequence, copy.superblock.generation));
@@ -79,7 +86,7 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     for area in areas {
         broken.push(broken_slots(&area.group).await);
     }
-    let is_broken = broken.iter().flatten().any(|b| *b);
+    let is_broken = mended || broken.iter().flatten().any(|b| *b);
     let unclean = !agree || !copy.journal_is_empty || tidied || is_broken;
     // The checkpoint's area and half must not be those in force.
     let counts = copy.superblock.generation;
@@ -138,7 +145,7 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
 /// `pages` is the end of the newest table's pages: the journal may extend beyond the table of this
 /// superblock.
 async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> Result<Copy, BlockError> {
-    let mut catalog = read_checkpoint(group, &superblock, pages).await?;
+    let (mut catalog, mended) = read_checkpoint(group, &superblock, pages).await?;
     let (id, generation) = (superblock.pool_id, superblock.generation);
     let half = read_journal(group, &superblock, generation, Some(superblock.sequence)).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
@@ -161,10 +168,16 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
         sequence,
         reached: generation + u64::from(last),
         journal_is_empty: !frames,
+        mended,
     })
 }
 
-async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> Result<Catalog, BlockError> {
+/// The checkpoint, and whether a block of it came from another mirror than the group reads.
+async fn read_checkpoint(
+    group: &Group,
+    superblock: &Superblock,
+    pages: u32,
+) -> Result<(Catalog, bool), BlockError> {
     let entries_max = superblock.layout.entries_max();
     let mut unpacker = Unpacker::new(superblock.pool_id, superblock.generation, pages, entries_max);
     let area = superblock.layout.checkpoint_at(superblock.generation);
@@ -179,14 +192,40 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> 
     let step = READ_BLOCKS as usize;
     let reads = (0..blocks).step_by(step).map(|first| read_blocks(group, area, first, blocks));
     let mut reads = stream::iter(reads).buffered(READS_MAX);
+    let (mut index, mut mended) = (0, false);
     while let Some(bytes) = reads.next().await {
         for block in bytes?.chunks(CHECKPOINT_BLOCK as usize) {
-            unpacker.push(block)?;
+            let is_whole =
+                |block: &[u8]| block_body(superblock.pool_id, superblock.generation, index, block).is_ok();
+            let at = area + u64::from(index) * CHECKPOINT_BLOCK;
+            let other = match is_whole(block) {
+                true => None,
+                false => read_other(group, at, block.len(), is_whole).await,
+            };
+            mended |= other.is_some();
+            unpacker.push(other.as_deref().unwrap_or(block))?;
+            index += 1;
         }
         // Yield to other pools.
         yield_now().await;
     }
-    unpacker.finish()
+    Ok((unpacker.finish()?, mended))
+}
+
+/// What a mirror has whose content is whole, where that which the group reads is not.
+pub(crate) async fn read_other(
+    group: &Group,
+    at: u64,
+    len: usize,
+    is_whole: impl Fn(&[u8]) -> bool,
+) -> Option<Data> {
+    for mirror in 0..group.mirrors() {
+        let read = group.read_mirror(mirror, at, len).await.map(|pieces| pieces.joined());
+        if let Some(data) = read.filter(|data| is_whole(data)) {
+            return Some(data);
+        }
+    }
+    None
 }
 
 /// The blocks from `first` on in one read.
@@ -198,26 +237,22 @@ async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Resul
     Ok(pieces.joined())
 }
 
-/// The journal half of a generation. Where frames after commit `after` are wanted, as the mirror has it on
-/// which they go furthest: a frame that one mirror lost is not the end.
+/// The journal half of a generation. Where frames after commit `after` are wanted, each is from a mirror that has
+/// it: a frame that one mirror lost is not the end.
 pub(crate) async fn read_journal(
     group: &Group,
     superblock: &Superblock,
     generation: u64,
     after: Option<u64>,
 ) -> Result<Vec<u8>, BlockError> {
-    let mut best = read_from(group, None, superblock, generation).await?;
-    let (Some(after), 2..) = (after, group.mirrors()) else { return Ok(best) };
-    let end = |half: &[u8]| read_half(superblock.pool_id, half, generation, after, |_| Ok(())).ok();
-    let reached = |half: &[u8]| end(half).map(|end| (end.sequence, end.last));
+    let first = read_from(group, None, superblock, generation).await?;
+    let (Some(after), 2..) = (after, group.mirrors()) else { return Ok(first) };
+    let mut halves = vec![first];
     for mirror in 0..group.mirrors() {
-        // A mirror that cannot be read is not the furthest.
-        let Ok(half) = read_from(group, Some(mirror), superblock, generation).await else { continue };
-        if reached(&half) > reached(&best) {
-            best = half;
-        }
+        // A mirror that cannot be read has nothing to add.
+        halves.extend(read_from(group, Some(mirror), superblock, generation).await);
     }
-    Ok(best)
+    Ok(merge(superblock.pool_id, halves, generation, after))
 }
 
 /// Reads a journal half, from one mirror alone or from the group.

@@ -117,27 +117,6 @@ impl Group {
         *self.0.contents.borrow_mut() = Some(known);
     }
 
-    /// How many mirrors each block has; 1 on other levels.
-    pub fn mirrors(&self) -> usize {
-        match &self.0.layout {
-            Layout::Sets(sets) => sets.copies,
-            Layout::Rows(_) => 1,
-        }
-    }
-
-    /// Reads from one mirror alone; `None` if a drive of it is not in sync, or cannot read. For structures
-    /// with checksums of their own, which tell which mirror is right.
-    pub async fn read_mirror(&self, mirror: usize, at: u64, len: usize) -> Option<Pieces> {
-        let Layout::Sets(sets) = &self.0.layout else { return None };
-        let mut out = Pieces::new();
-        for run in sets.runs(at, len as u64) {
-            let member = run.set * sets.copies + mirror;
-            self.0.members[member].active()?;
-            out.push(self.0.read_from(member, run.from, run.len as usize).await.ok()?);
-        }
-        Some(out)
-    }
-
     /// The next event. For one listener.
     pub async fn next_event(&self) -> GroupEvent {
         self.0.events.next().await
@@ -306,5 +285,25 @@ impl Device for Group {
                 inner.overdue.in_time(&inner.world, async move { own.rows_flush(&rows).await }).await
             }
         }
+    }
+
+    fn mirrors(&self) -> usize {
+        match &self.0.layout {
+            Layout::Sets(sets) => sets.copies,
+            Layout::Rows(_) => 1,
+        }
+    }
+
+    /// `None` if a drive of the mirror is not in sync, or cannot read.
+    async fn read_mirror(&self, mirror: usize, at: u64, len: usize) -> Option<Pieces> {
+        let Layout::Sets(sets) = &self.0.layout else { return None };
+        self.0.check(at, len as u64).ok()?;
+        let mut out = Pieces::new();
+        for run in sets.runs(at, len as u64) {
+            let member = run.set * sets.copies + mirror;
+            self.0.members[member].active()?;
+            out.push(self.0.read_from(member, run.from, run.len as usize).await.ok()?);
+        }
+        Some(out)
     }
 }

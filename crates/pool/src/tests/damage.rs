@@ -166,6 +166,65 @@ fn a_frame_that_one_mirror_lost_is_found_on_the_other() {
     assert_eq!(commits(&rig), Ok(9), "on both it is the end");
 }
 
+/// What recovery found on another mirror is written to all: the resync that follows copies the first one.
+#[test]
+fn what_one_mirror_lost_stays_when_the_mirrors_are_made_equal() {
+    let layout = crate::layout::Layout::plan(Setup::mirror().disk_len - DATA, PAGE);
+    let (older, newest) = (DATA, DATA + (64 << 10));
+    let cases: [&[u64]; 6] =
+        [&[frame(9)], &[frame(4)], &[newest], &[older, newest], &[DATA + layout.checkpoint_at(1)], &[older]];
+    for disk in 0..2 {
+        for damaged in cases {
+            let rig = rig_of(Setup::mirror());
+            damaged.iter().for_each(|at| scribble(&rig, disk, *at));
+            assert_eq!(commits(&rig), Ok(10), "{damaged:?} of disk {disk}");
+            resync(&rig);
+            assert_eq!(commits(&rig), Ok(10), "{damaged:?} of disk {disk}, resynchronised");
+        }
+    }
+}
+
+/// The same with nothing in the journal, which alone would be a reason to write a new checkpoint.
+#[test]
+fn what_one_mirror_lost_of_a_checkpoint_alone_is_written_again() {
+    let layout = crate::layout::Layout::plan(Setup::mirror().disk_len - DATA, PAGE);
+    let checkpoints = [DATA + layout.checkpoint_at(1), DATA + layout.checkpoint_at(2)];
+    let superblocks = [DATA, DATA + (64 << 10)];
+    for disk in 0..2 {
+        for damaged in [checkpoints, superblocks, [checkpoints[0], superblocks[0]]] {
+            let rig = rig_of(Setup::mirror());
+            assert_eq!(commits(&rig), Ok(10), "recovery writes checkpoint 2");
+            damaged.iter().for_each(|at| scribble(&rig, disk, *at));
+            assert_eq!(commits(&rig), Ok(10), "{damaged:?} of disk {disk}");
+            resync(&rig);
+            assert_eq!(commits(&rig), Ok(10), "{damaged:?} of disk {disk}, resynchronised");
+        }
+    }
+}
+
+fn resync(rig: &Rig) {
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open");
+        let throttle = raid::Throttle::none(world.clone());
+        groups[0].resync(&throttle).await.expect("resync");
+    });
+}
+
+/// Each mirror has a frame that the other one lost.
+#[test]
+fn frames_come_from_different_mirrors() {
+    let rig = rig_of(Setup::mirror());
+    scribble(&rig, 0, frame(9));
+    scribble(&rig, 1, frame(4));
+    assert_eq!(commits(&rig), Ok(10));
+    let rig = rig_of(Setup::mirror());
+    (0..2).for_each(|disk| scribble(&rig, disk, frame(4)));
+    scribble(&rig, 0, frame(5));
+    (6..10).for_each(|i| scribble(&rig, 0, frame(i)));
+    let text = commits(&rig).expect_err("the second mirror proves that frames are lost");
+    assert!(text.contains("commit 6 exists, but commit 5 is missing"), "{text}");
+}
+
 #[test]
 fn what_a_closed_pool_has_is_not_in_its_journal() {
     let rig = rig(1);
