@@ -6,7 +6,7 @@ use std::time::Duration;
 use world::World;
 use world_model::{Disk, Model};
 
-use super::caching::{check_content, cut_after};
+use super::caching::{cached, check_content, cut_after};
 use super::deleting::Stored;
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start, wait_until};
 use crate::config::Level;
@@ -44,6 +44,10 @@ fn places(disk: &Disk, magic: &[u8; 8], numbers_at: usize) -> Vec<u64> {
 
 fn frames(disk: &Disk) -> Vec<u64> {
     places(disk, b"MASUJRNL", 32)
+}
+
+fn batches(disk: &Disk) -> Vec<u64> {
+    places(disk, b"MASUJBAT", 24)
 }
 
 fn flip(disk: &Disk, at: u64) {
@@ -125,6 +129,37 @@ fn mirrors_stay_as_they_are_while_their_pool_is_refused() {
     flip(&disks[1], lost);
     resync_and_cut(&model, mirror(71));
     check_content(&model, 71, mirror(71), 1);
+}
+
+/// What was acknowledged and only the journal has.
+fn fill_and_cut(model: &Model, id: u8) {
+    cut_after(model, async |world| {
+        let mut array = start(&world);
+        array.apply(cached(id, true)).await.expect("apply");
+        let mut host = Host::log_in(&world, id).await;
+        host.fill().await;
+        host.fill().await;
+    });
+}
+
+#[test]
+fn a_batch_that_one_mirror_lost_is_replayed_and_survives_the_resync() {
+    let which: [fn(&[u64]) -> Vec<u64>; 4] = [
+        |all| vec![all[all.len() - 1]],
+        |all| vec![all[all.len() - 5]],
+        |_| vec![METADATA, METADATA + BLOCK as u64],
+        |all| vec![METADATA, METADATA + BLOCK as u64, all[all.len() - 5], all[all.len() - 1]],
+    ];
+    for bad in 2..4 {
+        for damaged in which {
+            let model = model(72, 4);
+            fill_and_cut(&model, 72);
+            let bad = disk(&model, bad);
+            damaged(&batches(&bad)).into_iter().for_each(|at| flip(&bad, at));
+            resync_and_cut(&model, cached(72, true));
+            check_content(&model, 72, cached(72, true), 2);
+        }
+    }
 }
 
 /// Nothing lies on a group whose pool was deleted, and its mirrors are made equal nevertheless.

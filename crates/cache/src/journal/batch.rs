@@ -173,6 +173,8 @@ impl Found {
 pub(crate) struct Placed {
     pub(crate) place: Place,
     pub(crate) found: Found,
+    /// The mirror that has it, where what the device reads is not valid.
+    pub(crate) mirror: Option<usize>,
 }
 
 /// Parses a header block, if it belongs to this journal.

@@ -16,6 +16,8 @@ mod regions;
 mod replay;
 
 #[cfg(test)]
+mod mirror_tests;
+#[cfg(test)]
 mod tests;
 
 pub use commit::{Journal, JournalCounts};

@@ -8,7 +8,7 @@ use world::World;
 use super::batch::{BATCH_LEN_MAX, Place, Placed, decode};
 use super::commit::{COMMIT_BATCHES, Inner, Journal, Live};
 use super::header::{Header, RING_BYTES_MAX, RING_BYTES_MIN, VERSION};
-use super::replay::{Replay, Window};
+use super::replay::{Replay, Ring, Window, read_source, sources};
 use super::{BLOCK, COUNTER_FULL, RING_START};
 
 /// Length of one write of zeros, and number of concurrent ones.
@@ -143,11 +143,12 @@ impl<J: Device + Clone + 'static> Journal<J> {
             // The journal could not be opened again after further writes.
             return Err(JournalError::UsedUp);
         }
+        mend(&device, header.ring_len, &batches).await?;
         device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
         device.flush().await?;
         let inner = Inner::new(world, device.clone(), header);
         inner.head.set(head);
-        for Placed { place, found } in &batches {
+        for Placed { place, found, .. } in &batches {
             let first_sequence = found.stamp.first_sequence;
             let last_sequence = first_sequence + found.entries.len() as u64 - 1;
             inner.live.borrow_mut().push_back(Live { place: *place, first_sequence, last_sequence });
@@ -216,16 +217,31 @@ async fn write_zeros(device: &impl Device, at: u64, len: u64) -> Result<(), Bloc
     writes.buffer_unordered(ZEROS_AT_ONCE).try_collect().await
 }
 
+/// Writes batches again that only another mirror had, to all mirrors: a resync copies the first one, whatever
+/// it has. They are durable with the header that is written next.
+async fn mend(device: &impl Device, ring_len: u64, batches: &[Placed]) -> Result<(), BlockError> {
+    for Placed { place, found, mirror } in batches.iter().filter(|batch| batch.mirror.is_some()) {
+        let at = RING_START + place.position % ring_len;
+        let data = read_source(device, *mirror, at, found.len() as usize).await?;
+        device.write(at, &data).await?;
+    }
+    Ok(())
+}
+
+/// The header of the most turns that any mirror has.
 async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
     let len = device.geometry().len_bytes;
     if len < RING_START {
         return Err(JournalError::None);
     }
     let mut newest: Option<Header> = None;
-    for copy in 0..2 {
-        let mut block = Pieces::new();
-        // An unreadable copy does not matter if the other is newer; it is the newer one or the previous one.
-        device.read(copy * BLOCK, BLOCK as usize, &mut block).await?;
+    for (copy, mirror) in sources(device).into_iter().flat_map(|mirror| [(0, mirror), (1, mirror)]) {
+        let block = match read_source(device, mirror, copy * BLOCK, BLOCK as usize).await {
+            Ok(block) => block,
+            // One mirror alone has nothing to add then.
+            Err(_) if mirror.is_some() => continue,
+            Err(error) => return Err(error.into()),
+        };
         let header = Header::decode(&block.joined(), len)
             .map_err(|found| JournalError::Version { found, known: VERSION })?;
         newest = newest.into_iter().chain(header).max_by_key(|h| h.turn);
@@ -235,15 +251,15 @@ async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
 
 /// The batches from the header's tail on, and the place of the next one.
 async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Place), JournalError> {
-    let mut window = Window::new(header.ring_len);
+    let mut ring = Ring::new(device, header.ring_len);
     let mut batches: Vec<Placed> = Vec::new();
     let (mut next, mut epoch) = (header.tail, 0);
     loop {
-        let mut placed = batch_at(device, &mut window, header, next, epoch).await?;
+        let mut placed = batch_at(device, &mut ring, header, next, epoch).await?;
         if placed.is_none() && !next.position.is_multiple_of(header.ring_len) {
             // It may not have fitted before the end of the ring.
             let position = next.position.next_multiple_of(header.ring_len);
-            placed = batch_at(device, &mut window, header, Place { position, ..next }, epoch).await?;
+            placed = batch_at(device, &mut ring, header, Place { position, ..next }, epoch).await?;
         }
         let Some(placed) = placed else { break };
         let number = placed.place.number;
@@ -255,12 +271,36 @@ async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Pla
         next = Place { number: next.number + 1, position: placed.place.position + placed.found.len() };
         batches.push(placed);
     }
-    look_behind(device, &mut window, header, next).await?;
+    for window in ring.windows() {
+        match look_behind(device, window, header, next).await {
+            // One mirror alone that cannot be read proves nothing.
+            Err(JournalError::Device(_)) if window.mirror.is_some() => {}
+            looked => looked?,
+        }
+    }
     Ok((batches, next))
 }
 
-/// The batch at a place, if it is complete and valid.
+/// The batch at a place, if it is complete and valid on the device or on one of its mirrors.
 async fn batch_at(
+    device: &impl Device,
+    ring: &mut Ring,
+    header: &Header,
+    place: Place,
+    epoch: u64,
+) -> Result<Option<Placed>, JournalError> {
+    for window in ring.windows() {
+        match batch_in(device, window, header, place, epoch).await {
+            Ok(None) => {}
+            // One mirror alone that cannot be read has nothing to add.
+            Err(_) if window.mirror.is_some() => {}
+            found => return found,
+        }
+    }
+    Ok(None)
+}
+
+async fn batch_in(
     device: &impl Device,
     window: &mut Window,
     header: &Header,
@@ -279,7 +319,8 @@ async fn batch_at(
         return Ok(None);
     }
     let payload = window.read(device, offset + BLOCK, found.payload_len).await?;
-    Ok(found.fits(&payload).then_some(Placed { place, found }))
+    let mirror = window.mirror;
+    Ok(found.fits(&payload).then_some(Placed { place, found, mirror }))
 }
 
 /// A batch of a later commit than the missing one was written when the missing one was durable, whatever its

@@ -26,18 +26,55 @@ pub struct ReplayRecord {
     pub sequence: u64,
 }
 
+/// The bytes as the device reads them; and then as each of its mirrors has them, if there are several.
+pub(super) fn sources(device: &impl Device) -> Vec<Option<usize>> {
+    let mirrors = if device.mirrors() > 1 { device.mirrors() } else { 0 };
+    std::iter::once(None).chain((0..mirrors).map(Some)).collect()
+}
+
+/// Reads from one of the [`sources`].
+pub(super) async fn read_source(
+    device: &impl Device,
+    mirror: Option<usize>,
+    at: u64,
+    len: usize,
+) -> Result<Pieces, BlockError> {
+    let mut data = Pieces::new();
+    match mirror {
+        None => device.read(at, len, &mut data).await.map(|()| data),
+        Some(mirror) => device.read_mirror(mirror, at, len).await.ok_or_else(|| BlockError::Unreadable {
+            at,
+            cause: format!("mirror {mirror} of the journal cannot be read"),
+        }),
+    }
+}
+
+/// The ring, by its sources: what one mirror has lost is on another one.
+pub(crate) struct Ring {
+    pub(crate) ring_len: u64,
+    windows: Vec<Window>,
+}
+
+impl Ring {
+    pub(crate) fn new(device: &impl Device, ring_len: u64) -> Ring {
+        let window = |mirror| Window { mirror, ring_len, from: 0, data: Pieces::new() };
+        Ring { ring_len, windows: sources(device).into_iter().map(window).collect() }
+    }
+
+    pub(super) fn windows(&mut self) -> impl Iterator<Item = &mut Window> {
+        self.windows.iter_mut()
+    }
+}
+
 /// A part of the ring in memory: the ring is read sequentially.
 pub(crate) struct Window {
+    pub(crate) mirror: Option<usize>,
     ring_len: u64,
     from: u64,
     data: Pieces,
 }
 
 impl Window {
-    pub(crate) fn new(ring_len: u64) -> Window {
-        Window { ring_len, from: 0, data: Pieces::new() }
-    }
-
     /// Bytes of the ring, without wrapping.
     pub(crate) async fn read(
         &mut self,
@@ -51,9 +88,16 @@ impl Window {
         let end = self.from + self.data.len() as u64;
         if offset < self.from || offset + len as u64 > end {
             let from = offset / BLOCK * BLOCK;
-            let until = (offset + len as u64).next_multiple_of(BLOCK).max(from + WINDOW_BYTES);
-            let mut data = Pieces::new();
-            device.read(RING_START + from, (until.min(self.ring_len) - from) as usize, &mut data).await?;
+            let needed = (offset + len as u64).next_multiple_of(BLOCK);
+            let read = async |until: u64| {
+                let len = (until.min(self.ring_len) - from) as usize;
+                read_source(device, self.mirror, RING_START + from, len).await
+            };
+            let data = match read(needed.max(from + WINDOW_BYTES)).await {
+                Ok(data) => data,
+                // It may be another block of the window that cannot be read.
+                Err(_) => read(needed).await?,
+            };
             (self.from, self.data) = (from, data);
         }
         Ok(self.data.slice((offset - self.from) as usize, len).joined())
@@ -73,7 +117,7 @@ pub struct Replay<J> {
     device: J,
     /// In the order of their numbers.
     forgotten: Vec<Forgotten>,
-    window: Window,
+    ring: Ring,
     batches: IntoIter<Placed>,
     records: IntoIter<ReplayRecord>,
     bytes_left: u64,
@@ -90,7 +134,8 @@ impl<J: Device> Replay<J> {
         });
         let forgotten = forgotten.collect();
         let (batches, records) = (batches.into_iter(), Vec::new().into_iter());
-        Replay { device, forgotten, window: Window::new(ring_len), batches, records, bytes_left }
+        let ring = Ring::new(&device, ring_len);
+        Replay { device, forgotten, ring, batches, records, bytes_left }
     }
 
     /// Whether the journal had no batch.
@@ -131,13 +176,24 @@ impl<J: Device> Replay<J> {
         }
     }
 
-    async fn records_of(&mut self, batch: &Placed) -> Result<Vec<ReplayRecord>, BlockError> {
-        let offset = batch.place.position % self.window.ring_len + BLOCK;
-        let payload = self.window.read(&self.device, offset, batch.found.payload_len).await?;
-        if !batch.found.fits(&payload) {
-            let place = format!("batch {} of the journal", batch.place.number);
-            return Err(BlockError::Corrupt { place, cause: "it changed since it was found".to_owned() });
+    async fn payload_of(&mut self, batch: &Placed) -> Result<Data, BlockError> {
+        let offset = batch.place.position % self.ring.ring_len + BLOCK;
+        let mut failure = None;
+        for window in self.ring.windows() {
+            match window.read(&self.device, offset, batch.found.payload_len).await {
+                Ok(payload) if batch.found.fits(&payload) => return Ok(payload),
+                Ok(_) => {}
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
+        Err(failure.unwrap_or_else(|| BlockError::Corrupt {
+            place: format!("batch {} of the journal", batch.place.number),
+            cause: "it changed since it was found".to_owned(),
+        }))
+    }
+
+    async fn records_of(&mut self, batch: &Placed) -> Result<Vec<ReplayRecord>, BlockError> {
+        let payload = self.payload_of(batch).await?;
         let mut from = 0;
         let mut records = Vec::with_capacity(batch.found.entries.len());
         for (entry, sequence) in batch.found.entries.iter().zip(batch.found.stamp.first_sequence..) {
