@@ -454,7 +454,7 @@ fn an_addition_that_is_abandoned_leaves_the_pool_ready_for_the_next() {
             let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
             fill(&v, 20, 1).await;
             let addition = Box::pin(pool.add_group(groups[1].clone()));
-            let patience = Box::pin(world.sleep(std::time::Duration::from_micros(i * 50)));
+            let patience = Box::pin(world.sleep(std::time::Duration::from_micros(i * 80)));
             let done =
                 matches!(futures::future::select(addition, patience).await, futures::future::Either::Left(_));
             added += u32::from(done);
