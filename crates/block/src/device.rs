@@ -72,8 +72,8 @@ pub trait Device {
         1
     }
 
-    /// Reads from one mirror alone; `None` if that cannot be read. For structures with checksums of their own,
-    /// which tell which mirror is right.
+    /// Reads from one mirror alone; `None` if that cannot be read. For structures with checksums of their
+    /// own, which tell which mirror is right.
     fn read_mirror(&self, _mirror: usize, _at: u64, _len: usize) -> impl Future<Output = Option<Pieces>> {
         std::future::ready(None)
     }

@@ -113,9 +113,9 @@ pub(crate) struct ReadEnd {
     pub(crate) len: usize,
 }
 
-/// One half out of those that the mirrors have: each frame of `generation` that follows commit `sequence` from
-/// the first mirror on which it is valid. Where none is, the rest is of a mirror that has a later frame, if one
-/// has: that one proves that frames are lost.
+/// One half out of those that the mirrors have: each frame of `generation` that follows commit `sequence`
+/// from the first mirror on which it is valid. Where none is, the rest is of a mirror that has a later frame,
+/// if one has: that one proves that frames are lost.
 pub(crate) fn merge(pool_id: PoolId, mut halves: Vec<Vec<u8>>, generation: u64, sequence: u64) -> Vec<u8> {
     let mut end = ReadEnd { sequence, last: false, frames: false, len: 0 };
     while !end.last {

@@ -53,8 +53,8 @@ struct Copy {
 /// that of the newest superblock. That one was written after all earlier commits were durable, and nothing
 /// was mapped to a group that came, or is still mapped to one that left.
 ///
-/// What came from another mirror than its group reads is written again, to all mirrors: the resync that follows
-/// copies the first mirror, whatever it has.
+/// What came from another mirror than its group reads is written again, to all mirrors: the resync that
+/// follows copies the first mirror, whatever it has.
 pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Result<Recovered, BlockError> {
     let mut mended = false;
     let mut best: Option<Copy> = None;
@@ -237,8 +237,8 @@ async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Resul
     Ok(pieces.joined())
 }
 
-/// The journal half of a generation. Where frames after commit `after` are wanted, each is from a mirror that has
-/// it: a frame that one mirror lost is not the end.
+/// The journal half of a generation. Where frames after commit `after` are wanted, each is from a mirror that
+/// has it: a frame that one mirror lost is not the end.
 pub(crate) async fn read_journal(
     group: &Group,
     superblock: &Superblock,

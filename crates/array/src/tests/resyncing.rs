@@ -1,5 +1,5 @@
-//! An unclean end, and one mirror that lost a piece of what recovery needs: the resync begins after recovery, and
-//! not at all where recovery fails.
+//! An unclean end, and one mirror that lost a piece of what recovery needs: the resync begins after recovery,
+//! and not at all where recovery fails.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn disk(model: &Model, i: usize) -> Disk {
     model.disks().get(&format!("d{i}")).expect("it is there")
 }
 
-/// The places of blocks that begin with `magic`, in the order of the numbers behind the identity: generation and
-/// commit of a frame, epoch and number of a batch.
+/// The places of blocks that begin with `magic`, in the order of the numbers behind the identity: generation
+/// and commit of a frame, epoch and number of a batch.
 fn places(disk: &Disk, magic: &[u8; 8], numbers_at: usize) -> Vec<u64> {
     let bytes = disk.peek(METADATA, (DISK_BYTES - METADATA) as usize);
     let number = |block: &[u8], at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"));
@@ -142,9 +142,12 @@ fn fill_and_cut(model: &Model, id: u8) {
     });
 }
 
+/// Of the places of all batches, those that one mirror lost.
+type Lost = fn(&[u64]) -> Vec<u64>;
+
 #[test]
 fn a_batch_that_one_mirror_lost_is_replayed_and_survives_the_resync() {
-    let which: [fn(&[u64]) -> Vec<u64>; 4] = [
+    let which: [Lost; 4] = [
         |all| vec![all[all.len() - 1]],
         |all| vec![all[all.len() - 5]],
         |_| vec![METADATA, METADATA + BLOCK as u64],

@@ -1,4 +1,5 @@
-//! Metadata of one unit: which blocks have frames, are dirty or are being destaged, and the age of the oldest.
+//! Metadata of one unit: which blocks have frames, are dirty or are being destaged, and the age of the
+//! oldest.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! A journal on two mirrors of which one lost something: what was durable is found on the other one, and stays
-//! when the first is copied over it.
+//! A journal on two mirrors of which one lost something: what was durable is found on the other one, and
+//! stays when the first is copied over it.
 
 use block::{BlockError, Buf, Device, Geometry, Pieces};
 use world::World;
