@@ -37,7 +37,7 @@ pub(crate) use partitions::Partitions;
 pub(crate) use pool_service::PoolService;
 pub(crate) use ports::{FrontEnd, OpenPort};
 pub(crate) use slices::{Slices, key_after};
-pub(crate) use state::{State, VolumeKey};
+pub(crate) use state::{ResyncWait, State, VolumeKey};
 pub(crate) use watch::Watch;
 
 /// One controller. All its data stay on its thread.

@@ -26,6 +26,13 @@ use crate::nodes::Nodes;
 /// which no declaration names.
 pub(crate) type VolumeKey = (String, String);
 
+/// A resync that waits.
+pub(crate) struct ResyncWait {
+    pub(crate) cause: String,
+    /// For longer than the opening of pools takes.
+    pub(crate) is_long: bool,
+}
+
 /// The objects of a controller.
 pub(crate) struct State {
     pub(crate) config: Arc<Config>,
@@ -73,7 +80,7 @@ pub(crate) struct State {
     /// Groups whose rebuild, scrub and resync are paused.
     pub(crate) paused: BTreeSet<String>,
     /// Groups whose mirrors are not made equal yet, with the reason: what lies on them is not recovered.
-    pub(crate) resync_waits: BTreeMap<String, String>,
+    pub(crate) resync_waits: BTreeMap<String, ResyncWait>,
     /// Ends the tasks that monitor a group, by group name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
     /// Ends the tasks that monitor a pool, by pool name.

@@ -13,7 +13,7 @@ use raid::Group;
 use super::upkeep::Kept;
 use super::work::throttle;
 use crate::config::PoolConfig;
-use crate::controller::Controller;
+use crate::controller::{Controller, ResyncWait};
 use crate::event::Severity;
 
 /// How soon a group that waits is looked at again: pools are opened right after their groups.
@@ -57,11 +57,12 @@ impl Kept {
         let Kept { controller, name, group, .. } = self;
         let began = controller.world.now();
         while let Some(Waits { cause, look_again }) = waits(controller, name, group).await {
-            controller.state.borrow_mut().resync_waits.insert(name.clone(), cause.clone());
-            if controller.world.now() - began >= TOLD_AFTER {
+            let is_long = controller.world.now() - began >= TOLD_AFTER;
+            if is_long {
                 let told = format!("group {name}: the resync of its mirrors waits: {cause}");
                 controller.events.once(Severity::Warning, told);
             }
+            controller.state.borrow_mut().resync_waits.insert(name.clone(), ResyncWait { cause, is_long });
             let pause = controller.world.sleep(look_again);
             if let Either::Right(_) = select(pause, Box::pin(self.watch.ended())).await {
                 return false;

@@ -94,7 +94,7 @@ pub(crate) fn scrub(controller: &Rc<Controller>, name: &str) -> Result<Vec<Strin
     let place = || ControlError::at(format!("group {name:?}"));
     let group = group.ok_or_else(|| place()(&"not open"))?;
     // A scrub makes the mirrors equal first.
-    let waits = controller.state().resync_waits.get(name).cloned();
+    let waits = controller.state().resync_waits.get(name).map(|wait| wait.cause.clone());
     if let Some(cause) = waits {
         return Err(place()(&format!("the resync of its mirrors waits: {cause}")));
     }

@@ -97,7 +97,7 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
             len_bytes: block::Device::geometry(group).len_bytes,
             members: member_names(state, group),
             raid: group.status(),
-            resync_waits: state.resync_waits.get(name).cloned(),
+            resync_waits: state.resync_waits.get(name).filter(|w| w.is_long).map(|w| w.cause.clone()),
             foreground_share_percent: declared.foreground_share_percent,
             class: declared.class,
         })

@@ -114,6 +114,8 @@ fn mirrors_stay_as_they_are_while_their_pool_is_refused() {
     model.run(async |world| {
         let mut array = start_kept(&world, &stored);
         array.apply(mirror(71)).await.expect("the rest is served");
+        let status = array.status().await.expect("status").remove(0);
+        assert_eq!(status.groups[0].resync_waits, None, "each start would be a trouble for a moment");
         world.sleep(Duration::from_secs(60)).await;
         let status = array.status().await.expect("status").remove(0);
         assert_eq!(status.missing[0].name, "p", "{:?}", status.missing);

@@ -161,7 +161,10 @@ fn a_full_pool_holds_readers_up_only_if_the_server_keeps_what_was_refused() {
                 assert_eq!((lost_mb, lost_files), (0.0, 0));
             }
             Refused::Discarded => {
-                assert_eq!(silent.len(), 0, "{full:?}");
+                // Up to 31 of the 32 requests may be refused writes at a time: a second without a read is
+                // chance, two of them are not.
+                let stands_still = full.windows(2).any(|two| two.iter().all(|w| w.read_mb_per_s == 0.0));
+                assert!(!stands_still && 5 * silent.len() < full.len(), "{full:?}");
                 assert!(lost_mb > full.len() as f64 && lost_files > 16, "{lost_mb} MB, {lost_files} files");
             }
         }
