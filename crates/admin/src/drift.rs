@@ -145,7 +145,7 @@ pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
 }
 
 /// How an array changes when another declaration is applied, a line each; secrets are not shown.
-pub(crate) fn changes(now: &Config, next: &Config) -> Vec<String> {
+pub fn changes(now: &Config, next: &Config) -> Vec<String> {
     let line = |difference| match difference {
         Difference::Value { place, first: Shown::Default(None), second } => format!("{place}: {second}"),
         Difference::Value { place, first, second } => format!("{place}: {second}, was {first}"),

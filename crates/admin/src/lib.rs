@@ -43,7 +43,7 @@ pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens
 pub use api::problem::Problem;
 pub use client::{Client, ClientError, Endpoint};
 pub use digest::hex;
-pub use drift::{differences, merged};
+pub use drift::{changes, differences, merged};
 pub use events::{EventLog, EventQuery, EventWriter};
 pub use health::{AskError, Smartctl};
 pub use nodes::{DrainError, Nodes};

@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::tls::{Tls, trouble_of_end};
 use crate::traces::TraceMeter;
 use crate::trend::Trends;
-use crate::trouble::{Tracker, sort, trouble_of};
+use crate::trouble::{Tracker, sort, trouble_of, trouble_of_declaration};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
@@ -59,6 +59,8 @@ pub(crate) struct Served {
     pub(crate) health: std::sync::Mutex<Records>,
     /// Of an array of several.
     pub(crate) nodes: Option<Nodes>,
+    /// Why the declaration in the file is not in force.
+    pub(crate) declaration_fault: std::sync::Mutex<Option<String>>,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -123,6 +125,10 @@ impl Served {
         self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    pub(crate) fn declaration_fault(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.declaration_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     pub(crate) fn failover(&self) -> Option<Failover> {
         self.nodes.as_ref()?.failover()
     }
@@ -138,6 +144,7 @@ impl Served {
         all.extend(trouble_of(status));
         all.extend(self.health().trouble(&status.drives));
         all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
+        all.extend(self.declaration_fault().as_deref().map(trouble_of_declaration));
         sort(&mut all);
         all
     }

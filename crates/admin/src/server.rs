@@ -161,6 +161,7 @@ impl Bound {
             trends: std::sync::Mutex::default(),
             balance: std::sync::Mutex::default(),
             health: std::sync::Mutex::default(),
+            declaration_fault: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -267,13 +268,22 @@ async fn try_missing_again(array: &mut Array, events: &EventSender) {
 pub struct ArrayOwner(Arc<Served>);
 
 impl ArrayOwner {
-    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes
-    /// nothing. What changes is told as what this one did.
-    pub async fn apply_again(
+    /// Says why the declaration is not in force, or that it is: a trouble of the status, for as long as it
+    /// lasts.
+    pub fn declaration_is_faulty(&self, fault: Option<String>) {
+        *self.0.declaration_fault() = fault;
+    }
+
+    /// Applies a declaration that is read anew, and keeps it. What changes is told as what this one did.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is not consistent, or cannot be applied: nothing has changed.
+    pub async fn apply_again<E: From<array::ControlError>>(
         &self,
         who: &str,
-        read: impl FnOnce(&Store) -> Result<array::Config, String>,
-    ) -> Result<Vec<String>, String> {
+        read: impl FnOnce(&Store) -> Result<array::Config, E>,
+    ) -> Result<Vec<String>, E> {
         let mut array = self.0.array.lock().await;
         let mut config = read(&self.0.store)?;
         if config.id == config::ArrayId::default() {
@@ -284,7 +294,7 @@ impl ArrayOwner {
         if applied.is_err() {
             files.remove(array.config()).await;
         }
-        let done = applied.map_err(|e| e.to_string())?;
+        let done = applied?;
         done.iter().for_each(|line| self.0.events.tell(Event::of_line(line).by(who)));
         Ok(done)
     }

@@ -54,6 +54,13 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     all
 }
 
+/// A declaration that is not in force, and why.
+pub(crate) fn trouble_of_declaration(fault: &str) -> Trouble {
+    let text = format!("serves its previous configuration, for its declaration cannot be applied: {fault}");
+    let to_do = "repair the declaration, and send SIGHUP to masu serve: masu config diff FILE shows what is not in force";
+    trouble(Severity::Error, "array", "declaration", text, to_do)
+}
+
 /// The worst first; of one severity in the order in which they were found.
 pub(crate) fn sort(all: &mut [Trouble]) {
     all.sort_by_key(|t| t.severity != "error");

@@ -28,7 +28,7 @@ use self::controllers::Controllers;
 use self::locks::drives_are_free;
 use self::log::LogFormat;
 pub(crate) use self::nodes::epoch_seen;
-use self::nodes::{Join, Node, Portals, keep, relay_to_successor, share_drives, stand_by};
+use self::nodes::{Join, Node, Portals, keep, refuse_alone, relay_to_successor, share_drives, stand_by};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
@@ -185,6 +185,7 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
         (Some(name), true) => name,
         (None, true) => bail!("--registry without a name for this node: pass --node NAME, too"),
         (_, false) => {
+            refuse_alone(&store)?;
             serve_array(serve, store, bound, (signals, events, None)).await?;
             return Ok(None);
         }
@@ -247,8 +248,7 @@ async fn serve_array(
         refuse_used(serve, &start.config).await?;
     }
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
-    events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
-    moved.iter().for_each(|line| events.tell(Event::of_line(line)));
+    tell_of_start(&events, &moved, &start, node.is_some());
     let (traces, traced) = array::trace_channel();
     let (moves, asked) = array::move_channel();
     let ends = (&events, &traces, &moves);
@@ -265,10 +265,11 @@ async fn serve_array(
     let mut array = array.kept_by(Box::new(store.clone()), kept);
     let begun = begin(serve, &mut array, &start, (&mut controllers, signals)).await;
     if let Ok(Begun::Serves) = begun {
-        bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
+        let fault = bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket.display());
         let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter()).with_moves(asked);
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
+        owner.declaration_is_faulty(fault);
         let running = (server, owner, controllers);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let drained = matches!(outcome, Ok(Told::Drain));
@@ -285,6 +286,18 @@ async fn serve_array(
     exporter.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
     Ok(Ended::Stopped)
+}
+
+/// The first events of a life. `moved` says which devices have other paths now.
+fn tell_of_start(events: &EventSender, moved: &[String], start: &Start, is_node: bool) {
+    events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
+    moved.iter().for_each(|line| events.tell(Event::of_line(line)));
+    if is_node {
+        // It may be changed on purpose; or the nodes' files differ, and each move applies another one.
+        let text = |line| format!("this node's declaration is not the one applied last: {line}");
+        let changed = start.changed().into_iter();
+        changed.for_each(|line| events.tell(Event::warning("array", text(line))));
+    }
 }
 
 /// Serves until told otherwise, and stops in order. Some: another node takes over; the portals that this one
@@ -461,12 +474,17 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
     };
     let mut again = None;
     let outcome = owner.apply_again("SIGHUP", |store| {
-        let start = read(serve, store).map_err(|e| format!("{e:#}"))?;
+        let start = read(serve, store)?;
         let config = start.config.clone();
         again = Some((start, store.clone()));
-        Ok(config)
+        anyhow::Ok(config)
     });
-    match (outcome.await, again) {
+    let outcome = outcome.await.map_err(|error| match error.downcast_ref() {
+        Some(refused) => format!("{}{refused}", declared_at(serve, refused)),
+        None => format!("{error:#}"),
+    });
+    owner.declaration_is_faulty(outcome.as_ref().err().cloned());
+    match (outcome, again) {
         (Ok(done), again) => {
             if done.is_empty() {
                 tracing::info!("SIGHUP: {}: no changes", path.display());
@@ -513,14 +531,14 @@ async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
     })
 }
 
-/// Applies the file's declaration to the array, which already serves its stored state. Errors are reported,
-/// and the array continues.
+/// Applies the file's declaration to the array, which already serves its stored state. An error is reported
+/// and returned, and the array continues with that state.
 async fn bring_up_to_date(
     serve: &Serve,
     array: &mut Array,
     (store, events): (&Store, &EventSender),
     start: &Start,
-) {
+) -> Option<String> {
     let deleting = array.made().deleted_pools.clone();
     match array.finish_deletions().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
@@ -533,11 +551,11 @@ async fn bring_up_to_date(
             Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
             Err(error) => {
                 files.remove(array.config()).await;
-                let place = declared_at(serve, &error);
+                let fault = format!("{}{error}", declared_at(serve, &error));
                 tracing::error!(
-                    "{place}{error}; the declaration is not applied, and the array keeps its previous configuration"
+                    "{fault}; the declaration is not applied, and the array keeps its previous configuration"
                 );
-                return;
+                return Some(fault);
             }
         }
     }
@@ -545,6 +563,7 @@ async fn bring_up_to_date(
         tracing::warn!("changed by command: {line}");
     }
     applied(serve, store, array.config(), start.declared.as_ref());
+    None
 }
 
 /// The declaration of this start without the pools whose deletion was completed just now: they were still in

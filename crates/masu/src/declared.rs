@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use admin::identity::{Places, settle};
-use admin::{Kept, Store, differences, merged};
+use admin::{Kept, Store, changes, differences, merged};
 use anyhow::{Context, Result, bail};
 use config::{Config, PortalConfig};
 
@@ -18,6 +18,8 @@ pub(crate) struct Start {
     pub(crate) kept: Option<Kept>,
     /// The declaration as in the file.
     pub(crate) declared: Option<Config>,
+    /// The declaration that was applied last.
+    base: Option<Config>,
     /// The merged declaration.
     pub(crate) config: Config,
 }
@@ -37,8 +39,9 @@ impl Start {
         let id = kept.as_ref().map(|kept| kept.config.id);
         let kept = kept.filter(begun);
         let declared = file.map(|path| Config::read(path, store.dir())).transpose()?;
+        let base = if kept.is_some() && declared.is_some() { store.declared()? } else { None };
         let mut config = match (&kept, &declared) {
-            (Some(kept), Some(declared)) => with_kept(store, &kept.config, declared)?,
+            (Some(kept), Some(declared)) => with_kept(&kept.config, base.as_ref(), declared, store.dir())?,
             (Some(kept), None) => kept.config.clone(),
             (None, Some(declared)) => declared.clone(),
             (None, None) => default()?,
@@ -49,7 +52,7 @@ impl Start {
         if declared.as_ref().is_none_or(|declared| declared.portals.is_empty()) {
             config.portals = undeclared_portals(listen, config.portals);
         }
-        Ok(Start { kept, declared, config })
+        Ok(Start { kept, declared, base, config })
     }
 
     /// What is applied first: the stored state, with the addresses declared now.
@@ -74,6 +77,13 @@ impl Start {
         settled.moved
     }
 
+    /// In what the file differs from the declaration that was applied last, but for portals, which are each
+    /// node's own.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        let (Some(base), Some(declared)) = (&self.base, &self.declared) else { return Vec::new() };
+        changes(base, &Config { portals: base.portals.clone(), ..declared.clone() })
+    }
+
     /// The drift: differences from the file, caused by commands.
     pub(crate) fn drift(&self) -> Vec<String> {
         self.declared.as_ref().map_or_else(Vec::new, |declared| differences(declared, &self.config))
@@ -90,10 +100,10 @@ fn undeclared_portals(listen: Option<SocketAddr>, kept: Vec<PortalConfig>) -> Ve
     }
 }
 
-fn with_kept(store: &Store, kept: &Config, declared: &Config) -> Result<Config> {
-    match store.declared()? {
+fn with_kept(kept: &Config, base: Option<&Config>, declared: &Config, data_dir: &Path) -> Result<Config> {
+    match base {
         Some(base) => {
-            let config = merged(&base, kept, declared, store.dir())?;
+            let config = merged(base, kept, declared, data_dir)?;
             Ok(membership_of(kept, config))
         }
         // An older masu did not keep what it applied.

@@ -152,6 +152,33 @@ fn sighup_reads_the_declaration_again() {
 }
 
 #[test]
+fn a_declaration_that_cannot_be_applied_is_a_trouble_until_one_is() {
+    let mut running = Running::start(DRIVES);
+    let declaration = running.data().with_file_name("array.toml");
+    let before = std::fs::read_to_string(&declaration).expect("the declaration");
+    let used = running.data().with_file_name("used.img");
+    std::fs::write(&used, vec![7; 1 << 20]).expect("a file with data");
+    let drive = format!("\n[[drive]]\nname = \"used\"\nfile = \"{}\"\nsize = \"64MiB\"\n", used.display());
+    let group = "[[group]]\nname = \"g9\"\nlevel = \"raid0\"\ndrives = [\"used\"]\n";
+    let text = format!("{before}{drive}{group}");
+    // The line of its name.
+    let at_line = text[..text.find(group).expect("a group")].lines().count() + 2;
+    std::fs::write(&declaration, text).expect("write");
+    // It says what is wrong, and where in the file.
+    let told =
+        |status: &str| status.contains("is not blank") && status.contains(&format!("array.toml:{at_line}:"));
+    tell(running.id(), "-HUP");
+    running.wait_until(&["status", "--output", "json"], "the trouble", told);
+    running.stop();
+    running.restart();
+    running.wait_until(&["status", "--output", "json"], "the trouble of the start", told);
+    assert!(running.ok(&["pool", "list"]).contains("p0"), "what was there is served");
+    std::fs::write(&declaration, before).expect("write");
+    tell(running.id(), "-HUP");
+    running.wait_until(&["status"], "no trouble", |status| status.contains("No problems"));
+}
+
+#[test]
 fn sighup_without_a_declaration_changes_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let (data, port) = (dir.path().join("data"), test_ports::claim());

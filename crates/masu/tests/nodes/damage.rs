@@ -112,3 +112,27 @@ fn an_owner_and_its_standby_that_are_stopped_at_once_end_at_once() {
     cluster.again(owner);
     cluster.nodes[owner].ok(&["wait", "--timeout", "10s"]);
 }
+
+#[test]
+fn a_directory_of_a_node_is_not_served_without_the_others() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    cluster.nodes[0].signal("-TERM");
+    assert_eq!(cluster.nodes[0].ended(), Some(0));
+    let alone = |cluster: &Cluster| {
+        let (node, declaration) = (&cluster.nodes[0], cluster.dir.path().join("array.toml"));
+        let listen = format!("127.0.0.1:{}", node.port);
+        let options = ["serve", "--listen", &listen, "--data"];
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_masu"));
+        serve.args(options).arg(&node.dir).arg("--config").arg(declaration).stderr(Stdio::piped());
+        serve.spawn().expect("masu runs")
+    };
+    let refused = alone(&cluster).wait_with_output().expect("it ended");
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = said(refused);
+    assert!(refused.contains("was a node of an array of several (epoch 1)"), "{refused}");
+    // The way back that the text names.
+    fs::remove_file(cluster.nodes[0].dir.join("array.epoch")).expect("removed");
+    cluster.nodes[0].process = alone(&cluster);
+    until("the array", || cluster.nodes[0].command(&["status"]).status.success());
+}

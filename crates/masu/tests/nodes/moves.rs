@@ -205,3 +205,21 @@ fn each_node_says_what_would_happen_if_the_owner_failed() {
     says(&cluster, owner, "s at the last take-over");
     says(&cluster, next, "s at the last take-over");
 }
+
+#[test]
+fn declarations_of_nodes_that_differ_are_told_at_a_move() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    // The second node reads another file: the first one has read its own.
+    let file = cluster.dir.path().join("array.toml");
+    let text = fs::read_to_string(&file).expect("a declaration");
+    fs::write(&file, text.replace("initiator = \"*\"", "initiator = \"iqn.2004-10.com.example:kvm\""))
+        .expect("written");
+    cluster.join();
+    cluster.nodes[1].stands_by();
+    let registry = cluster.registry.clone();
+    cluster.nodes[0].ok(&["node", "drain", "n1", "--to", "n2", "--registry", &registry]);
+    cluster.successor(0);
+    let told = "this node's declaration is not the one applied last: host any: initiator";
+    until("the event", || cluster.nodes[1].ok(&["events"]).contains(told));
+}

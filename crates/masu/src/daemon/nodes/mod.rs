@@ -56,6 +56,7 @@ pub(super) struct Join<'a> {
 pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
 pub(crate) use seen::epoch_seen;
+pub(super) use seen::refuse_alone;
 
 /// The owner of the array: this process, until it is dropped or has handed over.
 pub(super) struct Node {

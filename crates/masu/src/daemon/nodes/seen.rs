@@ -2,7 +2,7 @@
 //! restored from a backup, or is another one.
 
 use admin::Store;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 const FILE: &str = "array.epoch";
 
@@ -14,6 +14,19 @@ pub(super) struct Seen {
 /// The highest epoch that the node of a data directory has seen; 0: it was never one of several.
 pub(crate) fn epoch_seen(store: &Store) -> Result<u64> {
     Ok(Seen::open(store)?.epoch())
+}
+
+/// Refuses to serve the data directory of a node without the other ones: its state may be an old one.
+pub(in crate::daemon) fn refuse_alone(store: &Store) -> Result<()> {
+    let epoch = epoch_seen(store)?;
+    if epoch > 0 {
+        bail!(
+            "{}: was a node of an array of several (epoch {epoch}), and another node may have a newer state; pass \
+             --registry and --node. To serve it without other nodes, see docs/cluster.md, \"Back to one node\"",
+            store.dir().display()
+        );
+    }
+    Ok(())
 }
 
 impl Seen {
