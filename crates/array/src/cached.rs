@@ -10,11 +10,11 @@ use raid::{Group, OnDrive, Overwrite, examine};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
 use world::Drive;
 
-use crate::config::{CachePolicy, Config, PoolConfig, VolumeConfig};
+use crate::config::{CachePolicy, Config, JournalId, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Index, Partitions, Slices, VolumeKey};
 use crate::groups::{open_emptied, overwrite_of};
-use crate::journal_groups::{advice, refuse_pool};
+use crate::journal_groups::{Wanted, advice, group_with, refuse_pool};
 use crate::terms;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
@@ -127,15 +127,14 @@ fn key_of(volume: &Volume) -> VolumeKey {
 }
 
 /// The journal that may hold writes of a volume.
-pub(crate) fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
-    volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok())
+pub(crate) fn journal_of(volume: &Volume) -> Option<JournalId> {
+    volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok()).map(JournalId)
 }
 
-/// The epoch that this journal of the pool has reached at least.
-fn noted_epoch(pool: &Pool, journal: [u8; 16]) -> u64 {
+fn wanted_of(pool: &Pool, id: JournalId) -> Wanted {
     let record = pool.load_record(EPOCH_RECORD).unwrap_or_default();
-    let epoch = record.strip_prefix(&journal[..]).and_then(|rest| rest.try_into().ok());
-    epoch.map_or(0, u64::from_le_bytes)
+    let epoch = record.strip_prefix(&id.0[..]).and_then(|rest| rest.try_into().ok());
+    Wanted { id, epoch: epoch.map_or(0, u64::from_le_bytes) }
 }
 
 /// Notes the epoch of a journal that was opened, before anything is acknowledged that only it has.
@@ -144,10 +143,14 @@ async fn note_epoch(pool: &Pool, journal: &PoolJournal) -> Result<(), BlockError
     pool.save_record(EPOCH_RECORD, &record).await
 }
 
-async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), BlockError> {
+fn id_of(journal: &PoolJournal) -> JournalId {
+    JournalId(journal.id())
+}
+
+async fn note_journal(volume: &Volume, id: Option<JournalId>) -> Result<(), BlockError> {
     match journal_of(volume) == id {
         true => Ok(()),
-        false => volume.save_record(JOURNAL_RECORD, id.as_ref().map_or(&[], |id| &id[..])).await,
+        false => volume.save_record(JOURNAL_RECORD, id.as_ref().map_or(&[], |id| &id.0[..])).await,
     }
 }
 
@@ -176,21 +179,15 @@ pub(crate) async fn open_journal(
         return Ok(());
     }
     let Some(pool) = controller.state().pools.get(&declared.name).cloned() else { return Ok(()) };
-    let (mut wanted, mut served) = (None, false);
+    let (mut named, mut served) = (None, false);
     for volume in pool.volumes() {
         slices.step(1).await;
-        wanted = wanted.or_else(|| journal_of(&volume));
+        named = named.or_else(|| journal_of(&volume));
         served |= controller.state().units.contains_key(&key_of(&volume));
     }
+    let wanted = named.map(|id| wanted_of(&pool, id));
     let Some(name) = &declared.journal else {
-        return match wanted {
-            None => Ok(()),
-            Some(wanted) => Err(place()(&format!(
-                "the pool was not shut down cleanly, and its acknowledged writes are in a journal that is not \
-                 declared{}",
-                advice(controller, wanted).await
-            ))),
-        };
+        return refuse_without(controller, (&pool, declared), wanted).await.map_err(|cause| place()(&cause));
     };
     if served {
         done.push(format!("pool {}: the new journal takes effect at the next start", declared.name));
@@ -201,9 +198,10 @@ pub(crate) async fn open_journal(
         (state.cache.clone(), state.groups.get(name).cloned())
     };
     let (Some(cache), Some(group)) = (cache, group) else {
-        return Err(place()(&format!("group {name:?} is not open, or no cache is declared")));
+        let why = format!("group {name:?} is not open, or no cache is declared");
+        return Err(place()(&(why + &advice_for(controller, wanted).await)));
     };
-    let opened = open_or_create(controller, &pool, group, wanted).await;
+    let opened = open_or_create(controller, (&pool, declared), group, wanted).await;
     let (journal, replay) = opened.map_err(|cause| place()(&cause))?;
     note_epoch(&pool, &journal).await.map_err(|cause| place()(&cause))?;
     let partitions = controller.state().partitions.clone();
@@ -216,26 +214,70 @@ pub(crate) async fn open_journal(
     Ok(())
 }
 
+async fn advice_for(controller: &Controller, wanted: Option<Wanted>) -> String {
+    match wanted {
+        Some(wanted) => advice(controller, wanted).await,
+        None => String::new(),
+    }
+}
+
+/// Whether the declaration gives up the journal with the acknowledged writes of a pool, and no group has it.
+async fn is_given_up(controller: &Controller, declared: &PoolConfig, wanted: Wanted) -> bool {
+    declared.give_up_journal == Some(wanted.id) && group_with(controller, wanted).await.is_none()
+}
+
+/// Refuses a pool without a declared journal whose volumes name one, unless that one is given up.
+async fn refuse_without(
+    controller: &Controller,
+    (pool, declared): (&Pool, &PoolConfig),
+    wanted: Option<Wanted>,
+) -> Result<(), String> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    if is_given_up(controller, declared, wanted).await {
+        return give_up(controller, pool, wanted.id).await;
+    }
+    Err(format!(
+        "the pool was not shut down cleanly, and its acknowledged writes are in a journal that is not declared{}",
+        advice(controller, wanted).await
+    ))
+}
+
+/// Forgets a journal that is lost, and the acknowledged writes that only it has.
+async fn give_up(controller: &Controller, pool: &Pool, lost: JournalId) -> Result<(), String> {
+    for volume in pool.volumes() {
+        if journal_of(&volume) == Some(lost) {
+            note_journal(&volume, None).await.map_err(|e| e.to_string())?;
+        }
+    }
+    controller.events.alarm(format!(
+        "pool {}: served without journal {lost}, which was given up: acknowledged writes may be lost",
+        pool.name()
+    ));
+    Ok(())
+}
+
 /// The journal in this group, with what is to be replayed: `wanted`, which the volumes name; or where they
-/// name none, an empty one.
+/// name none, or give up the one that they name, an empty one.
 async fn open_or_create(
     controller: &Controller,
-    pool: &Pool,
+    (pool, declared): (&Pool, &PoolConfig),
     group: Group,
-    wanted: Option<[u8; 16]>,
+    mut wanted: Option<Wanted>,
 ) -> Result<(PoolJournal, Option<cache::Replay<Group>>), String> {
-    let noted = wanted.map_or(0, |wanted| noted_epoch(pool, wanted));
+    let noted = wanted.map_or(0, |wanted| wanted.epoch);
     let opened = match Journal::open_since(controller.world.clone(), group.clone(), noted).await {
         Ok((journal, replay)) => Some((journal, replay)),
         Err(JournalError::None) => None,
-        Err(e) => return Err(e.to_string()),
+        Err(e) => return Err(e.to_string() + &advice_for(controller, wanted.filter(|_| e.is_damage())).await),
     };
-    let found = opened.as_ref().map(|(journal, _)| journal.id());
-    if let Err(cause) = check_identity(pool, wanted, found) {
-        return Err(match wanted {
-            Some(wanted) => cause + &advice(controller, wanted).await,
-            None => cause,
-        });
+    let found = opened.as_ref().map(|(journal, _)| id_of(journal));
+    if let Err(cause) = check_identity(pool, wanted.map(|w| w.id), found) {
+        let Some(lost) = wanted.take() else { return Err(cause) };
+        if !is_given_up(controller, declared, lost).await {
+            return Err(cause + &advice(controller, lost).await);
+        }
+        check_identity(pool, None, found)?;
+        give_up(controller, pool, lost.id).await?;
     }
     // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
     // later writes may have bypassed it. masu does not replay them and formats it again. One that was closed
@@ -264,7 +306,7 @@ async fn take_over(
 ) -> Result<Vec<(VolumeKey, CachedVolume)>, BlockError> {
     let mut units = Vec::new();
     for volume in pool.volumes() {
-        note_journal(&volume, Some(journal.id())).await?;
+        note_journal(&volume, Some(id_of(journal))).await?;
         let spec = spec(&volume);
         units.push((key_of(&volume), cache.attach(volume, spec, Some(journal.clone()))));
     }
@@ -281,12 +323,12 @@ async fn take_over(
 
 /// Refuses a wrong journal: without its own journal the pool would lose acknowledged writes, with another one
 /// it would replay the writes of another pool.
-fn check_identity(pool: &Pool, wanted: Option<[u8; 16]>, found: Option<[u8; 16]>) -> Result<(), String> {
+fn check_identity(pool: &Pool, wanted: Option<JournalId>, found: Option<JournalId>) -> Result<(), String> {
     match (wanted, found) {
         (Some(wanted), found) if found != Some(wanted) => {
             Err("not the journal that holds the acknowledged writes of the pool".to_owned())
         }
-        (_, Some(found)) if found[..POOL_PART] != pool.id().0[..POOL_PART] => {
+        (_, Some(found)) if found.0[..POOL_PART] != pool.id().0[..POOL_PART] => {
             Err("belongs to another pool".to_owned())
         }
         _ => Ok(()),
@@ -319,7 +361,7 @@ pub(crate) async fn cached(
         return Ok(Some(unit));
     }
     let Some(cache) = cache else { return Ok(None) };
-    note_journal(volume, journal.as_ref().map(Journal::id)).await?;
+    note_journal(volume, journal.as_ref().map(id_of)).await?;
     let unit = cache.attach(volume.clone(), spec, journal);
     controller.state.borrow_mut().units.insert(key_of(volume), unit.clone());
     Ok(Some(unit))

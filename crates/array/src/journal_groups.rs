@@ -2,11 +2,11 @@
 //! start, whatever is declared meanwhile; and a journal that was not closed has acknowledged writes, also
 //! when no pool names it.
 
-use cache::journal_with_records;
+use cache::{FoundJournal, journal_with_records};
 use pool::pool_on;
 use raid::Group;
 
-use crate::config::{Config, PoolConfig};
+use crate::config::{Config, JournalId, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 
@@ -65,15 +65,35 @@ pub(crate) async fn refuse_needed(controller: &Controller, group: &Group) -> Res
     }
 }
 
-/// The group whose journal has the acknowledged writes of a pool, as an advice; empty: none that is open.
-pub(crate) async fn advice(controller: &Controller, wanted: [u8; 16]) -> String {
+/// The journal that the volumes of a pool name, and the epoch that it has reached at least.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) id: JournalId,
+    pub(crate) epoch: u64,
+}
+
+/// The group that has the journal with the acknowledged writes of a pool; none: no group that is open.
+pub(crate) async fn group_with(controller: &Controller, wanted: Wanted) -> Option<String> {
+    let is_wanted = |found: FoundJournal| found.id == wanted.id.0 && found.epoch >= wanted.epoch;
     let groups: Vec<Group> = controller.state().groups.values().cloned().collect();
     for group in groups {
-        if journal_with_records(&group).await.is_ok_and(|found| found == Some(wanted)) {
-            return format!(": declare journal = {:?}", group.name());
+        if journal_with_records(&group).await.is_ok_and(|found| found.is_some_and(is_wanted)) {
+            return Some(group.name().to_owned());
         }
     }
-    String::new()
+    None
+}
+
+/// What to do about a pool that cannot have the journal with its acknowledged writes.
+pub(crate) async fn advice(controller: &Controller, wanted: Wanted) -> String {
+    match group_with(controller, wanted).await {
+        Some(group) => format!(": declare journal = {group:?}"),
+        None => format!(
+            "; if that journal is lost for good, give_up_journal = \"{}\" in the table of the pool, with another \
+             journal or none, serves it without those writes",
+            wanted.id
+        ),
+    }
 }
 
 /// Refuses to make a journal in a group that has a part of a pool.

@@ -87,7 +87,8 @@ pub use frames::{
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
 pub use journal::{
-    Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal, journal_with_records,
+    FoundJournal, Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal,
+    journal_with_records,
 };
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};
 pub use recover::Replayed;

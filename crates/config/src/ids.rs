@@ -16,6 +16,15 @@ pub struct ArrayId(#[serde(with = "hexadecimal")] pub [u8; 16]);
 #[serde(transparent)]
 pub struct GroupId(#[serde(with = "hexadecimal")] pub [u8; 16]);
 
+/// The identity of a pool's journal, made when it was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JournalId(#[serde(with = "hexadecimal")] pub [u8; 16]);
+
+fn schema_of_digits() -> Schema {
+    json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{32}$" })
+}
+
 impl JsonSchema for ArrayId {
     fn inline_schema() -> bool {
         true
@@ -26,7 +35,21 @@ impl JsonSchema for ArrayId {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F]{32}$" })
+        schema_of_digits()
+    }
+}
+
+impl JsonSchema for JournalId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "JournalId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schema_of_digits()
     }
 }
 
@@ -37,6 +60,12 @@ impl ArrayId {
 }
 
 impl fmt::Display for ArrayId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Display for JournalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }

@@ -38,7 +38,7 @@ pub use drives::{
     Class, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, stripe_unit_bytes_default,
 };
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
-pub use ids::{ArrayId, GroupId};
+pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};
 pub use made::{DeletedGroup, Made, MadeGroup};
 pub use names::normalised as normalised_name;

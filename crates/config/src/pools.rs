@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caching::CachePolicy;
+use crate::ids::JournalId;
 use crate::{schema, size};
 
 /// Size of a page.
@@ -53,6 +54,10 @@ pub struct PoolConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<schema::Name>")]
     pub journal: Option<String>,
+    /// A journal that is lost for good: the pool is served without the acknowledged writes that only this
+    /// journal has. It is the identifier that the refusal names; another journal's has no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub give_up_journal: Option<JournalId>,
     /// The controller that owns the pool and every LU on it.
     #[serde(default)]
     pub controller: usize,
@@ -148,6 +153,7 @@ impl PoolConfig {
             soft_threshold_percent: SOFT_THRESHOLD_PERCENT_DEFAULT,
             critical_threshold_percent: CRITICAL_THRESHOLD_PERCENT_DEFAULT,
             journal: None,
+            give_up_journal: None,
             controller: 0,
         }
     }

@@ -13,7 +13,7 @@ use world::{BUF_LEN_MAX, yield_now};
 use crate::area::Area;
 use crate::catalog::Catalog;
 use crate::checkpoint::{Unpacker, block_body};
-use crate::journal::{ReadEnd, merge, read_half};
+use crate::journal::{ReadEnd, claims, merge, read_half};
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::open::{broken_slots, read_superblocks};
 use crate::superblock::Superblock;
@@ -22,6 +22,9 @@ use crate::superblock::Superblock;
 const READ_BLOCKS: u64 = (1 << 20) / CHECKPOINT_BLOCK;
 /// Reads in flight: the drives are busy while blocks are decoded.
 const READS_MAX: usize = 4;
+
+/// So many commits a copy may lack: the one in flight, which is acknowledged when it is on all copies.
+const LAG_MAX: u64 = 1;
 
 /// The durable state, and what must be written before the pool can be used.
 pub(crate) struct Recovered {
@@ -44,6 +47,8 @@ struct Copy {
     /// The generation of the last frame, or of the checkpoint.
     reached: u64,
     journal_is_empty: bool,
+    /// Its journal ends with a frame that is not whole.
+    torn: bool,
     /// A block of the checkpoint was damaged, and came from another mirror.
     mended: bool,
 }
@@ -60,9 +65,12 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     let mut best: Option<Copy> = None;
     let mut failure = None;
     let mut agree = true;
+    let mut followers = Vec::new();
     for holder in &reference.table.holders {
-        match read_copy(&areas[*holder as usize].group, reference).await {
+        let group = &areas[*holder as usize].group;
+        match read_copy(group, reference).await {
             Ok(copy) => {
+                followers.extend(copy.follows(group).then(|| (group, copy.sequence)));
                 mended |= copy.mended;
                 agree &= copy.superblock.table == reference.table;
                 let furthest = best.as_ref().map(|b| (b.sequence, b.superblock.generation));
@@ -80,6 +88,9 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     let Some(copy) = best else {
         return Err(failure.expect("there is at least one copy, and it failed"));
     };
+    if let Some((group, sequence)) = followers.into_iter().find(|(_, s)| s + LAG_MAX < copy.sequence) {
+        return Err(earlier(reference, group, sequence, copy.sequence));
+    }
     let mut catalog = copy.catalog;
     let tidied = tidy(&mut catalog, reference.page_bytes);
     let mut broken = Vec::new();
@@ -106,6 +117,28 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
         next_generation: unclean.then_some(next),
         torn,
     })
+}
+
+impl Copy {
+    /// Whether each acknowledged commit was written to this copy, and is not damaged there: its group was a
+    /// holder already, and its journal has a clean end.
+    fn follows(&self, group: &Group) -> bool {
+        let table = &self.superblock.table;
+        let position = table.position(group.id());
+        let is_holder = position.is_some_and(|at| table.holders.contains(&(at as u32)));
+        self.superblock.generation > 0 && is_holder && !self.torn
+    }
+}
+
+/// A group whose drives were put back to an earlier copy: where pages were written since, it has old content.
+fn earlier(reference: &Superblock, group: &Group, sequence: u64, latest: u64) -> BlockError {
+    BlockError::Corrupt {
+        place: format!("pool {} on group {}", reference.name, group.name()),
+        cause: format!(
+            "an earlier copy: it ends with commit {sequence}, and the pool with {latest}; connect its current drives, \
+             or put all groups of the pool back to one moment"
+        ),
+    }
 }
 
 /// Drops what an interrupted creation or growth left.
@@ -157,6 +190,10 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
         false => read_half(id, &other, generation + 1, u64::MAX - 1, |_| Ok(()))?,
     };
     let sequence = if second.frames { second.sequence } else { first.sequence };
+    let torn = match first.last {
+        true => !second.last && claims(id, &other, second.len, generation + 1),
+        false => claims(id, &half, first.len, generation),
+    };
     let ReadEnd { frames, last, .. } = first;
     if let Some(cause) = catalog.fault(&superblock.layout, superblock.page_bytes) {
         let place = format!("pool {} on group {}", superblock.name, group.name());
@@ -168,6 +205,7 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
         sequence,
         reached: generation + u64::from(last),
         journal_is_empty: !frames,
+        torn,
         mended,
     })
 }

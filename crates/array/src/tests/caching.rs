@@ -102,7 +102,7 @@ pub(super) fn check_content(model: &Model, id: u8, config: Config, number: u8) -
 }
 
 /// Starts, lets the host fill the volume, and cuts the power while most of it is dirty.
-fn fill_and_cut(model: &Model, id: u8) {
+pub(super) fn fill_and_cut(model: &Model, id: u8) {
     cut_after(model, async |world| {
         let mut array = start(&world);
         array.apply(cached(id, true)).await.expect("apply");

@@ -79,6 +79,14 @@ pub enum JournalError {
     Device(#[from] BlockError),
 }
 
+impl JournalError {
+    /// Whether the journal itself is at fault, not the program or the device.
+    pub fn is_damage(&self) -> bool {
+        use JournalError::{Damaged, Disordered, Earlier, UsedUp};
+        matches!(self, Damaged { .. } | Disordered { .. } | Earlier { .. } | UsedUp)
+    }
+}
+
 impl<J: Device + Clone + 'static> Journal<J> {
     /// Creates an empty journal on the device. `id` is random: it distinguishes its batches from those of an
     /// earlier journal on the device.
@@ -168,19 +176,28 @@ impl<J: Device + Clone + 'static> Journal<J> {
     }
 }
 
-/// The identity of a journal that is not open and has records which a replay would apply; none: the device
-/// has no journal, or an empty one. Nothing is written.
+/// A journal that is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundJournal {
+    /// Its identity.
+    pub id: [u8; 16],
+    /// How often it was opened.
+    pub epoch: u64,
+}
+
+/// A journal that is not open and has records which a replay would apply; none: the device has no journal, or
+/// an empty one. Nothing is written.
 ///
 /// # Errors
 /// The journal is damaged or of a newer masu, or the device failed.
-pub async fn journal_with_records(device: &impl Device) -> Result<Option<[u8; 16]>, JournalError> {
+pub async fn journal_with_records(device: &impl Device) -> Result<Option<FoundJournal>, JournalError> {
     let header = match read_header(device).await {
         Ok(header) => header,
         Err(JournalError::None) => return Ok(None),
         Err(error) => return Err(error),
     };
     let (batches, _) = read_live(device, &header).await?;
-    Ok((!batches.is_empty()).then_some(header.id))
+    Ok((!batches.is_empty()).then_some(FoundJournal { id: header.id, epoch: header.epoch }))
 }
 
 /// The batches that a replay reads, and where the next one would be.

@@ -243,3 +243,36 @@ fn what_a_closed_pool_has_is_not_in_its_journal() {
         assert_eq!(record.as_deref(), Some(&b"reserved"[..]));
     });
 }
+
+/// Pages of the group that was put back are as old as its metadata: hosts would read what was written over, or
+/// what was another volume's.
+#[test]
+fn a_holder_that_was_put_back_to_an_earlier_copy_is_refused() {
+    for disk in 0..2 {
+        let rig = rig(2);
+        let life = |closes: bool| {
+            rig.model.run(async |world| {
+                let pool = open(&world, &rig.setup).await.expect("open");
+                let v = pool.volume("v").expect("there");
+                for i in 1..4 {
+                    v.save_record("pr", &[i]).await.expect("save");
+                }
+                if closes {
+                    pool.close().await.expect("close");
+                }
+            });
+        };
+        let content = || rig.disks[disk].peek(0, rig.disks[disk].spec().len_bytes as usize);
+        life(true);
+        let earlier = content();
+        for closes in [false, true] {
+            life(closes);
+            let current = content();
+            rig.disks[disk].poke(0, &earlier);
+            let refused = commits(&rig).expect_err("the copy is an earlier one");
+            assert!(refused.contains(&format!("group g{disk}: an earlier copy")), "{refused}");
+            rig.disks[disk].poke(0, &current);
+            assert_eq!(commits(&rig), Ok(10));
+        }
+    }
+}

@@ -362,13 +362,12 @@ fn the_newest_table_and_the_furthest_commit_may_be_on_different_holders() {
             v.flush().await.expect("flush");
         }
     });
-    // The addition is generation 2, in slot 0, with its frames in the first half, one block each. The second
-    // frame is damaged from its first bytes on, so that the third one would be corruption; therefore that one
-    // goes, too.
+    // The addition is generation 2, in slot 0, with its frames in the first half, one block each: the third one
+    // goes. It is the one that a cut may leave on one holder.
     rig.disks[0].poke(DATA, &[0; 4096]);
     let frames = DATA + (128 << 10);
     assert_eq!(rig.disks[1].peek(frames, 8), *b"MASUJRNL");
-    rig.disks[1].poke(frames + 4096, &[0; 2 * 4096]);
+    rig.disks[1].poke(frames + 2 * 4096, &[0; 4096]);
     rig.model.run(async |world| {
         let groups = open_groups(&world, &rig.setup).await.expect("open groups");
         let pool = Pool::open(world.clone(), groups).await.expect("open");

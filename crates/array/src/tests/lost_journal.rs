@@ -1,0 +1,88 @@
+//! A pool whose journal is lost for good: it is served without the writes that only the journal had, when the
+//! declaration names that journal, and not before.
+
+use crate::Config;
+use crate::config::{JournalId, Level};
+
+use super::caching::{cached, fill_and_cut};
+use super::rig::{Host, drive, group, model, start};
+use world_model::Model;
+
+const ID: u8 = 37;
+
+/// The array without the drives of the lost journal: with another journal, or with none.
+fn without(journal: bool, give_up: Option<JournalId>) -> Config {
+    let mut config = cached(ID, false);
+    config.groups.retain(|group| group.name == "g");
+    config.drives = [0, 1, 4, 5].map(drive).to_vec();
+    config.groups.push(group("k", Level::Raid1, 4..6));
+    config.pools[0].journal = journal.then(|| "k".to_owned());
+    config.pools[0].give_up_journal = give_up;
+    config
+}
+
+fn refused(model: &Model, config: Config) -> String {
+    model.run(async |world| start(&world).apply(config).await.expect_err("it is refused").to_string())
+}
+
+/// The journal that a refusal names.
+fn named(refusal: &str) -> JournalId {
+    let (_, rest) = refusal.split_once("give_up_journal = \"").unwrap_or_else(|| panic!("no advice: {refusal}"));
+    JournalId(u128::from_str_radix(&rest[..32], 16).expect("digits").to_be_bytes())
+}
+
+#[test]
+fn a_lost_journal_is_given_up_by_its_name_only() {
+    for journal in [false, true] {
+        let model = model(ID.into(), 6);
+        fill_and_cut(&model, ID);
+        let lost = named(&refused(&model, without(journal, None)));
+        let other = JournalId([7; 16]);
+        assert_eq!(named(&refused(&model, without(journal, Some(other)))), lost);
+        // It is there: nothing of it is given up, and the next start has it all.
+        let mut found = cached(ID, false);
+        found.pools[0].give_up_journal = Some(lost);
+        let refusal = refused(&model, found);
+        assert!(refusal.contains("declare journal = \"j\""), "{refusal}");
+        model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(without(journal, Some(lost))).await.expect("served without it");
+            let told = &array.status().await.expect("status")[0].events;
+            assert!(told.iter().any(|event| event.text.contains("was given up")), "{told:?}");
+            Host::log_in(&world, ID).await.fill().await;
+            array.stop().await.expect("stop");
+        });
+        // The key stays in the file, and has no effect any more.
+        model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(without(journal, Some(lost))).await.expect("served");
+            let told = &array.status().await.expect("status")[0].events;
+            assert!(told.iter().all(|event| !event.text.contains("was given up")), "{told:?}");
+            let mut host = Host::log_in(&world, ID).await;
+            host.number = 1;
+            host.verify().await;
+        });
+    }
+}
+
+#[test]
+fn a_given_up_journal_that_comes_back_brings_nothing_old_back() {
+    let model = model(ID.into(), 6);
+    fill_and_cut(&model, ID);
+    let lost = named(&refused(&model, without(false, None)));
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(without(false, Some(lost))).await.expect("served without it");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 5;
+        host.fill().await;
+        array.stop().await.expect("stop");
+    });
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(cached(ID, true)).await.expect("served with the group of the old one");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 6;
+        host.verify().await;
+    });
+}
