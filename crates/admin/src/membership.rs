@@ -1,5 +1,5 @@
 //! The declaration follows the array: a spare that took a place by itself is a drive of its group from then
-//! on, and a group that has left its pool is leaving no more.
+//! on, a group that has left its pool is leaving no more, and one that has joined it late is in it.
 
 use config::Config;
 
@@ -25,6 +25,12 @@ pub(crate) fn followed(config: &Config, status: &Status) -> Option<Config> {
     for pool in &mut next.pools {
         let Some(now) = status.pools.iter().find(|p| p.name == pool.name) else { continue };
         pool.leaving.retain(|group| now.group_spaces.iter().any(|g| g.name == *group));
+        // Its addition was begun when the pool's metadata could not be written, and refused.
+        let is_declared = |name: &&String| config.groups.iter().any(|group| group.name == **name);
+        let joined = now.group_spaces.iter().map(|g| &g.name).filter(is_declared);
+        let joined: Vec<String> =
+            joined.filter(|name| !pool.all_groups().any(|g| g == *name)).cloned().collect();
+        pool.groups.extend(joined);
     }
     (next != *config && next.check().is_ok()).then_some(next)
 }
@@ -117,5 +123,11 @@ mod tests {
         assert_eq!(followed(&taken, &status(&config, &[Some("s0"), Some("d0")], &["g0", "g1"])), None);
         let left = followed(&config, &status(&config, &[Some("d0"), Some("d1")], &["g0"]));
         assert!(left.expect("a group has left").pools[0].leaving.is_empty());
+        let mut without = config.clone();
+        without.pools[0].leaving.clear();
+        let joined = followed(&without, &same).expect("a group has joined late");
+        assert_eq!(joined.pools[0].groups, ["g0", "g1"]);
+        without.groups.retain(|group| group.name == "g0");
+        assert_eq!(followed(&without, &same), None, "what is not declared cannot be in it");
     }
 }

@@ -144,7 +144,7 @@ impl Inner {
         self.commit.progress.wake_all();
         let len = frame_len(records.len());
         // Also without records: the snapshot belongs to this commit.
-        let change = self.structure.wanted().filter(|_| !journal.checkpoint_runs.get());
+        let change = if journal.checkpoint_runs.get() { None } else { self.structure.take() };
         let full = !records.is_empty() && left().saturating_sub(len) < self.layout.journal_half / 2;
         let ends = journal.ends.get() && (journal.offset.get() > 0 || !records.is_empty());
         let last = !journal.checkpoint_runs.get() && (full || ends || change.is_some());

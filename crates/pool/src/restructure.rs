@@ -39,25 +39,36 @@ impl Inner {
     }
 
     /// Waits for the turn to change the set, also for a change whose caller has gone away.
+    ///
+    /// # Errors
+    /// The pool's metadata cannot be written, for now or for good.
     pub(crate) async fn turn_to_change(&self) -> Result<Permit, BlockError> {
         let turn = self.structure.turn.take(1).await;
-        let over = || self.structure.change.borrow().is_none() || self.alive().is_err();
-        self.commit.progress.wait_for(|| over().then_some(())).await;
-        self.alive()?;
+        let over = || self.structure.change.borrow().is_none().then_some(Ok(()));
+        let ends = || over().or_else(|| self.goes_on().is_err().then(|| self.goes_on()));
+        self.commit.progress.wait_for(ends).await?;
+        self.goes_on()?;
         Ok(turn)
     }
 
     /// Makes a change durable. The caller has the turn.
+    ///
+    /// # Errors
+    /// The pool's metadata cannot be written. If it cannot for now, the change has not been made; or a commit has
+    /// begun with it, and it is made when that one can go on.
     pub(crate) async fn restructure(&self, change: Change) -> Result<(), BlockError> {
-        self.alive()?;
-        let change = Rc::new(change);
-        *self.structure.change.borrow_mut() = Some(change.clone());
-        self.commit
+        self.goes_on()?;
+        self.structure.want(change);
+        let outcome = self
+            .commit
             .progress
             .wait_for(|| {
                 let waits = self.structure.change.borrow().is_some();
-                if !waits && !self.journal.checkpoint_runs.get() || self.alive().is_err() {
-                    return Some(());
+                if !waits && !self.journal.checkpoint_runs.get() {
+                    return Some(Ok(()));
+                }
+                if let Err(error) = self.goes_on() {
+                    return Some(if waits { Err(error) } else { self.alive() });
                 }
                 if waits && !self.journal.checkpoint_runs.get() {
                     // A commit or a checkpoint may have begun before the change: then the next one includes
@@ -67,7 +78,11 @@ impl Inner {
                 None
             })
             .await;
-        self.alive()
+        if outcome.is_err() {
+            self.structure.withdraw();
+        }
+        self.alive()?;
+        outcome
     }
 
     /// The checkpoint with this change is in force.

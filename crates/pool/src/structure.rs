@@ -20,6 +20,8 @@ pub(crate) struct Change {
 /// The state of changes.
 pub(crate) struct Structure {
     pub(crate) change: RefCell<Option<Rc<Change>>>,
+    /// A commit has begun with the change: it cannot be withdrawn any more.
+    taken: Cell<bool>,
     /// One change at a time.
     pub(crate) turn: Permits,
     /// The job that moves pages, if any.
@@ -28,11 +30,36 @@ pub(crate) struct Structure {
 
 impl Default for Structure {
     fn default() -> Structure {
-        Structure { change: RefCell::default(), turn: Permits::new(1), moving: Cell::new(None) }
+        Structure {
+            change: RefCell::default(),
+            taken: Cell::new(false),
+            turn: Permits::new(1),
+            moving: Cell::new(None),
+        }
     }
 }
 
 impl Structure {
+    /// A change waits for a commit from now on.
+    pub(crate) fn want(&self, change: Change) {
+        *self.change.borrow_mut() = Some(Rc::new(change));
+        self.taken.set(false);
+    }
+
+    /// The change for a commit that begins.
+    pub(crate) fn take(&self) -> Option<Rc<Change>> {
+        let change = self.wanted();
+        self.taken.set(change.is_some());
+        change
+    }
+
+    /// Gives up a change that no commit has begun with.
+    pub(crate) fn withdraw(&self) {
+        if !self.taken.get() {
+            self.change.borrow_mut().take();
+        }
+    }
+
     /// The change that waits for a checkpoint, or is in the one being written.
     pub(crate) fn wanted(&self) -> Option<Rc<Change>> {
         self.change.borrow().clone()

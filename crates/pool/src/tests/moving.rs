@@ -2,9 +2,12 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
-use block::{Device, Pieces};
+use block::{BlockError, Device, Pieces};
+use futures::future::{Either, select};
 use raid::{Group, Level};
 use world::World;
 use world::sync::Signal;
@@ -542,4 +545,48 @@ fn a_pace_leaves_the_foreground_its_share() {
         assert!(times[1] > times[0] * 3, "{times:?} per page");
         audit(&pool).await;
     });
+}
+
+/// The file system below the pool is full. What was seen: the addition waited without an end, and all that is
+/// changed by command behind it.
+#[test]
+fn a_group_that_cannot_be_added_for_now_is_refused_at_once() {
+    for begun in [false, true] {
+        let rig = Rig::new(11, setup(2));
+        rig.model.run(async |world| {
+            let groups = new_groups(&world, &rig.setup).await;
+            let pool = pool_on(&world, &groups[..1]).await;
+            let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+            let full = |full: bool| rig.disks[0].set_full_from(full.then_some(0));
+            let soon = async |what: &str, work: Pin<Box<dyn Future<Output = Result<(), PoolError>> + '_>>| {
+                match select(work, Box::pin(world.sleep(Duration::from_secs(5)))).await {
+                    Either::Left((outcome, _)) => outcome,
+                    Either::Right(_) => panic!("{what} waits"),
+                }
+            };
+            if !begun {
+                // A commit waits for room already, and this addition for the next one.
+                full(true);
+                let stalled =
+                    soon("a record", Box::pin(async { Ok(v.save_record("pr", b"1").await?) })).await;
+                stalled.expect_err("there is no room");
+            } else {
+                full(true);
+            }
+            for _ in 0..2 {
+                let refused = soon("the addition", Box::pin(pool.add_group(groups[1].clone()))).await;
+                assert!(matches!(refused, Err(PoolError::Block(BlockError::NoRoom { .. }))), "{refused:?}");
+            }
+            full(false);
+            world.sleep(Duration::from_secs(3)).await;
+            // Made when there is room, if a commit had begun with it; not at all otherwise.
+            assert_eq!(pool.groups().len(), if begun { 2 } else { 1 });
+            if !begun {
+                pool.add_group(groups[1].clone()).await.expect("there is room");
+            }
+            fill(&v, 60, 1).await;
+            assert!(used(&pool).iter().all(|pages| *pages > 10), "{:?}", used(&pool));
+            audit(&pool).await;
+        });
+    }
 }
