@@ -98,6 +98,15 @@ pub enum PoolError {
         /// Where it could go.
         free_bytes: u64,
     },
+    /// A commit has begun with the change, and cannot end for now: it can no longer be refused.
+    #[error(
+        "pool {pool}: the change has begun, and is completed when the pool's metadata can be written: {cause}"
+    )]
+    Begun {
+        pool: String,
+        /// Why it cannot be written.
+        cause: BlockError,
+    },
     /// Another job moves pages.
     #[error("pool {pool} is busy with {with}")]
     Busy {

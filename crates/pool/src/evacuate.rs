@@ -220,7 +220,7 @@ impl Pool {
 
     async fn change_to(&self, table: Table) -> Result<(), PoolError> {
         let change = Change { table, areas: self.0.areas(), clean: false };
-        Ok(self.0.restructure(change).await?)
+        self.0.restructure(change).await
     }
 }
 

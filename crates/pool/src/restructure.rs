@@ -54,9 +54,9 @@ impl Inner {
     /// Makes a change durable. The caller has the turn.
     ///
     /// # Errors
-    /// The pool's metadata cannot be written. If it cannot for now, the change has not been made; or a commit has
-    /// begun with it, and it is made when that one can go on.
-    pub(crate) async fn restructure(&self, change: Change) -> Result<(), BlockError> {
+    /// The pool's metadata cannot be written. If it cannot for now, the change has not been made; or
+    /// [`PoolError::Begun`].
+    pub(crate) async fn restructure(&self, change: Change) -> Result<(), PoolError> {
         self.goes_on()?;
         self.structure.want(change);
         let outcome = self
@@ -78,11 +78,13 @@ impl Inner {
                 None
             })
             .await;
-        if outcome.is_err() {
-            self.structure.withdraw();
-        }
         self.alive()?;
-        outcome
+        match outcome {
+            Err(cause) if !self.structure.withdraw() => {
+                Err(PoolError::Begun { pool: self.name.clone(), cause })
+            }
+            outcome => Ok(outcome?),
+        }
     }
 
     /// The checkpoint with this change is in force.

@@ -53,11 +53,9 @@ impl Structure {
         change
     }
 
-    /// Gives up a change that no commit has begun with.
-    pub(crate) fn withdraw(&self) {
-        if !self.taken.get() {
-            self.change.borrow_mut().take();
-        }
+    /// Gives up the change, unless a commit has begun with it. Whether it was given up.
+    pub(crate) fn withdraw(&self) -> bool {
+        !self.taken.get() && self.change.borrow_mut().take().is_some()
     }
 
     /// The change that waits for a checkpoint, or is in the one being written.
