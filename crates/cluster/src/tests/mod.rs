@@ -1,6 +1,9 @@
 //! Nodes over the model world's registry, with partitions, delays, pauses, lost watches, kills, and clocks
 //! that drift: within their terms there is never more than one owner.
 
+mod damage;
+mod numbers;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -175,6 +178,14 @@ impl Bed {
 
 fn with_bed(drifts: &[i64], play: impl AsyncFnOnce(&Bed)) {
     Model::new(1).run(async move |world| play(&Bed::new(&world, drifts)).await);
+}
+
+/// Replaces a value, bound to the lease if there is one.
+async fn overwrite(bed: &Bed, key: &str, value: &[u8], lease: Option<LeaseId>) {
+    let client = Memory::new(&bed.world, &bed.store);
+    let key = Key::new(key).expect("a key");
+    let version = client.get(&key).await.expect("it answers").map(|entry| entry.version);
+    client.compare_and_put(&key, version, value, lease).await.expect("put");
 }
 
 #[test]
@@ -500,185 +511,6 @@ fn a_stale_writer_that_meets_the_next_one_at_any_call_changes_nothing() {
     }
 }
 
-/// Replaces a value, bound to the lease if there is one.
-async fn overwrite(bed: &Bed, key: &str, value: &[u8], lease: Option<LeaseId>) {
-    let client = Memory::new(&bed.world, &bed.store);
-    let key = Key::new(key).expect("a key");
-    let version = client.get(&key).await.expect("it answers").map(|entry| entry.version);
-    client.compare_and_put(&key, version, value, lease).await.expect("put");
-}
-
-#[test]
-fn records_of_others_that_cannot_be_read_are_passed_over_and_said_once() {
-    with_bed(&[0, 0], async |bed| {
-        let keys = ["members/n8", "nodes/n9", "owner/array/ask"];
-        for key in keys {
-            overwrite(bed, key, b"\xff", None).await;
-        }
-        let state = |at: usize| bed.nodes[at].member.borrow().state();
-        bed.sleep(10).await;
-        let (owner, _) = bed.owner().expect("an owner");
-        assert_eq!(state(owner).others.len(), 1, "the standby");
-        let said = |at: usize| {
-            let named = |key: &&str| state(at).passed_over.iter().filter(|text| text.contains(*key)).count();
-            keys.iter().map(named).collect::<Vec<_>>()
-        };
-        assert_eq!((said(owner)[0], said(owner)[2], said(1 - owner)[1]), (1, 1, 1));
-        assert_eq!((state(owner).fault, state(1 - owner).fault), (None, None));
-        // A request that can be read is heeded again.
-        let ask = AskRecord { ask: Ask::Drain, epoch: state(owner).epoch_seen, to: None };
-        overwrite(bed, keys[2], &registry::record::encode(&ask), None).await;
-        bed.sleep(1).await;
-        assert_eq!(state(owner).asked, Some(Ask::Drain));
-        bed.nodes[owner].kill();
-        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
-    });
-}
-
-#[test]
-fn an_owner_whose_node_cannot_be_read_lives_until_its_lease_ends() {
-    with_bed(&[0, 0], async |bed| {
-        bed.sleep(2).await;
-        let (owner, _) = bed.owner().expect("an owner");
-        let client = Memory::new(&bed.world, &bed.store);
-        let entry =
-            client.get(&Key::new(OWNER).expect("a key")).await.expect("it answers").expect("an owner");
-        let lease = OwnerRecord::decode(OWNER, &entry.value).expect("an owner").lease;
-        let key = format!("{NODES}{}", bed.nodes[owner].name);
-        overwrite(bed, &key, b"\xff", Some(LeaseId(lease))).await;
-        assert_eq!(bed.looks(Duration::from_secs(20)).await.len(), 1, "one owner all the time");
-        let standing = bed.nodes[1 - owner].standing();
-        assert!(matches!(standing, Standing::Standby(Waits::Owner { .. })), "{standing:?}");
-        bed.nodes[owner].kill();
-        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
-    });
-}
-
-#[test]
-fn an_owner_whose_record_was_replaced_by_one_that_it_cannot_read_stops_and_nobody_takes_over() {
-    with_bed(&[0, 0], async |bed| {
-        bed.sleep(2).await;
-        let (owner, _) = bed.owner().expect("an owner");
-        overwrite(bed, OWNER, b"epoch = \"of a newer version\"", None).await;
-        bed.sleep(1).await;
-        assert_eq!(bed.nodes[owner].standing(), Standing::Lost(Lost::Replaced { by: None }));
-        assert_eq!(bed.looks(Duration::from_secs(20)).await, []);
-    });
-}
-
-/// The owner keeps a text, as the array does when it serves.
-async fn keeps(bed: &Bed, text: &[u8]) -> (Rc<dyn Registry>, Kept, usize, u64) {
-    bed.until_owned(|_| true).await;
-    let (owner, epoch) = bed.owner().expect("an owner");
-    let client: Rc<dyn Registry> = Rc::new(Memory::new(&bed.world, &bed.store));
-    let (mut kept, _) = Kept::claim(client.clone(), STATE, epoch).await.expect("claimed");
-    kept.replace(text).await.expect("kept");
-    (client, kept, owner, epoch)
-}
-
-fn named(key: &str) -> Key {
-    Key::new(key).expect("a key")
-}
-
-#[test]
-fn without_the_state_of_the_last_owner_nobody_takes_over_until_it_is_put_back() {
-    let gone = |bed: &Bed| bed.store.forget("state/");
-    let damaged = |bed: &Bed| bed.store.damage(&named("state/array"), b"");
-    let torn = |bed: &Bed| bed.store.damage(&named("state/array/1/00"), b"x");
-    let of_another = |bed: &Bed| bed.store.damage(&named("state/array/1/00"), b"of another array");
-    let no_owner = |bed: &Bed| bed.store.forget("owner/array");
-    type Harm<'a> = &'a dyn Fn(&Bed);
-    let harms: [(Harm<'_>, &str); 5] = [
-        (&gone, "has had an owner, and has no state"),
-        (&damaged, "damaged value of state/array"),
-        (&torn, "1 bytes instead of 16"),
-        (&of_another, "another array"),
-        (&no_owner, "older than the array"),
-    ];
-    for (harm, said) in harms {
-        with_bed(&[0, 0], async |bed| {
-            let (client, _, owner, epoch) = keeps(bed, b"of this one's 16").await;
-            bed.sleep(1).await;
-            bed.nodes[owner].kill();
-            harm(bed);
-            // Also one that has never seen the array.
-            let new = Process::new(bed, "n9", 0);
-            new.start(&bed.world);
-            assert_eq!(bed.looks(Duration::from_secs(20)).await, [], "{said}");
-            assert_eq!(new.owns(), None, "{said}");
-            let Standing::Standby(waits) = bed.nodes[1 - owner].standing() else { panic!("{said}") };
-            assert!(waits.text().contains(said), "{}", waits.text());
-            assert_eq!(bed.nodes[1 - owner].member.borrow().state().fault, None);
-            new.kill();
-            let text = Some(b"put back".to_vec());
-            let restored = restore_state(client.clone(), &[(STATE, text.clone())], epoch + 7).await;
-            assert_eq!(restored, Ok(epoch + 7));
-            assert!(bed.until_owned(|node| node != owner).await < Duration::from_secs(2), "{said}");
-            let (next, now) = bed.owner().expect("an owner");
-            assert_eq!((next, now), (1 - owner, epoch + 8));
-            assert_eq!(Kept::claim(client.clone(), STATE, now).await.expect("claimed").1, text);
-            let refused = restore_state(client, &[(STATE, text)], 0).await;
-            assert!(matches!(refused, Err(RaiseError::Owned { .. })), "{refused:?}");
-        });
-    }
-}
-
-#[test]
-fn an_owner_puts_a_damaged_state_again_and_an_older_owner_does_not() {
-    with_bed(&[0, 0], async |bed| {
-        let text = b"the state".repeat(10_000);
-        let (client, mut kept, owner, epoch) = keeps(bed, &text).await;
-        let head = named("state/array");
-        assert_eq!(kept.mend().await, Ok(None));
-        let damage = |part: &str| bed.store.damage(&named(part), b"x");
-        let harms: [(&str, &dyn Fn()); 4] = [
-            ("damaged value of state/array in", &|| damage("state/array")),
-            ("bytes instead of 90000", &|| damage("state/array/0/00")),
-            ("it was deleted", &|| bed.store.forget("state/array")),
-            ("state/array/", &|| {
-                ["state/array/0/", "state/array/1/"].iter().for_each(|p| bed.store.forget(p))
-            }),
-        ];
-        for (said, harm) in harms {
-            harm();
-            let cause = kept.mend().await.expect("mended").unwrap_or_default();
-            // Whichever slot is in force.
-            assert!(cause.contains(said) || said.contains("instead") && cause.is_empty(), "{cause}");
-            assert_eq!(kept.mend().await, Ok(None));
-            assert_eq!(crate::kept_text(&*client, STATE).await, Ok(Some(text.clone())));
-        }
-        kept.replace(b"the next").await.expect("kept");
-        // Another owner has followed, and its head is damaged now.
-        let next = OwnerRecord { epoch: epoch + 1, ..OwnerRecord::default() };
-        bed.nodes[owner].kill();
-        bed.nodes[1 - owner].kill();
-        overwrite(bed, OWNER, &next.encode(), None).await;
-        bed.store.damage(&head, b"");
-        assert_eq!(kept.mend().await, Err(KeptError::Stale { own: epoch, found: epoch + 1 }));
-        assert!(crate::kept_text(&*client, STATE).await.is_err());
-    });
-}
-
-#[test]
-fn an_owner_whose_record_is_damaged_where_it_is_puts_it_again_and_goes_on() {
-    with_bed(&[0, 0], async |bed| {
-        let (client, _, owner, epoch) = keeps(bed, b"text").await;
-        for value in [&b""[..], b"\xff"] {
-            bed.store.damage(&named(OWNER), value);
-            bed.sleep(2).await;
-            assert_eq!(bed.owner(), Some((owner, epoch)));
-            let seen = Overview::look(&*client, &[STATE]).await.expect("readable");
-            assert_eq!(seen.living_owner(), Some((&*bed.nodes[owner].name, epoch)));
-            assert_eq!(seen.fault, None);
-        }
-        let state = bed.nodes[owner].member.borrow().state();
-        assert_eq!((state.mended, state.fault), (2, None));
-        assert_eq!(bed.looks(Duration::from_secs(20)).await.len(), 1, "one owner all the time");
-        bed.nodes[owner].kill();
-        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
-    });
-}
-
 #[test]
 fn of_two_requests_to_move_at_once_the_second_one_learns_of_the_first() {
     with_bed(&[0, 0], async |bed| {
@@ -701,91 +533,6 @@ fn of_two_requests_to_move_at_once_the_second_one_learns_of_the_first() {
         both.sort_by_key(Result::is_err);
         assert_eq!(both, [Ok(()), Err(Immovable::UnderWay)]);
         assert_eq!(asks(epoch).await, Err(Immovable::UnderWay));
-    });
-}
-
-#[test]
-fn an_array_whose_state_is_damaged_is_not_moved() {
-    with_bed(&[0, 0], async |bed| {
-        let (client, _, owner, _) = keeps(bed, b"text").await;
-        bed.sleep(1).await;
-        let look = async || Overview::look(&*client, &[STATE]).await.expect("readable");
-        assert!(look().await.movable(None, None).is_ok());
-        bed.store.damage(&named("state/array"), b"");
-        let refused = look().await.movable(None, None).map_err(|error| error.to_string());
-        assert!(refused.is_err_and(|text| text.contains("damaged value of state/array")
-            && text.contains(&format!("take over from {}", bed.nodes[owner].name))));
-    });
-}
-
-#[test]
-fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes_back() {
-    with_bed(&[0, 0, 0, 0], async |bed| {
-        bed.sleep(10).await;
-        let number = |at: usize| bed.nodes[at].member.borrow().state().number.expect("it has joined");
-        let before: Vec<u16> = (0..4).map(number).collect();
-        let mut sorted = before.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, [0, 1, 2, 3], "all joined at once");
-        let (owner, _) = bed.owner().expect("an owner");
-        let others = || bed.nodes[owner].member.borrow().state().others;
-        let mut seen: Vec<(u16, bool)> = others().iter().map(|other| (other.number, other.is_up)).collect();
-        seen.sort_unstable();
-        let of_others = (0..4).filter(|at| *at != owner).map(|at| (before[at], true));
-        let mut expected: Vec<_> = of_others.collect();
-        expected.sort_unstable();
-        assert_eq!(seen, expected);
-        // Killed, and removed when its lease has ended.
-        let gone = (owner + 1) % 4;
-        bed.nodes[gone].kill();
-        bed.sleep(10).await;
-        let is_up =
-            |number: u16| others().iter().find(|other| other.number == number).map(|other| other.is_up);
-        assert_eq!(is_up(before[gone]), Some(false));
-        let client = Memory::new(&bed.world, &bed.store);
-        let key = Key::new(&format!("{MEMBERS}{}", bed.nodes[gone].name)).expect("a key");
-        let version = client.get(&key).await.expect("it answers").expect("a member").version;
-        client.compare_and_delete(&key, version).await.expect("removed");
-        bed.sleep(5).await;
-        assert_eq!(is_up(before[gone]), None);
-        bed.nodes[gone].start(&bed.world);
-        bed.sleep(5).await;
-        assert_eq!((number(gone), is_up(before[gone])), (before[gone], Some(true)));
-    });
-}
-
-#[test]
-fn nodes_that_start_at_the_same_moment_have_all_joined_before_their_next_interval() {
-    with_bed(&[0; 12], async |bed| {
-        bed.world.sleep(EVERY / 2).await;
-        let client = Memory::new(&bed.world, &bed.store);
-        assert_eq!(client.list(MEMBERS).await.expect("it answers").len(), 12);
-        let fault = |node: &Rc<Process>| node.member.borrow().state().fault;
-        assert_eq!(bed.nodes.iter().find_map(fault), None);
-    });
-}
-
-#[test]
-fn when_all_numbers_are_given_that_of_a_removed_node_is_given_again_and_never_that_of_another() {
-    with_bed(&[], async |bed| {
-        let client = Memory::new(&bed.world, &bed.store);
-        for number in 0..NUMBERS_MAX {
-            let record = match number {
-                7 => b"\xff".to_vec(),
-                _ => registry::record::encode(&NumberRecord { node: format!("m{number}") }),
-            };
-            overwrite(bed, &format!("{NUMBERS}{number}"), &record, None).await;
-            if number != 700 {
-                overwrite(bed, &format!("{MEMBERS}m{number}"), b"", None).await;
-            }
-        }
-        let get = async |name: &str| number_of(&client, name).await.expect("it answers");
-        assert_eq!(get("m12").await, Some(12));
-        assert_eq!(get("new").await, Some(700));
-        assert_eq!(get("new").await, Some(700), "it is its own now");
-        overwrite(bed, &format!("{MEMBERS}new"), b"", None).await;
-        assert_eq!(get("newer").await, None);
-        assert_eq!(portal_group(NUMBERS_MAX - 1, 63), 65_472);
     });
 }
 
