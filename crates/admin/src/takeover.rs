@@ -2,6 +2,7 @@
 //! Ceph and their like, as libblkid knows them. The array itself refuses every drive that is not blank; here
 //! the refusal gets the name of what was found.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -118,11 +119,15 @@ fn look(path: &Path) -> Result<Option<String>, String> {
 
 /// The loop device that a file is attached to.
 fn loop_device_of(path: &Path) -> Option<String> {
-    let path = path.canonicalize().ok()?;
+    // Whatever it is called there: another name, a path in a bind mount.
+    let is_it = |below: &str| {
+        let file = |path: &Path| std::fs::metadata(path).ok().map(|facts| (facts.dev(), facts.ino()));
+        file(path).is_some_and(|own| file(Path::new(below)) == Some(own))
+    };
     let devices = std::fs::read_dir("/sys/block").ok()?;
     for device in devices.flatten() {
         let below = std::fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(below.trim_end()) == path {
+        if is_it(below.trim_end_matches('\n')) {
             return Some(device.file_name().to_string_lossy().into_owned());
         }
     }

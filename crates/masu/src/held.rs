@@ -3,15 +3,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "before the array has a world, time is the system's")]
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use array::{Config, DriveSpec};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
-use rustix::io::Errno;
+use world_real::is_in_use;
 
 /// The kernel releases the files of a killed process some time after its end, when its last operations have
 /// completed: milliseconds, unless a drive is slow.
@@ -64,25 +62,20 @@ fn becomes_free(spec: &DriveSpec, until: Instant, stop: &AtomicBool) -> bool {
 
 fn is_held(spec: &DriveSpec) -> bool {
     match spec {
-        DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } => file_is_held(path),
-        DriveSpec::ImageWithin { folder, path } => file_is_held(&folder.join(path)),
-        DriveSpec::Device { path } => {
-            open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
+        DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
+            is_in_use(path)
         }
+        DriveSpec::ImageWithin { folder, path } => is_in_use(&folder.join(path)),
         // Without an answer, the controllers find out that it does not answer.
         DriveSpec::Rbd(image) => world_real::rbd_holder(image, WAIT_TIME).is_some(),
         DriveSpec::ReadOnly { .. } | DriveSpec::Memory { .. } | DriveSpec::Modelled { .. } => false,
     }
 }
 
-/// Whether another process has locked the file; this process's own lock is released on return.
-fn file_is_held(path: &Path) -> bool {
-    let Ok(file) = open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) else { return false };
-    flock(&file, FlockOperation::NonBlockingLockExclusive).is_err_and(|e| e == Errno::WOULDBLOCK)
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
     use super::*;
 
     #[test]
@@ -97,12 +90,12 @@ mod tests {
     fn a_lock_is_seen_until_it_is_gone() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("d0.img");
-        assert!(!file_is_held(&path), "nobody holds what is not there");
+        assert!(!is_in_use(&path), "nobody holds what is not there");
         let file = open(&path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR).expect("a file");
-        assert!(!file_is_held(&path));
+        assert!(!is_in_use(&path));
         flock(&file, FlockOperation::NonBlockingLockExclusive).expect("locked");
-        assert!(file_is_held(&path));
+        assert!(is_in_use(&path));
         drop(file);
-        assert!(!file_is_held(&path));
+        assert!(!is_in_use(&path));
     }
 }

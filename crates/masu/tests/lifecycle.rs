@@ -9,8 +9,10 @@
 #[expect(dead_code, reason = "other tests use the rest of it")]
 mod running;
 
+use std::fs::File;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,7 +20,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use running::{Running, masu};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fcntl_lock, flock};
 
 const WAIT: Duration = Duration::from_secs(20);
 const DRIVES: &str = "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"64MiB\"\n\
@@ -246,4 +248,88 @@ fn doctor_reads_when_the_certificate_of_a_stopped_array_ends() {
     let elsewhere = dir.path().join("api.pem");
     std::fs::rename(&own, &elsewhere).expect("moved");
     check(&["doctor", "--api-cert", elsewhere.to_str().expect("utf-8")], 1, "has expired");
+}
+
+/// A file with somebody's data at `at` MiB, where the first and the last MiB and samples are blank.
+fn file_with_data(path: &Path, len_mib: u64, at_mib: u64, data_mib: usize) {
+    let file = File::create(path).expect("a file");
+    file.set_len(len_mib << 20).expect("its size");
+    file.write_all_at(&vec![0x5a; data_mib << 20], at_mib << 20).expect("data");
+}
+
+/// Somebody's data that lay between the samples were erased without a question.
+#[test]
+fn a_file_with_data_anywhere_is_not_taken_without_overwrite() {
+    let running = Running::start(DRIVES);
+    let dir = running.data().with_file_name("files");
+    std::fs::create_dir(&dir).expect("a directory");
+    let path = |name: &str| dir.join(name).display().to_string();
+    file_with_data(&dir.join("used"), 1024, 101, 2);
+    // Zeros that were written, and blocks that are only allocated, are blank.
+    let zeros = File::create(dir.join("zeros")).expect("a file");
+    zeros.set_len(64 << 20).expect("its size");
+    zeros.write_all_at(&vec![0; 40 << 20], 8 << 20).expect("zeros");
+    fallocate(&zeros, FallocateFlags::empty(), 50 << 20, 14 << 20).expect("allocated");
+    let before = std::fs::read(dir.join("used")).expect("its content");
+    let create = |drive: &str, more: &[&str]| {
+        let args = ["group", "create", "g1", "--level", "0", "--drive", drive];
+        running.command(&[&args, more].concat())
+    };
+    let refused = create(&path("used"), &[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("not blank: data at byte 105906176"), "{said}");
+    assert!(std::fs::read(dir.join("used")).expect("its content") == before, "masu wrote to it");
+    assert!(create(&path("zeros"), &[]).status.success());
+    running.ok(&["group", "delete", "g1", "--yes"]);
+    assert!(create(&path("used"), &["--overwrite"]).status.success());
+}
+
+/// Two loop devices over one file, named as two drives.
+#[test]
+fn two_devices_that_are_one_medium_make_no_group() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let medium = dir.path().join("medium");
+    File::create(&medium).and_then(|file| file.set_len(128 << 20)).expect("a file");
+    let attached = || Command::new("losetup").args(["--find", "--show"]).arg(&medium).output();
+    let devices: Vec<String> = (0..2)
+        .filter_map(|_| attached().ok().filter(|made| made.status.success()))
+        .map(|made| String::from_utf8(made.stdout).expect("a path").trim().to_owned())
+        .collect();
+    let detach = || drop(Command::new("losetup").arg("--detach").args(&devices).status());
+    let [first, second] = devices.as_slice() else {
+        println!("skipped: no loop devices");
+        return detach();
+    };
+    let said = ["0", "1"].map(|level| {
+        let running = Running::start(DRIVES);
+        let args = ["group", "create", "g1", "--level", level, "--drive", first, "--drive", second];
+        let refused = running.command(&args);
+        assert!(!refused.status.success(), "level {level}");
+        String::from_utf8_lossy(&refused.stderr).into_owned()
+    });
+    detach();
+    for said in said {
+        assert!(said.contains(second) && said.contains("in use by loop device"), "{said}");
+    }
+    assert!(std::fs::read(&medium).expect("its content").iter().all(|b| *b == 0), "masu wrote to it");
+}
+
+/// A file that a program has locked as QEMU does, named as a drive at the start.
+#[test]
+fn a_start_waits_for_a_drive_that_is_locked_with_fcntl() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).expect("the data directory");
+    let held = File::create(data.join("d0.img")).expect("a file");
+    held.set_len(64 << 20).expect("its size");
+    fcntl_lock(&held, FlockOperation::NonBlockingLockExclusive).expect("locked");
+    let declaration = dir.path().join("array.toml");
+    std::fs::write(&declaration, format!("target = \"{}\"\n{DRIVES}", running::TARGET))
+        .expect("a declaration");
+    let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
+    let (status, said) = start.ended();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("\"d0\"") && said.contains("in use by another process"), "{said}");
+    let free = std::fs::read(data.join("d0.img")).expect("its content");
+    assert!(free.iter().all(|b| *b == 0), "masu wrote to it");
 }

@@ -1,14 +1,15 @@
 //! Creation: labels with epoch 0 on all drives, then with epoch 1. A drive with epoch 0 never held data.
 
 use block::BlockError;
+use futures::future::join_all;
 use smallvec::SmallVec;
-use world::{Drive, DriveError, World};
+use world::{Buf, Drive, DriveError, World};
 
 use crate::await_all::await_all;
-use crate::examine::{OnDrive, examine};
+use crate::examine::{OnDrive, examine, label_copies};
 use crate::group::Group;
 use crate::inner::Inner;
-use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label};
+use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
 use crate::member::{Member, MemberState};
 use crate::relabel::write_all;
 use crate::{ArrayId, DRIVES_MAX, GroupError, GroupId, GroupSpec};
@@ -57,8 +58,9 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// The declaration is invalid, a drive is too small or carries what may not be overwritten, or a drive
-    /// failed. In the first three cases nothing was written.
+    /// The declaration is invalid, a drive is too small or carries what may not be overwritten, two drives
+    /// are one medium, or a drive failed. In the first three cases nothing was written; in the fourth, the
+    /// labels were, and what was in their places is put back.
     pub async fn create_over(
         world: World,
         spec: GroupSpec,
@@ -70,12 +72,14 @@ impl Group {
             let same = l.array_id == spec.array_id && l.group_name == spec.name;
             l.epoch == 0 && same && spec.id.is_none_or(|id| id == l.group_id)
         };
-        for drive in drives.iter().filter(|_| overwrite != Overwrite::Anything) {
-            let found = examine(drive).await.map_err(|e| io(&spec, e))?;
-            may_overwrite(&spec.name, spec.array_id, drive, found, overwrite, same_creation)?;
+        if overwrite != Overwrite::Anything {
+            for (drive, found) in drives.iter().zip(join_all(drives.iter().map(examine)).await) {
+                let found = found.map_err(|e| io(&spec, e))?;
+                may_overwrite(&spec.name, spec.array_id, drive, found, overwrite, same_creation)?;
+            }
         }
         let mut labels = new_labels(&world, &spec, &drives)?;
-        write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
+        write_first(&spec, &drives, &labels).await?;
         let head = HEAD_ZEROED.min(labels[0].data_len);
         let from = LABEL_REGION_LEN;
         // Parity must match from the beginning. Mirrors should, also where the drives had other content.
@@ -93,6 +97,53 @@ impl Group {
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
         Ok(Group::of(Inner::new(world, &labels[0], members, true)))
     }
+}
+
+/// Writes the first labels of a group, and reads them back: a drive that has the label of another one is the
+/// same medium, by another path. Then what was in the places of the labels is put back, and nothing else of
+/// the medium was written.
+async fn write_first(spec: &GroupSpec, drives: &[Drive], labels: &[Label]) -> Result<(), GroupError> {
+    let before = join_all(drives.iter().map(in_places_of_labels)).await;
+    write_all(drives.iter().zip(labels)).await.map_err(|(_, e)| io(spec, e))?;
+    let Some((one, other)) = same_medium(drives, labels).await.map_err(|e| io(spec, e))? else {
+        return Ok(());
+    };
+    for (drive, before) in drives.iter().zip(before) {
+        for (at, bytes) in before {
+            // The error says what was wrong first.
+            let _ = drive.write(at, bytes.freeze()).await;
+        }
+        let _ = drive.flush().await;
+    }
+    let name = |i: usize| drives[i].info().name.clone();
+    Err(GroupError::SameMedium { group: spec.name.clone(), drive: name(one), other: name(other) })
+}
+
+/// What is where the copies of a label will be, as far as it can be read.
+async fn in_places_of_labels(drive: &Drive) -> Vec<(u64, Buf)> {
+    let mut found = Vec::new();
+    for at in COPIES_AT {
+        let filled = drive.read(at, Buf::new(LABEL_LEN)).await;
+        found.extend(filled.result.is_ok().then_some((at, filled.buf)));
+    }
+    found
+}
+
+/// A drive that has the label of another one, and that one. (A drive without any label keeps nothing, which
+/// is found out by whoever needs what it should have kept.)
+async fn same_medium(drives: &[Drive], labels: &[Label]) -> Result<Option<(usize, usize)>, DriveError> {
+    for (i, drive) in drives.iter().enumerate() {
+        for copy in label_copies(drive).await {
+            let LabelCopy::Label(found) = copy? else { continue };
+            match found.position as usize {
+                other if other != i && found.group_id == labels[i].group_id && other < drives.len() => {
+                    return Ok(Some((i, other)));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses a drive whose content must not be overwritten. `own` selects labels that may be overwritten in any

@@ -85,6 +85,18 @@ pub enum GroupError {
          remove the drive, or restore its first MiB"
     )]
     DamagedLabel { group: String, drive: String },
+    /// Two drives are the same medium.
+    #[error(
+        "group {group}: drives {other} and {drive} are one medium: what is written to the one is read from the \
+         other; masu put back what was in the places of the labels; name the medium once (two paths of one LU \
+         need multipathd)"
+    )]
+    SameMedium {
+        group: String,
+        /// The drive that has the label of the other one.
+        drive: String,
+        other: String,
+    },
     /// The drive belongs to another group of the same name.
     #[error(
         "group {group}: drive {drive} belongs to another group of this name: it carries {found}, expected \

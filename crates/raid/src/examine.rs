@@ -7,18 +7,9 @@ use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
 
 use crate::ArrayId;
+use crate::blank::first_data;
 use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
 use crate::lost_table;
-
-/// Read from the start of a drive: the label region, and as much again, where groups without parity have
-/// their first data.
-const HEAD_LEN: u64 = 2 * LABEL_REGION_LEN;
-/// Read from the end of a drive, where partition tables have their second copy, and md and ZFS their
-/// superblocks.
-const TAIL_LEN: u64 = 1 << 20;
-/// Blocks read in between, evenly spread: hard disks read this many within a second.
-const PROBES: u64 = 64;
-const PROBE_LEN: usize = 4096;
 
 /// What a drive carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +30,8 @@ pub enum OnDrive {
     },
     /// The magic of a label, but no valid copy.
     DamagedLabel,
-    /// Zeros everywhere it was read: the label region, behind it, at the end, and 64 blocks in between. At
-    /// most, the first copy of the drive's first label is torn.
+    /// Zeros everywhere it was read: all data that a file has, of a device places and samples (`blank.rs`).
+    /// At most, the first copy of the drive's first label is torn.
     Blank,
     /// Other data.
     NotBlank {
@@ -157,38 +148,4 @@ pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
         (None, Some(error)) => Err(error),
         (None, None) => Ok(None),
     }
-}
-
-/// The first nonzero byte from `from` on, of those that are read.
-async fn first_data(drive: &Drive, from: u64) -> Result<Option<u64>, DriveError> {
-    let (len, block) = (drive.len_bytes(), u64::from(drive.info().block_bytes));
-    let head = from..HEAD_LEN.min(len);
-    let tail = len.saturating_sub(TAIL_LEN).max(head.end)..len;
-    if let Some(at) = first_data_in(drive, head.clone()).await? {
-        return Ok(Some(at));
-    }
-    let between = tail.start - head.end;
-    let apart = (between / PROBES).max(PROBE_LEN as u64).next_multiple_of(block);
-    let probes = (0..PROBES).map(|i| head.end + i * apart).filter(|at| at + PROBE_LEN as u64 <= tail.start);
-    let mut reads: SmallVec<[_; 64]> = SmallVec::new();
-    reads.extend(probes.map(|at| (at, drive.read(at, Buf::new(PROBE_LEN)))));
-    let mut first = None;
-    for (at, read) in reads {
-        let filled = read.await;
-        filled.result?;
-        first = first.or_else(|| Some(at + filled.buf.iter().position(|b| *b != 0)? as u64));
-    }
-    match first {
-        Some(at) => Ok(Some(at)),
-        None => first_data_in(drive, tail).await,
-    }
-}
-
-async fn first_data_in(drive: &Drive, range: std::ops::Range<u64>) -> Result<Option<u64>, DriveError> {
-    if range.is_empty() {
-        return Ok(None);
-    }
-    let filled = drive.read(range.start, Buf::new((range.end - range.start) as usize)).await;
-    filled.result?;
-    Ok(filled.buf.iter().position(|b| *b != 0).map(|i| range.start + i as u64))
 }

@@ -61,6 +61,7 @@
 #![forbid(unsafe_code)]
 
 mod await_all;
+mod blank;
 mod changed;
 mod contents;
 mod create;

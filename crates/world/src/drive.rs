@@ -1,6 +1,7 @@
 //! Drives: the seam to block storage, and the handle for everything above it.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -202,6 +203,11 @@ pub trait DriveBackend {
     fn len_now(&self) -> Option<u64> {
         None
     }
+    /// The ranges that may hold data, in order; everything else reads as zeros. `None`: the medium does not
+    /// say, and all of it may hold data.
+    fn data_ranges(&self) -> Option<Io<Result<Vec<Range<u64>>, DriveError>>> {
+        None
+    }
     /// Sets the length; `None`: it is fixed.
     fn set_len(&self, _len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         None
@@ -309,6 +315,19 @@ impl Drive {
         let block = u64::from(self.0.info.block_bytes);
         let now = self.0.backend.len_now().map_or(0, |len| len / block * block);
         self.0.len_bytes.get().max(now)
+    }
+
+    /// The ranges that may hold data, in order, if the medium knows them: everything else is a hole, and
+    /// reads as zeros. Of a file, those that its file system has written; not preallocated ones.
+    ///
+    /// # Errors
+    ///
+    /// The drive does not answer.
+    pub async fn data_ranges(&self) -> Result<Option<Vec<Range<u64>>>, DriveError> {
+        match self.0.backend.data_ranges() {
+            Some(ranges) => ranges.await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Sets the length of an image file (a multiple of its block). The new part reads as zeros, and the next

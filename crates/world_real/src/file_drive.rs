@@ -1,11 +1,14 @@
 //! Drives below which there is a file or a block device: reads, writes, zeroing and flushes through the ring.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io};
 
@@ -14,7 +17,7 @@ use crate::operations::Op;
 use crate::operations::drive::{DriveOp, End, Gathered, Medium, Opened, Work, Zeroing, error_of};
 use crate::presence::Presence;
 
-/// Deadline for changing a file's length.
+/// Deadline for changing a file's length, and for looking for its data.
 const LEN_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A file or device after opening, on any thread.
@@ -43,8 +46,34 @@ impl OpenMedium {
             is_image,
             closings: local.closings.clone(),
         };
-        Drive::new(info, Box::new(FileDrive::new(local.clone(), medium)))
+        let len_bytes = info.len_bytes;
+        Drive::new(info, Box::new(FileDrive::new(local.clone(), medium, len_bytes)))
     }
+}
+
+/// Ranges of a file that are told apart; a file with more of them has data from the last one on.
+const RANGES_MAX: usize = 4096;
+
+/// The ranges with data of a file of this length, as its file system says. One that cannot say has data
+/// everywhere.
+fn data_ranges(fd: impl AsFd, len_bytes: u64) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut from = 0;
+    while from < len_bytes {
+        let begin = match seek(&fd, SeekFrom::Data(from)) {
+            Ok(begin) => begin,
+            Err(Errno::NXIO) => return ranges,
+            Err(_) => from,
+        };
+        let is_last = ranges.len() + 1 >= RANGES_MAX;
+        let end = if is_last { len_bytes } else { seek(&fd, SeekFrom::Hole(begin)).unwrap_or(len_bytes) };
+        if begin >= len_bytes {
+            return ranges;
+        }
+        ranges.push(begin..end.clamp(begin, len_bytes));
+        from = end.max(begin + 1);
+    }
+    ranges
 }
 
 /// The waiters of a question that is asked only once.
@@ -54,6 +83,8 @@ type Askers = Rc<RefCell<Vec<Completer<Result<(), DriveError>>>>>;
 pub(crate) struct FileDrive {
     local: Local,
     medium: Rc<Medium>,
+    /// When it was opened.
+    len_bytes: u64,
     /// The waiters of a probe in progress.
     probers: Askers,
     probing: Rc<Cell<bool>>,
@@ -62,12 +93,13 @@ pub(crate) struct FileDrive {
 }
 
 impl FileDrive {
-    fn new(local: Local, medium: Medium) -> FileDrive {
+    fn new(local: Local, medium: Medium, len_bytes: u64) -> FileDrive {
         let medium = Rc::new(medium);
         local.opened_medium(&medium);
         FileDrive {
             local,
             medium,
+            len_bytes,
             probers: Rc::default(),
             probing: Rc::default(),
             fills: Completions::default(),
@@ -133,6 +165,17 @@ impl DriveBackend for FileDrive {
             askers.take().into_iter().for_each(|end| end.complete(outcome.clone()));
         }));
         io
+    }
+
+    fn data_ranges(&self) -> Option<Io<Result<Vec<Range<u64>>, DriveError>>> {
+        let (medium, len_bytes) = (&self.medium, self.len_bytes);
+        (!medium.opened.presence.is_device()).then(|| {
+            let (opened, drive) = (medium.opened.clone(), medium.name.clone());
+            let look = move || data_ranges(&opened.fd, len_bytes);
+            self.local.ask(medium.opened.presence.path(), Some(LEN_TIME_MAX), look, move |ranges| {
+                ranges.ok_or(DriveError::Silent { drive, secs: LEN_TIME_MAX.as_secs() })
+            })
+        })
     }
 
     fn set_len(&self, len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {

@@ -6,13 +6,15 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use world::{DriveInfo, ImageAccess, OpenError};
 
 use crate::file_drive::OpenMedium;
 use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
+use crate::hold::{Use, hold};
 use crate::operations::drive::{IMAGE_BLOCK_BYTES, Zeroing};
+use crate::other_paths;
 use crate::presence::Presence;
 
 /// Opens (or makes) an image file as a drive whose length may change.
@@ -73,11 +75,14 @@ fn check_regular(opening: &Opening, file: impl AsFd) -> Result<(), OpenError> {
 /// The drive of a regular file.
 fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedium, OpenError> {
     let path = opening.path;
-    let lock = match access {
-        ImageAccess::Read => FlockOperation::NonBlockingLockShared,
-        ImageAccess::Write | ImageAccess::Create => FlockOperation::NonBlockingLockExclusive,
+    let how = match access {
+        ImageAccess::Read => Use::Read,
+        ImageAccess::Write | ImageAccess::Create => Use::Alone,
     };
-    flock(&file, lock).map_err(|_| opening.refuse("in use by another process"))?;
+    hold(&file, how, false).map_err(|cause| opening.refuse(cause))?;
+    if access == ImageAccess::Write {
+        other_paths::refuse_used(&file).map_err(|cause| opening.refuse(cause))?;
+    }
     if access == ImageAccess::Create {
         // The file's name must survive a power cut as well as what is flushed to it.
         let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());

@@ -54,6 +54,10 @@ impl Presence {
         self.may_wait_to_hand_in
     }
 
+    pub(crate) fn is_device(&self) -> bool {
+        matches!(self.node, Node::Device { .. })
+    }
+
     /// What it was opened as.
     pub(crate) fn path(&self) -> &Path {
         &self.path

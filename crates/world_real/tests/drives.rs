@@ -5,8 +5,9 @@
 mod round_trips;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 use world::{Buf, Data, Drive, DriveError, DriveSpec, ImageAccess, OpenError, World};
@@ -173,6 +174,152 @@ fn a_file_has_one_user() {
         assert!(world.open_drive(&spec).await.is_ok());
     })
     .expect("runs");
+}
+
+/// A loop device, until it is dropped.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// `None`, and why, where this machine has none for this process.
+    fn over(file: &Path) -> Option<Loop> {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+        match made {
+            Ok(made) if made.status.success() => {
+                Some(Loop(String::from_utf8(made.stdout).expect("a path").trim().into()))
+            }
+            made => {
+                println!("skipped: no loop device: {made:?}");
+                None
+            }
+        }
+    }
+
+    fn spec(&self) -> DriveSpec {
+        DriveSpec::Device { path: self.0.clone() }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// Two loop devices over one file were taken for two drives, and so were the file and a loop device over it:
+/// a mirror of both had one copy, and a stripe over both overwrote itself.
+#[test]
+fn a_medium_that_is_in_use_through_another_node_is_in_use() {
+    let folder = folder();
+    let path = folder.path().join("medium");
+    fs::File::create(&path).and_then(|f| f.set_len(LEN_BYTES)).expect("a file");
+    let file = DriveSpec::File { path: path.clone(), create_len_bytes: None };
+    let (Some(first), Some(second)) = (Loop::over(&path), Loop::over(&path)) else { return };
+    run(Options::default(), |world| async move {
+        let refused = async |spec: &DriveSpec, words: &[&str]| {
+            let error = world.open_drive(spec).await.err().expect("one medium").cause;
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        };
+        // Another node is closed on another thread, a moment later.
+        let released = async |spec: &DriveSpec| {
+            for _ in 0..1000 {
+                if let Ok(drive) = world.open_drive(spec).await {
+                    return drive;
+                }
+                world.sleep(std::time::Duration::from_millis(10)).await;
+            }
+            panic!("{} stays in use", spec.name());
+        };
+        // What is attached, and used by nobody, is no obstacle.
+        let Some(drive) = open(&world, &file).await else { return };
+        refused(&first.spec(), &["in use", "loop device over", "medium"]).await;
+        drop(drive);
+        let drive = released(&first.spec()).await;
+        let name = first.0.file_name().and_then(|name| name.to_str()).expect("a name");
+        refused(&second.spec(), &["in use by loop device", name]).await;
+        refused(&file, &["in use by loop device", name]).await;
+        let image = DriveSpec::Image { path: path.clone(), access: ImageAccess::Write };
+        refused(&image, &["in use by loop device", name]).await;
+        drop(drive);
+        released(&second.spec()).await;
+    })
+    .expect("runs");
+}
+
+/// Programs that lock with fcntl, as QEMU does, were not noticed, and did not notice masu.
+#[test]
+fn a_file_that_is_locked_with_fcntl_is_in_use() {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+
+    let folder = folder();
+    let path = folder.path().join("drive");
+    fs::File::create(&path).and_then(|f| f.set_len(LEN_BYTES)).expect("a file");
+    let lock = || {
+        let file = fs::File::options().read(true).write(true).open(&path).expect("opens");
+        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| file)
+    };
+    run(Options::default(), async |world| {
+        let Some(drive) = open(&world, &file(&path)).await else { return };
+        lock().expect_err("masu has it");
+        drop(drive);
+        for access in [None, Some(ImageAccess::Read), Some(ImageAccess::Write)] {
+            let spec = match access {
+                None => file(&path),
+                Some(access) => DriveSpec::Image { path: path.clone(), access },
+            };
+            drop(world.open_drive(&spec).await.expect("nobody has it"));
+            // The lock of a process ends as soon as it closes any descriptor of the file: this one is opened
+            // last.
+            let mut locked = lock();
+            while locked.is_err() {
+                world::yield_now().await;
+                locked = lock();
+            }
+            let refused = world.open_drive(&spec).await.err().expect("another process has it");
+            assert!(refused.cause.contains("locked"), "{refused}");
+        }
+    })
+    .expect("runs");
+}
+
+/// What is not in these ranges is not read before a drive is taken as blank.
+#[test]
+fn a_file_tells_where_its_data_are() {
+    let folder = folder();
+    let path = folder.path().join("drive");
+    let file_of =
+        |len: u64| fs::File::create(&path).and_then(|f| f.set_len(len).map(|()| f)).expect("a file");
+    let told = || {
+        let spec = DriveSpec::File { path: path.clone(), create_len_bytes: None };
+        run(Options::default(), async |world| open(&world, &spec).await?.data_ranges().await.expect("told"))
+            .expect("runs")
+    };
+    file_of(1 << 30);
+    let Some(none) = told() else { return };
+    assert_eq!(none, []);
+    let sparse = file_of((1 << 30) + 512);
+    for (at, len) in [(101 << 20, 12 << 20), (1 << 30, 512)] {
+        sparse.write_all_at(&vec![7; len], at).expect("written");
+    }
+    sparse.sync_all().expect("synced");
+    let ranges = told().expect("told");
+    let has = |at: u64| ranges.iter().any(|range| range.contains(&at));
+    assert!(
+        (101..113).all(|mib| has(mib << 20) && has((mib << 20) + 1023)) && has((1 << 30) + 511),
+        "{ranges:?}"
+    );
+    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    assert!(total < 16 << 20, "{ranges:?}");
+    assert!(ranges.windows(2).all(|two| two[0].end <= two[1].start), "{ranges:?}");
+    // More ranges than are told apart: from the last one on, data may be everywhere.
+    let crumbled = file_of(64 << 20);
+    (0..5000).for_each(|i| crumbled.write_all_at(&[7; 4096], i * 12288).expect("written"));
+    let ranges = told().expect("told");
+    assert!(
+        ranges.len() <= 4096 && ranges.last().is_some_and(|last| last.end == 64 << 20),
+        "{}",
+        ranges.len()
+    );
+    assert!((0..5000).all(|i| ranges.iter().any(|range| range.contains(&(i * 12288)))));
 }
 
 /// The kernel keeps a file open for the last operations on it a moment longer than they take to be answered,

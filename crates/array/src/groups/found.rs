@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use raid::{GroupId, Label, OnDrive, examine};
 use world::Drive;
 
@@ -41,15 +42,26 @@ pub(super) async fn find_drives(
     unopened: &BTreeMap<String, String>,
 ) -> Result<FoundDrives, ControlError> {
     let mut found = FoundDrives { drives: Vec::new(), complaints: Vec::new() };
+    let open = async |name: &String| match unopened.get(name) {
+        Some(cause) => Err(cause.clone()),
+        None => open_drive(controller, config, name).await.map_err(cause_of),
+    };
+    let look = async |opened: Result<Drive, String>| {
+        let drive = opened?;
+        examine(&drive).await.map(|on| (drive, on)).map_err(|e| e.to_string())
+    };
+    let mut members = Vec::new();
+    for name in &group.drives {
+        members.push(open(name).await);
+    }
+    // All at once: a hard disk without a label takes seconds.
+    let mut members = join_all(members.into_iter().map(look)).await.into_iter();
     for name in group.drives.iter().chain(&config.spares) {
         let is_spare = !group.drives.contains(name);
-        let opened = match unopened.get(name) {
-            Some(cause) => Err(cause.clone()),
-            None => open_drive(controller, config, name).await.map_err(cause_of),
-        };
-        let on_drive = match opened {
-            Ok(drive) => examine(&drive).await.map(|on| (drive, on)).map_err(|e| e.to_string()),
-            Err(cause) => Err(cause),
+        // The members come first.
+        let on_drive = match members.next() {
+            Some(member) => member,
+            None => look(open(name).await).await,
         };
         match on_drive {
             Ok((_, OnDrive::Label(label))) if is_spare && !is_of(&label, config, group) => {

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use raid::{GroupState, MemberState, MemberStatus, OnDrive, examine};
+use raid::{GroupState, MemberState, MemberStatus, OnDrive, examine, inspect};
 use world::{Drive, DriveError};
 
 use super::drives::{existing, probe};
@@ -58,6 +58,10 @@ impl Kept {
     async fn take_back_pulled(&self, config: &Config, name: &str) {
         let Some(again) = self.there_again(config, name).await else { return };
         let (Again::AsItWas(drive) | Again::Anew(drive)) = &again;
+        // A drive without a label is not read again and again for what else is on it.
+        if !inspect(drive).await.is_ok_and(|label| label.is_some()) {
+            return;
+        }
         let label = match examine(drive).await {
             Ok(OnDrive::Label(label)) if self.group.left(&label) => label,
             _ => return,

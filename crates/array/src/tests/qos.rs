@@ -293,7 +293,12 @@ fn a_minimum_that_is_not_kept_is_told_within_a_minute_and_its_recovery_too() {
         let status = bench.array.status().await.expect("status").remove(0);
         let told = |events: &[Event], what: &str| events.iter().filter(|e| e.text.contains(what)).count();
         assert_eq!(told(&status.events, "minimum violated"), HOSTS, "{:?}", status.events);
-        assert_eq!(told(&status.events, "are over-committed: all"), 1, "{:?}", status.events);
+        // The measured capacity settles with the load: that may be told once more.
+        let (over, no_longer) = (
+            told(&status.events, "are over-committed: all"),
+            told(&status.events, "no longer over-committed"),
+        );
+        assert!(over == no_longer + 1 && over <= 2, "{:?}", status.events);
         let scheduler = &status.schedulers[0];
         assert!(
             scheduler.capacity_is_full && (200..500).contains(&scheduler.scale_permille),

@@ -119,6 +119,63 @@ fn creation_and_replacement_overwrite_only_what_they_are_told_to() {
     });
 }
 
+/// Two paths of one LU, two loop devices over one file: a mirror of both had one copy, and a stripe over both
+/// overwrote itself.
+#[test]
+fn two_drives_that_are_one_medium_are_refused_and_the_medium_is_as_it_was() {
+    for (level, which) in [
+        (Level::Raid0, vec![0, 0]),
+        (Level::Raid1, vec![0, 0]),
+        (Level::Raid1, vec![1, 2, 1]),
+        (Level::Raid10, vec![0, 1, 2, 0]),
+        (Level::Raid5, vec![0, 1, 1]),
+        (Level::Raid6, vec![0, 1, 2, 0]),
+    ] {
+        for overwrite in [Overwrite::Nothing, Overwrite::Foreign, Overwrite::Anything] {
+            let rack = rack(8, 3);
+            if overwrite != Overwrite::Nothing {
+                rack.disks[0].poke(0, &[0x5a; 8192]);
+                rack.disks[1].poke(COPIES_AT[1] - 512, &[0xa5; 8192]);
+            }
+            let before = media(&rack);
+            rack.model.run(async |world| {
+                let made =
+                    Group::create_over(world.clone(), spec(level), drives(&world, which.clone()), overwrite);
+                let error = made.await.err().expect("one medium");
+                assert!(matches!(error, GroupError::SameMedium { .. }), "{level} {overwrite:?}: {error}");
+                assert!(error.to_string().contains("are one medium"), "{error}");
+            });
+            assert!(media(&rack) == before, "{level} {overwrite:?}");
+        }
+    }
+}
+
+/// The second path to a drive of the array shows the label of that drive.
+#[test]
+fn another_path_to_a_drive_in_use_takes_no_position() {
+    let rack = rack(9, 4);
+    rack.model.run(async |world| {
+        let group =
+            Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        let other = GroupSpec::new("other", Level::Raid0, ArrayId([7; 16]));
+        Group::create(world.clone(), other.clone(), drives(&world, [2])).await.expect("create");
+        group.fail(1, "pulled").await.expect("fail");
+        let before = media(&rack);
+        for overwrite in [Overwrite::Nothing, Overwrite::Foreign] {
+            for d in [0, 2] {
+                let again = drives(&world, [d]).remove(0);
+                let refused = group.replace_over(1, again, overwrite).await.expect_err("in use").to_string();
+                assert!(refused.contains("already belongs to group"), "{refused}");
+                let again = drives(&world, [3, d]);
+                let third = GroupSpec { name: "third".into(), ..other.clone() };
+                let refused = Group::create_over(world.clone(), third, again, overwrite).await;
+                assert!(matches!(refused, Err(GroupError::InUse { .. })));
+            }
+        }
+        assert!(media(&rack) == before);
+    });
+}
+
 #[test]
 fn a_group_has_the_identity_that_its_creator_chose_and_no_other_is_taken_for_it() {
     let rack = rack(4, 3);

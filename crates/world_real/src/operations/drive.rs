@@ -13,6 +13,7 @@ use world::io::Completer;
 use world::{Buf, Data, DriveError, Filled};
 
 use crate::aside::Closings;
+use crate::hold;
 use crate::presence::Presence;
 use crate::reservation;
 
@@ -57,7 +58,7 @@ impl Medium {
         let opened = self.opened.clone();
         self.closings.close(self.opened.presence.path(), move || {
             unlock(&opened);
-            // A device has no lock: it is held by the descriptor, which becomes one of something else.
+            // A device is also held by the descriptor, which becomes one of something else.
             if let Ok(null) = std::fs::File::open("/dev/null") {
                 // SAFETY: both descriptors are open while their owners live.
                 unsafe { libc::dup3(null.as_raw_fd(), opened.fd.as_raw_fd(), libc::O_CLOEXEC) };
@@ -76,9 +77,9 @@ impl Drop for Medium {
     }
 }
 
-/// A device has no lock: it is held by O_EXCL.
+/// A device is also held by O_EXCL, which ends with the descriptor.
 fn unlock(opened: &Opened) {
-    let _ = rustix::fs::flock(&opened.fd, rustix::fs::FlockOperation::Unlock);
+    hold::release(&opened.fd, opened.presence.is_device());
 }
 
 /// The kind of operation.
