@@ -244,8 +244,8 @@ fn what_a_closed_pool_has_is_not_in_its_journal() {
     });
 }
 
-/// Pages of the group that was put back are as old as its metadata: hosts would read what was written over, or
-/// what was another volume's.
+/// Pages of the group that was put back are as old as its metadata: hosts would read what was written over,
+/// or what was another volume's.
 #[test]
 fn a_holder_that_was_put_back_to_an_earlier_copy_is_refused() {
     for disk in 0..2 {

@@ -365,8 +365,8 @@ fn the_newest_table_and_the_furthest_commit_may_be_on_different_holders() {
             v.flush().await.expect("flush");
         }
     });
-    // The addition is generation 2, in slot 0, with its frames in the first half, one block each: the third one
-    // goes. It is the one that a cut may leave on one holder.
+    // The addition is generation 2, in slot 0, with its frames in the first half, one block each: the third
+    // one goes. It is the one that a cut may leave on one holder.
     rig.disks[0].poke(DATA, &[0; 4096]);
     let frames = DATA + (128 << 10);
     assert_eq!(rig.disks[1].peek(frames, 8), *b"MASUJRNL");
