@@ -13,9 +13,8 @@ use rustix::fs::{FallocateFlags, fallocate, ioctl_blksszget};
 use world::{Buf, DriveInfo, OpenError};
 
 use crate::file_drive::OpenMedium;
-use crate::hold::{Use, hold};
+use crate::hold::hold_alone;
 use crate::operations::drive::Zeroing;
-use crate::other_paths;
 use crate::presence::Presence;
 use crate::reservation;
 
@@ -129,8 +128,7 @@ fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Resu
         return Err(opening.refuse("not a file and not a block device"));
     }
     // The lock is on the open file, not on the process: a second opening in this process is refused, too.
-    hold(&file, Use::Alone, false).map_err(|cause| opening.refuse(cause))?;
-    other_paths::refuse_used(&file).map_err(|cause| opening.refuse(cause))?;
+    hold_alone(&file, false).map_err(|cause| opening.refuse(cause))?;
     if let Some(len) = set_len_bytes {
         file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot allocate {len} bytes"), &e))?;
         // The file's name must survive a power cut as well as what is flushed to it.
@@ -259,8 +257,7 @@ pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
     }
     // O_EXCL: the kernel refuses when a file system or another array holds it.
     let file = direct(path, libc::O_EXCL, false).map_err(|e| open_error(&opening, &e))?;
-    hold(&file, Use::Alone, true).map_err(|cause| opening.refuse(cause))?;
-    other_paths::refuse_used(&file).map_err(|cause| opening.refuse(cause))?;
+    hold_alone(&file, true).map_err(|cause| opening.refuse(cause))?;
     if reservation::is_required() {
         reservation::hold(path, &file).map_err(|cause| opening.refuse(cause))?;
     }

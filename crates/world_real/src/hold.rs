@@ -9,11 +9,14 @@
 //! others; a lock is shared, and looked for with F_OFD_GETLK. Both are tests and not barriers: a program that
 //! takes no lock is not kept out.
 
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
+
+use crate::other_paths;
 
 /// A user's permissions: the byte of "reads", "writes" and "resizes" (QEMU's block/file-posix.c).
 const HAS: u64 = 100;
@@ -151,6 +154,16 @@ pub(crate) fn hold(fd: &impl AsFd, how: Use, is_device: bool) -> Result<(), Stri
     }
 }
 
+/// Locks a file or a block device to be written, if its medium is not in use through another node either.
+///
+/// # Errors
+/// It is in use: nothing stays locked.
+pub(crate) fn hold_alone(file: &File, is_device: bool) -> Result<(), String> {
+    hold(file, Use::Alone, is_device)?;
+    // A copy of the descriptor in a process that is just being started would keep the locks.
+    other_paths::refuse_used(file).inspect_err(|_| release(file, is_device))
+}
+
 /// Releases the locks, also those that copies of the descriptor in other processes would keep.
 pub(crate) fn release(fd: &impl AsFd, is_device: bool) {
     if !is_device {
@@ -176,8 +189,6 @@ pub(crate) fn is_locked_in_bytes(fd: &impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
 
     struct Image(tempfile::TempDir);

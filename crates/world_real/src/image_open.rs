@@ -12,9 +12,8 @@ use world::{DriveInfo, ImageAccess, OpenError};
 
 use crate::file_drive::OpenMedium;
 use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
-use crate::hold::{Use, hold};
+use crate::hold::{Use, hold, hold_alone};
 use crate::operations::drive::{IMAGE_BLOCK_BYTES, Zeroing};
-use crate::other_paths;
 use crate::presence::Presence;
 
 /// Opens (or makes) an image file as a drive whose length may change.
@@ -75,14 +74,12 @@ fn check_regular(opening: &Opening, file: impl AsFd) -> Result<(), OpenError> {
 /// The drive of a regular file.
 fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedium, OpenError> {
     let path = opening.path;
-    let how = match access {
-        ImageAccess::Read => Use::Read,
-        ImageAccess::Write | ImageAccess::Create => Use::Alone,
+    let held = match access {
+        ImageAccess::Read => hold(&file, Use::Read, false),
+        ImageAccess::Write => hold_alone(&file, false),
+        ImageAccess::Create => hold(&file, Use::Alone, false),
     };
-    hold(&file, how, false).map_err(|cause| opening.refuse(cause))?;
-    if access == ImageAccess::Write {
-        other_paths::refuse_used(&file).map_err(|cause| opening.refuse(cause))?;
-    }
+    held.map_err(|cause| opening.refuse(cause))?;
     if access == ImageAccess::Create {
         // The file's name must survive a power cut as well as what is flushed to it.
         let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
