@@ -95,29 +95,48 @@ fn t_975(freedom: f64) -> f64 {
 }
 
 /// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the
-/// other): the mean of the pairs' savings with its interval. Pairs with nothing to save from are left out.
+/// other): the mean of the pairs' savings with its interval. Where there was nothing to save from in a pair,
+/// that of all pairs together, by [`ratio`]'s way: none is left out. `None`: no pairs, or nothing in `off`.
 pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
-    let pairs: Vec<f64> =
-        off.iter().zip(on).filter(|(off, _)| **off > 0.0).map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
-    (!pairs.is_empty()).then(|| mean(&pairs))
+    let pairs = || off.iter().zip(on);
+    if pairs().any(|(off, _)| *off <= 0.0) {
+        let Estimate { mean, low, high } = paired_ratio(on, off)?.scaled(-100.0);
+        return Some(Estimate { mean: 100.0 + mean, low: 100.0 + low, high: 100.0 + high });
+    }
+    let savings: Vec<f64> = pairs().map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
+    (!savings.is_empty()).then(|| mean(&savings))
 }
 
 /// How many times `a` is of `b`, from paired repeats: the geometric mean of the pairs' ratios, with the
 /// interval that Student's t gives for their logarithms. So that of `b` to `a` is its inverse, and neither
-/// reaches below zero. Pairs in which either is nothing are left out.
+/// reaches below zero. A pair in which either is nothing has no logarithm, and is a result all the same: then
+/// the ratio of the means, with the interval of the pairs' a − r·b. `None`: no pairs, or nothing in `b`.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let both = a.iter().zip(b).filter(|(a, b)| **a > 0.0 && **b > 0.0);
-    let logs: Vec<f64> = both.map(|(a, b)| (a / b).ln()).collect();
+    let pairs = || a.iter().zip(b);
+    if pairs().any(|(a, b)| *a <= 0.0 || *b <= 0.0) {
+        return paired_ratio(a, b);
+    }
+    let logs: Vec<f64> = pairs().map(|(a, b)| (a / b).ln()).collect();
     let log = (!logs.is_empty()).then(|| mean(&logs))?;
     // One pair has no interval, and e to minus infinity would be an end of one.
     let low = if log.low.is_finite() { log.low.exp() } else { log.low };
     Some(Estimate { mean: log.mean.exp(), low, high: log.high.exp() })
 }
 
+/// The ratio of the means of paired repeats.
+fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
+    ratio_of_pairs(&pairs, mean)
+}
+
 /// How many times the mean of `a` is that of `b`, from windows of one period in pairs. A window with nothing
 /// counts as nothing. The interval is that of a ratio estimator: of the mean of a − r·b, by
 /// [`mean_of_windows`]. `None`: no windows, or nothing in `b`.
 pub fn ratio_of_means(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    ratio_of_pairs(pairs, mean_of_windows)
+}
+
+fn ratio_of_pairs(pairs: &[(f64, f64)], mean: fn(&[f64]) -> Estimate) -> Option<Estimate> {
     let mean_of = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     let (a, b) = (mean_of(|pair| pair.0), mean_of(|pair| pair.1));
     if pairs.is_empty() || b <= 0.0 {
@@ -125,7 +144,7 @@ pub fn ratio_of_means(pairs: &[(f64, f64)]) -> Option<Estimate> {
     }
     let ratio = a / b;
     let rests: Vec<f64> = pairs.iter().map(|(a, b)| a - ratio * b).collect();
-    let rest = mean_of_windows(&rests);
+    let rest = mean(&rests);
     let half = (rest.high - rest.mean) / b;
     Some(Estimate { mean: ratio, low: ratio - half, high: ratio + half })
 }
@@ -148,6 +167,22 @@ pub fn quotient_of(a: Estimate, b: Estimate) -> Option<Estimate> {
     let of = |estimate: Estimate| (estimate.high - estimate.mean) / b.mean;
     let half = (of(a).powi(2) + (ratio * of(b)).powi(2)).sqrt();
     Some(Estimate { mean: ratio, low: ratio - half, high: ratio + half })
+}
+
+/// Which of several is farthest from a value, by its mean, with the interval in which the farthest of all
+/// lies. Any of them may be it: one that surely differs is not hidden by one that may differ more, nor one
+/// that may by one that surely does not. `None` of nothing.
+pub fn farthest(all: &[Estimate], from: f64) -> Option<(usize, Estimate)> {
+    let off = |value: f64| (value - from).abs();
+    let nearest =
+        |e: &Estimate| if e.low <= from && e.high >= from { 0.0 } else { off(e.low).min(off(e.high)) };
+    let most = |of: &dyn Fn(&Estimate) -> f64| all.iter().map(of).fold(0.0, f64::max);
+    let ends = [most(&nearest), most(&|e| off(e.low).max(off(e.high)))];
+    let (which, Estimate { mean, .. }) =
+        all.iter().enumerate().max_by(|a, b| off(a.1.mean).total_cmp(&off(b.1.mean)))?;
+    let [low, high] =
+        if *mean < from { [from - ends[1], from - ends[0]] } else { ends.map(|end| from + end) };
+    Some((which, Estimate { mean: *mean, low, high }))
 }
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
@@ -184,7 +219,41 @@ mod tests {
             assert!((x * y - 1.0).abs() < 1e-12, "{x} and {y}");
         }
         assert!(ratio(&a[..1], &b[..1]).is_some_and(|e| (e.mean, e.high) == (4.0, f64::INFINITY)));
-        assert_eq!(ratio(&[0.0], &[1.0]), None);
+    }
+
+    /// A repeat in which nothing was done was left out: of three, one of which stood still, the ratio was
+    /// that of the other two.
+    #[test]
+    fn repeats_with_nothing_count_in_a_ratio_and_in_a_saving() {
+        let (still, busy) = ([0.0, 9.0, 9.0], [9.0; 3]);
+        let close = |e: Option<Estimate>, mean: f64| e.is_some_and(|e| (e.mean - mean).abs() < 1e-9);
+        assert!(close(ratio(&still, &busy), 2.0 / 3.0), "{:?}", ratio(&still, &busy));
+        assert!(close(ratio(&busy, &still), 1.5), "{:?}", ratio(&busy, &still));
+        assert!(close(saving_percent(&still, &busy), -50.0), "{:?}", saving_percent(&still, &busy));
+        // Three repeats of which one differs so much decide little.
+        assert!(ratio(&still, &busy).is_some_and(|e| e.low < 0.0 && e.high > 1.0));
+        assert!(ratio(&[0.0], &[1.0]).is_some_and(|e| (e.mean, e.high) == (0.0, f64::INFINITY)));
+        assert_eq!((ratio(&busy, &[0.0; 3]), ratio(&[], &[])), (None, None));
+        assert_eq!((saving_percent(&[0.0; 3], &busy), saving_percent(&[], &[])), (None, None));
+        assert!(ratio(&[f64::NAN, 1.0], &[1.0; 2]).is_some_and(|e| e.mean.is_nan()), "undecided");
+    }
+
+    /// The one with the farthest mean alone was judged: a wider one beside it, and one that surely differs,
+    /// were not.
+    #[test]
+    fn any_of_several_may_be_the_farthest() {
+        let of = |(low, high): (f64, f64)| Estimate { mean: (low + high) / 2.0, low, high };
+        let ends = |all: &[(f64, f64)]| {
+            let all: Vec<Estimate> = all.iter().copied().map(of).collect();
+            let (which, e) = farthest(&all, 0.0).expect("some");
+            (which, e.low, e.high)
+        };
+        assert_eq!(ends(&[(-8.0, -6.0), (-2.0, 12.0)]), (0, -12.0, -6.0));
+        assert_eq!(ends(&[(-30.0, 4.0), (11.0, 13.0)]), (0, -30.0, -11.0));
+        assert_eq!(ends(&[(1.0, 3.0)]), (0, 1.0, 3.0));
+        assert_eq!(farthest(&[], 0.0), None);
+        let alone = farthest(&[mean(&[1.2])], 1.0).expect("one").1;
+        assert_eq!((alone.mean, alone.low, alone.high), (1.2, 1.0, f64::INFINITY), "no interval");
     }
 
     #[test]
@@ -208,7 +277,6 @@ mod tests {
     fn savings_are_paired() {
         let e = saving_percent(&[100.0, 200.0], &[5.0, 10.0]).expect("two pairs");
         assert_eq!((e.mean, e.low, e.high), (95.0, 95.0, 95.0));
-        assert_eq!(saving_percent(&[0.0], &[1.0]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0, 10.0]), Some(2.5));
     }
 

@@ -3,9 +3,10 @@
 use diskstress::{Direction, Pattern};
 
 use super::claims::farthest;
+use super::lu::Cost;
 use super::results::{Of, On, Run, patterns, processor, speed};
 use lab_core::report::{Axis, Figure, Series};
-use lab_core::stats::Estimate;
+use lab_core::stats::{self, Estimate};
 
 /// Physical is blue and virtual orange throughout.
 fn color(on: On) -> &'static str {
@@ -20,6 +21,7 @@ pub(super) fn figures(run: &Run, is_model: bool) -> Vec<Figure> {
     let mut out = vec![speeds(run), processors(run, is_model)];
     if is_model {
         out.insert(0, rise(run));
+        out.extend(on_lu(run));
     }
     out
 }
@@ -83,6 +85,42 @@ fn speeds(run: &Run) -> Figure {
         series: bars(run, speed),
         ..Figure::default()
     }
+}
+
+/// A LU of masu beside the controller of the machine.
+fn on_lu(run: &Run) -> Option<Figure> {
+    const PATTERNS: [&str; 4] = ["R1", "R4", "W1", "W4"];
+    let bars = |name: &str, color, of: fn(&Cost) -> f64| {
+        let point = |(i, pattern): (usize, &&str)| {
+            let samples = run.lu_samples(pattern, of);
+            let e = (!samples.is_empty()).then(|| stats::mean(&samples))?;
+            Some(match e.low.is_finite() {
+                true => vec![i as f64, e.mean, e.low.max(0.0), e.high],
+                false => vec![i as f64, e.mean],
+            })
+        };
+        let points: Vec<Vec<f64>> = PATTERNS.iter().enumerate().filter_map(point).collect();
+        Series { name: name.into(), color, points, panel: None }
+    };
+    let percent = |pattern: &str| Some(100.0 * run.lu_over(pattern)?.mean);
+    let [r1, r4, w1, w4] = PATTERNS.map(percent);
+    Some(Figure {
+        id: "lu".into(),
+        title: format!(
+            "Through a LU reads have {:.0} and {:.0} % of what they have natively (R1, R4), and writes {:.0} and {:.0} % (W1, W4)",
+            r1?, r4?, w1?, w4?
+        ),
+        subtitle: Some("the same place of the same drives, with shorter files".into()),
+        kind: "bars",
+        x: Axis { label: "pattern".into(), ..Axis::default() },
+        y: Axis { label: "speed".into(), unit: "MB/s".into(), log: false },
+        categories: PATTERNS.map(str::to_owned).into(),
+        series: vec![
+            bars("physical", color(On::Physical), |cost| cost.physical_mb_per_s),
+            bars("LU", "green", |cost| cost.mb_per_s),
+        ],
+        ..Figure::default()
+    })
 }
 
 fn processors(run: &Run, is_model: bool) -> Figure {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   scenario ──> model: machine (modelled drives, mirror, read-ahead, processors), physical and virtual ──┐
+//!           ├──> model: lu (masu's own code on the same drives) ──────────────────────────────────────────────┤
 //!           └──> real:  diskstress natively and in a guest, on the same image, in turn ───────────────────┴─> results ──> claims (measures), figures, report
 //! ```
 
@@ -16,6 +17,7 @@
 mod claims;
 mod figures;
 mod guest;
+mod lu;
 mod machine;
 mod model;
 mod real;

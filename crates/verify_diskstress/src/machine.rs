@@ -2,8 +2,11 @@
 //! writes.
 //!
 //! ```text
-//!   thread (a file each) ──> processors ──> controller: one chunk after the other on each drive ──> two modelled drives
+//!   thread (a file each) ──> processors ──> adapter: so many commands ──> controller: one chunk after the other on each drive ──> two modelled drives
 //! ```
+//!
+//! An adapter takes so many commands at a time, and what is beyond waits in the system that runs the load:
+//! one that is emulated register by register takes one, and then only one drive of two is at work.
 //!
 //! The result depends on how long a drive stays with one file, because it moves to another file for every
 //! chunk. The controller reads ahead for each stream that it finds, in a window that doubles with each read
@@ -26,29 +29,31 @@ use super::scenario::{Kind, Machine};
 /// The mirrored drives.
 pub(super) const DRIVES: [&str; 2] = ["d0", "d1"];
 
-/// One drive and those who wait for it, first come first served.
-struct Queue {
-    drive: Drive,
-    busy: Cell<bool>,
+/// What so many can have at a time, and those who wait for it, first come first served.
+struct Turns {
+    free: Cell<usize>,
     waiting: RefCell<VecDeque<oneshot::Sender<()>>>,
 }
 
-/// The drive, until it is dropped.
-struct Turn<'a>(&'a Queue);
+/// One of them, until it is dropped.
+struct Turn<'a>(&'a Turns);
 
-impl Queue {
-    async fn turn(&self) -> Turn<'_> {
-        if self.busy.replace(true) {
-            let (call, called) = oneshot::channel();
-            self.waiting.borrow_mut().push_back(call);
-            // Whoever has the drive calls the next one; it does not go away before.
-            let _ = called.await;
-        }
-        Turn(self)
+impl Turns {
+    fn new(count: usize) -> Turns {
+        Turns { free: Cell::new(count), waiting: RefCell::default() }
     }
 
-    fn len(&self) -> usize {
-        usize::from(self.busy.get()) + self.waiting.borrow().len()
+    async fn turn(&self) -> Turn<'_> {
+        match self.free.get().checked_sub(1) {
+            Some(left) => self.free.set(left),
+            None => {
+                let (call, called) = oneshot::channel();
+                self.waiting.borrow_mut().push_back(call);
+                // Whoever has one calls the next; it does not go away before.
+                let _ = called.await;
+            }
+        }
+        Turn(self)
     }
 }
 
@@ -57,8 +62,20 @@ impl Drop for Turn<'_> {
         let next = self.0.waiting.borrow_mut().pop_front();
         match next {
             Some(next) => drop(next.send(())),
-            None => self.0.busy.set(false),
+            None => self.0.free.set(self.0.free.get() + 1),
         }
+    }
+}
+
+/// A drive, one chunk after the other.
+struct Queue {
+    drive: Drive,
+    turns: Turns,
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        usize::from(self.turns.free.get() == 0) + self.turns.waiting.borrow().len()
     }
 }
 
@@ -73,6 +90,8 @@ pub(super) struct Done {
 struct Server {
     world: World,
     queues: [Queue; 2],
+    /// Commands that the adapter takes from the system that runs the load.
+    adapter: Turns,
     cores: RefCell<Station>,
     machine: Machine,
     io_ns: u64,
@@ -91,11 +110,12 @@ pub(super) async fn run(
 ) -> Result<Done> {
     let open = |name: &str| -> Result<Queue> {
         let drive = world.open_now(&DriveSpec::Modelled { name: name.into() }).context("a modelled drive")?;
-        Ok(Queue { drive, busy: Cell::new(false), waiting: RefCell::default() })
+        Ok(Queue { drive, turns: Turns::new(1) })
     };
     let server = Rc::new(Server {
         world: world.clone(),
         queues: [open(DRIVES[0])?, open(DRIVES[1])?],
+        adapter: Turns::new(kind.outstanding as usize),
         cores: RefCell::new(Station::new(machine.cores as usize)),
         machine: machine.clone(),
         io_ns: kind.transfer_ns(),
@@ -150,10 +170,11 @@ impl Server {
 
     /// A chunk, from the drive for which fewer wait.
     async fn read(&self, number: u32, at: u64, len: u64) -> Result<()> {
+        let _command = self.adapter.turn().await;
         let own = number as usize % self.queues.len();
         let other = 1 - own;
         let queue = &self.queues[if self.queues[other].len() < self.queues[own].len() { other } else { own }];
-        let _turn = queue.turn().await;
+        let _turn = queue.turns.turn().await;
         let reads = self.commands(at, len).map(|(at, len)| queue.drive.read(at, Buf::shared_zeros(len)));
         for filled in join_all(reads).await {
             filled.result?;
@@ -163,12 +184,13 @@ impl Server {
 
     /// A chunk, to both drives.
     async fn write(&self, at: u64, len: u64) -> Result<()> {
+        let _command = self.adapter.turn().await;
         try_join_all(self.queues.iter().map(|queue| self.write_one(queue, at, len))).await?;
         Ok(())
     }
 
     async fn write_one(&self, queue: &Queue, at: u64, len: u64) -> Result<()> {
-        let _turn = queue.turn().await;
+        let _turn = queue.turns.turn().await;
         let writes = self.commands(at, len).map(|(at, len)| queue.drive.write(at, self.zeros.slice(..len)));
         for written in join_all(writes).await {
             written?;

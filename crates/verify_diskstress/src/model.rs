@@ -5,6 +5,7 @@ use world::Rng;
 use world_model::drives::DriveParameters;
 use world_model::{DiskSpec, Model};
 
+use super::lu;
 use super::machine::{self, DRIVES};
 use super::results::{Measured, On, Run};
 use super::scenario::Scenario;
@@ -33,6 +34,10 @@ pub(super) fn run(scenario: &Scenario, seed: u64, stop: &Stop) -> Result<Run> {
             let steps = scenario.run.place_spread.0 / PLACE_STEP;
             let place = scenario.run.place.0 + Rng::with_seed(seed).u64(..=steps) * PLACE_STEP;
             out.measured.extend(repeat_of(scenario, (drive, spec), place, seed)?);
+            if *drive == out.drive {
+                out.lu.extend(lu::cost(scenario, spec, place, seed)?);
+                out.kept.add(lu::kept(scenario, drive, scenario.lu.cuts.into(), seed)?);
+            }
             out.repeats = out.repeats.max(repeat + 1);
         }
     }

@@ -226,7 +226,7 @@ fn findings(f: &Finished<'_>) -> Vec<Finding> {
     let machine = &f.setup.scenario.machine;
     let window = |files| machine.read_ahead.window_bytes(files, u32::MAX, machine.transfer.0);
     let mib = |bytes: u64| plain(bytes as f64 / f64::from(1 << 20));
-    vec![Finding {
+    let ahead = Finding {
         resource: "Memory for reading ahead".into(),
         evidence: format!(
             "{} MiB for all files that are read: {} MiB each with 64 of them and {} MiB with 8, which read {:.0} % faster, natively; a guest's reads pass the same controller",
@@ -240,7 +240,29 @@ fn findings(f: &Finished<'_>) -> Vec<Finding> {
         consequence: "What rises natively with fewer files rises in a guest as well, as long as what reads ahead is below both. A guest that stays flat needs a layer of its own that reads ahead, always so much.".into(),
         r#try: Some("Vary machine.read_ahead with --sweep: it decides how far reads rise.".into()),
         cost: Cost::share(1.0 - 1.0 / physical.mean, CostOf::Throughput),
-    }]
+    };
+    std::iter::once(ahead).chain(past_the_cache(f)).collect()
+}
+
+/// What writes through a LU cost that are not gathered.
+fn past_the_cache(f: &Finished<'_>) -> Option<Finding> {
+    let lu = &f.setup.scenario.lu;
+    let least = ["W1", "W4"].iter().filter_map(|name| Some(f.recording.run.lu_over(name)?.mean));
+    let least = least.reduce(f64::min).filter(|least| *least < 1.0)?;
+    let passes = lu.direct.0 <= f.setup.scenario.machine.transfer.0;
+    passes.then(|| Finding {
+        resource: "Writes that pass the cache by".into(),
+        evidence: format!(
+            "through a LU writes of {} KiB have {:.0} % of what they have natively",
+            f.setup.scenario.machine.transfer.0 >> 10,
+            100.0 * least
+        ),
+        threshold: None,
+        source: None,
+        consequence: "Nothing gathers them, so that each moves the arms of both drives.".into(),
+        r#try: Some("Raise lu.direct above the size of a write: the cache gathers what is smaller.".into()),
+        cost: Cost::share(1.0 - least, CostOf::Throughput),
+    })
 }
 
 fn sections(f: &Finished<'_>) -> Vec<Section> {
@@ -263,7 +285,7 @@ fn sections(f: &Finished<'_>) -> Vec<Section> {
              done and what was written is on the drives. {place}"
         )),
         figures: ids(if f.is_model() {
-            &["rise", "speed", "processor"]
+            &["rise", "speed", "lu", "processor"]
         } else {
             &["speed", "processor", "host"]
         }),
@@ -326,7 +348,8 @@ fn method(f: &Finished<'_>) -> HowItWasDone {
         versions = vec![];
         modelled = vec![
             format!("two mirrored drives ({}), the controller's read-ahead and write memory, the server's processors, in virtual time", f.setup.scenario.run.drives.join("; then ")),
-            "the virtual machine: the same server; each transfer leaves the guest several times and passes the layer below it".into(),
+            "the virtual machine: the same server; each transfer leaves the guest several times and passes the layer below it, and its adapter takes so many commands at a time".into(),
+            "the drives below a LU: the LU, its cache, pool and mirror are masu's own code".into(),
         ];
         real = vec![];
         calibrated = vec!["machine.read_ahead.memory: so that the published rise comes out, natively".into()];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use diskstress::{Direction, Pattern};
 
+use super::lu::{Cost, Kept};
 use lab_core::record::Metric;
 use lab_core::stats::{self, Estimate};
 
@@ -48,6 +49,10 @@ pub(super) struct Run {
     pub(super) repeats: u32,
     /// Whether the run was stopped before its end.
     pub(super) stopped: bool,
+    /// What a LU cost on the judged drive, repeat after repeat.
+    pub(super) lu: Vec<Cost>,
+    /// What it kept.
+    pub(super) kept: Kept,
     /// Blocks that were not what was written.
     pub(super) wrong: u64,
 }
@@ -109,6 +114,19 @@ impl Run {
         drives
     }
 
+    /// The samples of a pattern on a LU, repeat after repeat.
+    pub(super) fn lu_samples(&self, pattern: &str, of: fn(&Cost) -> f64) -> Vec<f64> {
+        self.lu.iter().filter(|cost| cost.pattern == pattern).map(of).collect()
+    }
+
+    /// A LU over the machine at the same place, of pairs.
+    pub(super) fn lu_over(&self, pattern: &str) -> Option<Estimate> {
+        stats::ratio(
+            &self.lu_samples(pattern, |cost| cost.mb_per_s),
+            &self.lu_samples(pattern, |cost| cost.physical_mb_per_s),
+        )
+    }
+
     /// What was measured, repeat after repeat.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let mut series = BTreeMap::<(&str, &str, &str), [Vec<f64>; 2]>::new();
@@ -126,6 +144,18 @@ impl Run {
                 Metric::new("processors", "%", &dimensions, processor),
             ]
         });
-        metrics.collect()
+        let mut lu = BTreeMap::<&str, [Vec<f64>; 2]>::new();
+        for cost in &self.lu {
+            let [speed, drives] = lu.entry(&cost.pattern).or_default();
+            speed.push(cost.mb_per_s);
+            drives.push(cost.drive_percent);
+        }
+        let of_lu = lu.into_iter().flat_map(|(pattern, [speed, drives])| {
+            [
+                Metric::new("lu.throughput", "MB/s", &[("pattern", pattern)], speed),
+                Metric::new("lu.drives", "% of what was asked", &[("pattern", pattern)], drives),
+            ]
+        });
+        metrics.chain(of_lu).collect()
     }
 }

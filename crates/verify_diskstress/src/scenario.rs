@@ -27,6 +27,8 @@ pub struct Scenario {
     /// The load runs in a guest of it.
     #[serde(rename = "virtual")]
     pub virtualized: Kind,
+    /// The same load on a LU.
+    pub lu: Lu,
     /// On this machine.
     pub real: Real,
     /// What is claimed.
@@ -80,6 +82,8 @@ pub struct Machine {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
+    /// Commands that the adapter takes at a time.
+    pub outstanding: u32,
     /// Processor time of a transfer in the operating system that runs the load.
     pub io: Time,
     /// How often the guest is left for a transfer.
@@ -121,6 +125,20 @@ impl ReadAhead {
     }
 }
 
+/// A LU of masu on the same drives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lu {
+    /// Of the array.
+    pub cache: Size,
+    /// Commands of this size and larger pass it by.
+    pub direct: Size,
+    /// Share of the files' size.
+    pub scale: f64,
+    /// Power cuts in each repeat, of each pattern of writes.
+    pub cuts: u32,
+}
+
 /// On this machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,11 +166,18 @@ impl ScenarioFile for Scenario {
         (include_str!("../../../scenarios/diskstress.toml"), "scenarios/diskstress.toml");
     const MEASURES: &'static [&'static str] = &[
         "content",
+        "lu.content",
+        "lu.drive_reads",
+        "lu.drive_writes",
+        "lu.lost",
+        "lu.order",
+        "lu.reads",
+        "lu.rise",
+        "lu.writes",
         "native",
         "other_drive.physical",
         "other_drive.reads",
         "other_drive.virtual",
-        "other_drive.writes",
         "processor",
         "reads",
         "rise.physical",
@@ -181,8 +206,13 @@ impl ScenarioFile for Scenario {
         }
         c.must("machine.read_ahead.most", ahead.first.0 <= ahead.most.0, "must be at least the first window");
         for (key, kind) in [("physical", &self.physical), ("virtual", &self.virtualized)] {
+            c.range(&format!("{key}.outstanding"), kind.outstanding, 1..=65_536);
             c.range(&format!("{key}.exits"), kind.exits, 0..=1000);
         }
+        c.multiple("lu.cache", self.lu.cache, Size(1 << 20), 32 << 20..=1 << 36);
+        c.multiple("lu.direct", self.lu.direct, Size(4096), 4096..=self.lu.cache.0 * 3 / 32);
+        c.share("lu.scale", self.lu.scale);
+        c.range("lu.cuts", self.lu.cuts, 1..=REPEATS_MAX);
         c.share("real.scale", self.real.scale);
         c.range("real.memory_mb", self.real.memory_mb, 64..=u32::MAX);
     }

@@ -6,10 +6,12 @@ use super::claims::measures;
 use super::model;
 use super::results::{On, speed};
 use super::scenario::Scenario;
-use lab_core::claim::Kind;
+use lab_core::bound::Lies;
+use lab_core::claim::{JudgedClaim, Kind};
 use lab_core::interrupt::Stop;
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
+use lab_core::stats::Estimate;
 use lab_core::verdict::Verdict;
 
 fn quick() -> Scenario {
@@ -23,13 +25,13 @@ fn quick() -> Scenario {
 fn the_same_seed_gives_the_same_results_and_a_guest_rises_like_its_host() {
     let run = |seed| model::run(&quick(), seed, &Stop::default()).expect("runs");
     let (one, again, other) = (run(7), run(7), run(8));
-    assert_eq!(one.measured, again.measured);
+    assert_eq!((&one.measured, &one.lu, one.kept), (&again.measured, &again.lu, again.kept));
     assert_ne!(one.measured, other.measured);
     let judged = quick().claims.judge(World::Model, &measures(&one, World::Model), false);
     // Nothing is said of other drives, for the test runs one.
     let (other, judged): (Vec<_>, Vec<_>) =
         judged.into_iter().partition(|claim| claim.id.starts_with("other_drive"));
-    assert!(judged.len() == 6 && other.iter().all(|claim| claim.verdict == Verdict::NotJudged));
+    assert!(judged.len() == 14 && other.iter().all(|claim| claim.verdict == Verdict::NotJudged));
     for claim in judged {
         let estimate = claim.estimate.expect("measured");
         match claim.id.as_str() {
@@ -37,13 +39,19 @@ fn the_same_seed_gives_the_same_results_and_a_guest_rises_like_its_host() {
             "rise.virtual" => assert_eq!(claim.verdict, Verdict::NotHeld, "{estimate:?}"),
             // Published as slightly faster: the drives hide the guest's processor time.
             "native" => assert!((estimate - 100.0).abs() < 0.5, "{estimate:?}"),
+            // Published as equal: writes of 256 KiB pass masu's cache by, which then gathers nothing.
+            "lu.writes" => assert!(estimate < 70.0, "{estimate:?}"),
+            // Three repeats decide these, and two do not.
+            "lu.reads" | "lu.rise" | "lu.drive_reads" => assert_ne!(claim.verdict, Verdict::NotJudged),
             _ => assert_eq!(claim.verdict, Verdict::Held, "{}: {estimate:?}", claim.name),
         }
     }
 }
 
-/// With what a guest costs at the end of all ranges that is worst for it, reads and writes stay what they
-/// are: eight files or more keep two drives at work. They counted among the claims that could have failed.
+/// What a guest costs a processor moves neither reads nor writes, with everything at the end of its range
+/// that is worst: eight files or more keep two drives at work, and so does one write. An adapter of the
+/// guest that takes one command at a time moves reads, so that they could have failed; before there was
+/// one, they followed.
 #[test]
 fn what_no_input_can_move_beyond_its_bound_follows() {
     let mut scenario = quick();
@@ -52,14 +60,25 @@ fn what_no_input_can_move_beyond_its_bound_follows() {
     let guest = &mut scenario.virtualized;
     (guest.io.0, guest.exits, guest.exit.0, guest.layer.0) = (us(40), 16, us(3), us(40));
     (scenario.machine.cores, scenario.machine.transfer.0) = (4, 64 << 10);
-    let run = model::run(&scenario, 7, &Stop::default()).expect("runs");
-    let judged = scenario.claims.judge(World::Model, &measures(&run, World::Model), false);
-    for id in ["reads", "writes", "other_drive.reads", "other_drive.writes"] {
-        let claim = judged.iter().find(|claim| claim.id == id).expect("a claim");
-        assert_eq!(claim.kind, Kind::Follows, "{id}");
-        let is_moved = claim.estimate.is_some_and(|percent| (percent - 100.0).abs() > 1.0);
-        assert!(!is_moved, "{id}: {:?}: something can move it", claim.estimate);
+    let judged = |scenario: &Scenario| {
+        let run = model::run(scenario, 7, &Stop::default()).expect("runs");
+        let judged = scenario.claims.judge(World::Model, &measures(&run, World::Model), false);
+        ["reads", "writes"].map(|id| judged.iter().find(|claim| claim.id == id).expect("a claim").clone())
+    };
+    for claim in judged(&scenario) {
+        let is_moved = claim.estimate.is_none_or(|percent| (percent - 100.0).abs() > 1.0);
+        assert!(!is_moved, "{}: {:?}: a processor moves it", claim.id, claim.estimate);
     }
+    // Within their ranges, too.
+    scenario.virtualized.outstanding = 1;
+    scenario.machine.write_back.0 = 256 << 10;
+    let keeps = |claim: &JudgedClaim| {
+        let percent = Estimate::exact(claim.estimate.expect("measured"));
+        claim.bound.expect("stated").lies(&percent) == Some(Lies::Within)
+    };
+    let [reads, writes] = judged(&scenario);
+    assert_eq!((reads.kind, keeps(&reads)), (Kind::Emerges, false), "{:?}", reads.estimate);
+    assert_eq!((writes.kind, keeps(&writes)), (Kind::Follows, true), "{:?}", writes.estimate);
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
-use super::scenario::Fileserver;
 use lab_core::claim::Measure;
-use lab_core::stats::{Estimate, mean_of_windows, ratio_of_means};
+use lab_core::stats::{self, Estimate, mean_of_windows, ratio_of_means};
 use lab_core::words::plain;
 
 /// The runs of a comparison.
@@ -80,8 +79,13 @@ pub(super) fn below(a: &[f64], b: &[f64]) -> Option<Estimate> {
 /// By how many percent the mean of `a` is more than that of `b`. The windows of both are pairs, for the
 /// clients do the same in them; one in which nothing was done counts.
 fn above(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let over = ratio_of_means(&pairs(a, b))?;
-    Some(Estimate { mean: over.mean - 1.0, low: over.low - 1.0, high: over.high - 1.0 }.scaled(100.0))
+    ratio_of_means(&pairs(a, b)).map(percent_over)
+}
+
+/// 1.04 times is 4 % more.
+fn percent_over(times: Estimate) -> Estimate {
+    let Estimate { mean, low, high } = times;
+    Estimate { mean: mean - 1.0, low: low - 1.0, high: high - 1.0 }.scaled(100.0)
 }
 
 fn pairs(a: &[f64], b: &[f64]) -> Vec<(f64, f64)> {
@@ -111,7 +115,7 @@ fn array(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
     let share = |writes: OfLu, reads: OfLu| {
         ratio_of_means(&pairs(&both(writes), &both(reads))).map(|e| e.scaled(100.0))
     };
-    let spread = |of: OfLu| farthest(&[dynamic, fixed], of).map(Estimate::exact);
+    let spread = |of: OfLu| farthest(&[dynamic, fixed], of);
     vec![
         Measure::new("array.reads.mb", lower(|w| w.read_mb_per_s)),
         Measure::new("array.reads.iops", lower(|w| w.read_iops)),
@@ -132,18 +136,21 @@ fn middle(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| (a + b) / 2.0).collect()
 }
 
-/// By how many percent the LU that is farthest from the mean of all differs from it, over the whole run;
-/// none: in a run nothing was done.
-fn farthest(courses: &[&Course], of: OfLu) -> Option<f64> {
+/// By how many percent the LU that is farthest from the mean of all differs from it, over the whole run, with
+/// the interval of its windows; none: in a run nothing was done.
+fn farthest(courses: &[&Course], of: OfLu) -> Option<Estimate> {
     let of_course = |course: &&Course| {
         let lus = course.arrays.first().map_or(0, |w| w.lus.len());
-        let sum = |lu: usize| course.arrays.iter().map(|w| of(&w.lus[lu])).sum::<f64>();
-        let all = (0..lus).map(sum).sum::<f64>() / lus.max(1) as f64;
-        let differences = (0..lus).map(|lu| 100.0 * (sum(lu) / all - 1.0));
-        differences.max_by(|a, b| a.abs().total_cmp(&b.abs())).filter(|_| all > 0.0)
+        let middle = |w: &ArrayWindow| w.lus.iter().map(of).sum::<f64>() / lus.max(1) as f64;
+        let over = |lu: usize| {
+            let windows: Vec<(f64, f64)> =
+                course.arrays.iter().map(|w| (of(&w.lus[lu]), middle(w))).collect();
+            ratio_of_means(&windows)
+        };
+        (0..lus).map(over).collect::<Option<Vec<Estimate>>>()
     };
-    let all = courses.iter().map(of_course).collect::<Option<Vec<f64>>>()?;
-    all.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    let all = courses.iter().map(of_course).collect::<Option<Vec<_>>>()?.concat();
+    Some(percent_over(stats::farthest(&all, 1.0)?.1))
 }
 
 fn alike(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
@@ -171,12 +178,6 @@ fn against(unit: &str, both: [&[f64]; 2]) -> String {
     format!("{a:.1} against {b:.1} {unit}")
 }
 
-/// "5.1 against 4.9 ms": what a difference of responses is of.
-pub(super) fn response_note(scenario: &Fileserver, [dynamic, fixed]: [f64; 2]) -> String {
-    let noticed = scenario.bottleneck.response.0.as_secs_f64() * 1e3;
-    format!("{dynamic:.1} against {fixed:.1} ms; material is a fifth of the {noticed} ms that users notice")
-}
-
 fn host(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
     type Of = fn(&HostWindow) -> f64;
     let points = |of: Of| more(&dynamic.of_host(of), &fixed.of_host(of));
@@ -192,8 +193,11 @@ fn host(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
 /// The state of the array in the dynamic run.
 fn state(dynamic: &Course) -> Vec<Measure> {
     let of = |series: Vec<f64>| level(&series);
-    let most = |list: &[f64]| list.iter().copied().fold(0.0, f64::max);
-    let fullest = most(&dynamic.of_array(|w| most(&w.group_queue)));
+    let fullest = fullest(dynamic);
+    let most = fullest.iter().copied().fold(0.0, f64::max);
+    let note = format!(
+        "of each group its fullest window; the fullest of all has {most:.1}, and within a second there are more"
+    );
     vec![
         Measure::new("controller.first", of(dynamic.of_array(controller(0)))),
         Measure::new("controller.second", of(dynamic.of_array(controller(1)))),
@@ -201,9 +205,21 @@ fn state(dynamic: &Course) -> Vec<Measure> {
         Measure::new("hits", of(dynamic.write_hits())),
         Measure::new("drives", of(dynamic.of_array(|w| of_groups(&w.drive_percent)))),
         Measure::new("queued", of(dynamic.of_array(|w| of_groups(&w.group_queue)))),
-        Measure::new("queued.most", Estimate::exact(fullest)),
+        Measure::new("queued.most", of_several(&fullest)).note(note),
         Measure::new("headroom", headroom(dynamic)),
     ]
+}
+
+/// Of each group the most commands that a window has: the groups are repeats of each other.
+fn fullest(course: &Course) -> Vec<f64> {
+    let groups = course.arrays.iter().map(|w| w.group_queue.len()).min().unwrap_or(0);
+    let most = |group: usize| course.arrays.iter().map(|w| w.group_queue[group]).fold(0.0, f64::max);
+    (0..groups).map(most).collect()
+}
+
+/// The mean of several that have nothing to do with each other.
+fn of_several(values: &[f64]) -> Option<Estimate> {
+    (!values.is_empty()).then(|| stats::mean(values))
 }
 
 /// How much more the busiest resource could do.
@@ -269,9 +285,41 @@ mod tests {
     fn servers_that_did_nothing_are_not_alike() {
         let of = |courses: &[&Course]| farthest(courses, |w| w.read_iops);
         let (busy, still) = (course([60.0, 140.0]), course([0.0, 0.0]));
-        assert_eq!(of(&[&busy]).map(f64::abs).map(f64::round), Some(40.0));
+        assert_eq!(of(&[&busy]).map(|e| e.mean.abs().round()), Some(40.0));
         assert_eq!((of(&[&still]), of(&[&busy, &still]), of(&[])), (None, None, None));
         assert!(still.write_hits().is_empty(), "nothing was written: there is no share of hits");
+    }
+
+    /// Both were judged by their value alone, as if they had been counted: two LUs that differ by 6 % in a
+    /// run of few windows that differ more among each other were surely not alike.
+    #[test]
+    fn what_differs_between_servers_and_is_most_has_the_interval_of_a_sample() {
+        let windows = |reads: &[[f64; 2]], queues: &[[f64; 2]]| {
+            let one = |(reads, queue): (&[f64; 2], &[f64; 2])| ArrayWindow {
+                group_queue: queue.to_vec(),
+                ..course(*reads).arrays.remove(0)
+            };
+            Course { arrays: reads.iter().zip(queues).map(one).collect(), ..course([0.0; 2]) }
+        };
+        let estimate = |course: &Course, id: &str| {
+            let all = array(course, course).into_iter().chain(state(course));
+            let own = all.into_iter().find(|m| m.id() == id).expect("a measure");
+            let lab_core::claim::Outcome::Estimate(e) = own.outcome() else { panic!("{own:?}") };
+            *e
+        };
+        let queues = [[20.0, 25.0], [28.0, 24.0], [10.0, 11.0]];
+        let varied = windows(&[[150.0, 90.0], [80.0, 110.0], [88.0, 82.0]], &queues);
+        let spread = estimate(&varied, "spread.reads.iops");
+        assert!(
+            (spread.mean.abs() - 6.0).abs() < 1e-9 && spread.low < -5.0 && spread.high > -5.0,
+            "{spread:?}"
+        );
+        let steady = windows(&[[106.0, 94.0]; 3], &queues);
+        let spread = estimate(&steady, "spread.reads.iops");
+        assert!(spread.low.abs() > 5.9 && spread.high.abs() > 5.9, "{spread:?}");
+        // 28 and 25: t(0.975, 1) = 12.706, by 1.5.
+        let most = estimate(&varied, "queued.most");
+        assert!(most.mean == 26.5 && (most.high - 26.5 - 12.706 * 1.5).abs() < 0.01, "{most:?}");
     }
 
     /// Windows in which clients got nothing were left out of how much less they got.

@@ -91,14 +91,14 @@ impl Verification for Fileserver {
         &scenario.claims
     }
 
-    fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
+    fn claims(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
         match &recording.0 {
             Where::Model(modelled) => {
                 let (ran, caches) = (&modelled.ran, &modelled.caches);
                 let own = [claims::measures(ran), beyond::measures(ran)].concat();
                 [own, write_cache::measures(caches)].concat()
             }
-            Where::Real(recording) => recording.measures(setup.scenario),
+            Where::Real(recording) => recording.measures(),
         }
     }
 

@@ -11,7 +11,7 @@ use super::reach::{Fit, Rates};
 use super::scenario::Qos;
 use lab_core::bound::Bound;
 use lab_core::claim::{Measure, Outcome, Published};
-use lab_core::stats::Estimate;
+use lab_core::stats::{self, Estimate};
 
 pub(super) fn figure_id(view: &View<'_>) -> String {
     format!("{}_{}_{}", view.course.id, view.course.form.name(), view.course.world)
@@ -127,7 +127,8 @@ fn uncoordinated(qos: &Qos, views: &[View<'_>]) -> Vec<Measure> {
         let came = of_phase("uncoordinated", together.into(), view, phase);
         let note = format!("{promised:.1} MB/s were promised together, {got:.1} came");
         out.push(came.note(note).published(published(qos, view, phase)));
-        let even = of_phase("uncoordinated.even", exact(100.0 * phase.off_even()), view, phase);
+        let off = phase.off_even().map(|off| off.scaled(100.0));
+        let even = of_phase("uncoordinated.even", off.into(), view, phase);
         out.push(match is_even_without_hosts(qos, view, phase) {
             true => even,
             false => even.not_judged(
@@ -226,17 +227,18 @@ fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
         out.push(Measure::new("sum", least.scaled(100.0)).figure(figure).note(note));
     }
     let off = |(v, p): (&'_ View<'_>, &'_ PhaseView)| {
-        (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s))
+        Some(((figure_id(v), place(v, p)), p.off_expected(io_bytes_per_s)?))
     };
     let beyond = own().filter(|(_, p)| matches!(p.fit, Fit::OutOfReach(_))).count();
-    let off = own().filter(|(_, p)| p.fits()).map(off).max_by(|a, b| a.2.total_cmp(&b.2));
-    if let Some((figure, place, off)) = off {
+    let (mut places, off): (Vec<_>, Vec<Estimate>) = own().filter(|(_, p)| p.fits()).filter_map(off).unzip();
+    if let Some((which, off)) = stats::farthest(&off, 0.0) {
+        let (figure, place) = places.swap_remove(which);
         let beyond = match beyond {
             0 => String::new(),
             n => format!("; not in {n} phases with minimums that no scheduler can keep"),
         };
         let note = format!("every VM of every phase; {place}; beyond one I/O per window{beyond}");
-        out.push(Measure::new("formula", exact(off)).figure(figure).note(note));
+        out.push(Measure::new("formula", off.scaled(100.0)).figure(figure).note(note));
     }
     out
 }
@@ -250,8 +252,8 @@ fn infeasible(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Measure> {
             phase.sum / 1e6,
             f64::from(phase.scale_permille) / 10.0
         );
-        let off = exact(100.0 * phase.off_expected(io_bytes_per_s));
-        out.push(of_phase("infeasible", off, view, phase).note(note));
+        let off = phase.off_expected(io_bytes_per_s).map(|off| off.scaled(100.0));
+        out.push(of_phase("infeasible", off.into(), view, phase).note(note));
     }
     out
 }
@@ -284,16 +286,17 @@ fn events(views: &[View<'_>], missed_percent: f64) -> Vec<Measure> {
 fn others(qos: &Qos, extras: &Extras) -> Vec<Measure> {
     let mut out = Vec::new();
     if let Some(n) = extras.neighbour {
-        let ms = |ns: u64| ns as f64 / 1e6;
+        let ms = |ns: f64| ns / 1e6;
         let note = format!(
-            "alone at its share {:.1} ms, beside the neighbour {:.1} ms, an I/O of an idle array {:.1} ms; the neighbour has {:.0} I/Os per second",
-            ms(n.alone_p99_ns),
-            ms(n.beside_p99_ns),
-            ms(n.service_ns),
+            "alone at its share {:.1} ms, where it waits for its turn, too, and {:.1} ms at any rate; beside the neighbour {:.1} ms, an I/O of an idle array {:.1} ms; the neighbour has {:.0} I/Os per second",
+            ms(n.alone_p99_ns.mean),
+            ms(n.free_p99_ns),
+            ms(n.beside_p99_ns.mean),
+            ms(n.service_ns as f64),
             n.neighbour_iops
         );
-        let above = Measure::new("neighbour", exact(ms(n.beside_p99_ns) - ms(n.alone_p99_ns)));
-        out.push(above.bound(Bound::at_most(ms(n.service_ns))).note(note));
+        let above = Measure::new("neighbour", n.more_ns().scaled(1e-6));
+        out.push(above.bound(Bound::at_most(ms(n.service_ns as f64))).note(note));
     }
     let held = |id: &str, value: Option<f64>| match value {
         Some(worst) => Measure::new(id, exact(100.0 * worst)),

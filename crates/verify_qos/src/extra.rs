@@ -14,6 +14,7 @@ use super::judge;
 use super::phases::{Form, NodeFaults, StoreState};
 use super::play::{self, Course, Load, Script, Step};
 use super::scenario::{Extra, Qos};
+use super::vm::Done;
 use lab_core::stats::{Estimate, mean_of_windows, quotient_of_means};
 use lab_tools::load::Access;
 
@@ -37,10 +38,13 @@ pub(super) struct Extras {
 /// A reserved LU beside a neighbour that keeps 64 in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbour {
-    /// Its 99th percentile when it is alone and gets no more than its share.
-    pub(super) alone_p99_ns: u64,
+    /// Its 99th percentile when it is alone and gets no more than its share: an I/O waits for its turn, for
+    /// the rate is paced, as it is beside a neighbour.
+    pub(super) alone_p99_ns: Estimate,
     /// The same with the neighbour.
-    pub(super) beside_p99_ns: u64,
+    pub(super) beside_p99_ns: Estimate,
+    /// When it is alone and gets what it can.
+    pub(super) free_p99_ns: f64,
     /// What one I/O takes on an idle array.
     pub(super) service_ns: u64,
     /// I/Os per second that the neighbour had meanwhile.
@@ -220,10 +224,12 @@ impl Stand<'_> {
         let alone = run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
         let beside = run(vec![reserved, load(4 * KIB, 100, 100, 64)], vec![share, FREE])?;
         let neighbour = beside.done[1].iter().filter(|d| d.at_ns >= beside.phases[0].from_ns).count();
+        let (service_ns, free) = latency(self.qos, &idle);
         Ok(Found::Neighbour(Neighbour {
             alone_p99_ns: latency(self.qos, &alone).1,
             beside_p99_ns: latency(self.qos, &beside).1,
-            service_ns: latency(self.qos, &idle).0,
+            free_p99_ns: free.mean,
+            service_ns,
             neighbour_iops: neighbour as f64 / PHASE.as_secs_f64(),
         }))
     }
@@ -343,11 +349,53 @@ const LUS: usize = 1000;
 /// Ten drives do about 2,000 random reads per second with many in flight.
 const LU_IOPS: u64 = 6;
 
-/// Mean and 99th percentile of the first VM, from when the change had settled on.
-fn latency(qos: &Qos, course: &Course) -> (u64, u64) {
+impl Neighbour {
+    /// How much longer its 99th percentile is beside the neighbour: two periods that have nothing to do with
+    /// each other.
+    pub(super) fn more_ns(&self) -> Estimate {
+        let (beside, alone) = (self.beside_p99_ns, self.alone_p99_ns);
+        let half = |e: Estimate| e.high - e.mean;
+        let (mean, half) = (beside.mean - alone.mean, half(beside).hypot(half(alone)));
+        Estimate { mean, low: mean - half, high: mean + half }
+    }
+}
+
+/// Mean and 99th percentile of the first VM, from when the change had settled on; the percentile is that of
+/// all, with the interval that those of the windows give it.
+fn latency(qos: &Qos, course: &Course) -> (u64, Estimate) {
     let from = course.phases[0].from_ns + qos.run.settle.0.as_nanos() as u64;
-    let mut all: Vec<u64> = course.done[0].iter().filter(|d| d.at_ns > from).map(|d| d.took_ns).collect();
+    let window = qos.run.window.0.as_nanos() as u64;
+    let own: Vec<&Done> = course.done[0].iter().filter(|d| d.at_ns > from).collect();
+    let mean = own.iter().map(|d| d.took_ns).sum::<u64>() / own.len().max(1) as u64;
+    let of_window = |window_of: &[&Done]| percentile_99(window_of.iter().map(|d| d.took_ns).collect());
+    let windows = own.chunk_by(|a, b| (a.at_ns - from) / window == (b.at_ns - from) / window);
+    let windows: Vec<f64> = windows.map(of_window).collect();
+    (mean, judge::sampled(of_window(&own), &windows))
+}
+
+fn percentile_99(mut all: Vec<u64>) -> f64 {
     all.sort_unstable();
-    let mean = all.iter().sum::<u64>() / all.len().max(1) as u64;
-    (mean, all.get(all.len() * 99 / 100).copied().unwrap_or_default())
+    all.get(all.len() * 99 / 100).copied().unwrap_or_default() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two percentiles of one run each were compared as if they had been counted.
+    #[test]
+    fn a_percentile_beside_a_neighbour_has_an_interval() {
+        let p99 = |mean: f64, half: f64| Estimate { mean, low: mean - half, high: mean + half };
+        let neighbour = |half: f64| Neighbour {
+            alone_p99_ns: p99(16.0, 3.0 * half),
+            beside_p99_ns: p99(20.0, 4.0 * half),
+            free_p99_ns: 12.0,
+            service_ns: 7,
+            neighbour_iops: 100.0,
+        };
+        let more = neighbour(0.1).more_ns();
+        assert!((more.low - 3.5).abs() < 1e-9 && (more.high - 4.5).abs() < 1e-9, "{more:?}");
+        assert!(neighbour(1.0).more_ns().high > 7.0, "the bound is within");
+        assert_eq!((percentile_99((1..=200).collect()), percentile_99(vec![])), (199.0, 0.0));
+    }
 }

@@ -9,7 +9,7 @@ use super::reach::{Fit, KEPT, Rates, Reach};
 use super::scenario::Qos;
 use super::vm::Done;
 use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
-use lab_core::stats::{Estimate, mean_of_windows};
+use lab_core::stats::{Estimate, farthest, mean_of_windows};
 
 const SECOND_NS: f64 = 1e9;
 
@@ -25,6 +25,9 @@ pub(super) struct VmView {
     pub(super) over_ios: Option<f64>,
     /// By water-filling, with what all got together.
     pub(super) expected: f64,
+    /// How much more than that it has, with the interval of the windows that follow one another, of each what
+    /// is beyond one I/O: the one across a border is no difference.
+    pub(super) off: Estimate,
     /// The same, with what the array can do, in a bad and in a good time of it.
     pub(super) due: Estimate,
     /// From the change to when its minimum is kept; none: it has none, or is not kept at all.
@@ -90,14 +93,19 @@ impl PhaseView {
         with.filter_map(|vm| vm.over_ios).max_by(f64::total_cmp)
     }
 
-    /// How far the farthest VM is from its rate by water-filling, as a share of it; what one I/O per window
-    /// makes is left out.
-    pub(super) fn off_expected(&self, io_bytes_per_s: f64) -> f64 {
+    /// How far the farthest VM is from its rate by water-filling, as a share of it, with the interval in
+    /// which the farthest of all lies; what one I/O per window makes is left out.
+    pub(super) fn off_expected(&self, io_bytes_per_s: f64) -> Option<Estimate> {
         let off = |vm: &VmView| {
-            let far = ((vm.mean - vm.expected).abs() - io_bytes_per_s).max(0.0);
-            if vm.expected > 0.0 { far / vm.expected } else { far / io_bytes_per_s }
+            let share = |far: f64| {
+                let far = (far - io_bytes_per_s).max(0.0);
+                if vm.expected > 0.0 { far / vm.expected } else { far / io_bytes_per_s }
+            };
+            let Estimate { low, mean, high } = size(vm.off);
+            Estimate { low: share(low), mean: share(mean), high: share(high) }
         };
-        self.vms.iter().map(off).fold(0.0, f64::max)
+        let all: Vec<Estimate> = self.vms.iter().map(off).collect();
+        Some(farthest(&all, 0.0)?.1)
     }
 
     /// The VM that gets least of what is due to it by water-filling of what the array can do, as a share;
@@ -122,13 +130,8 @@ impl PhaseView {
         let own = || (0..self.vms.len()).filter(|vm| which(*vm));
         let mean: f64 = own().map(|vm| self.vms[vm].mean).sum();
         let count = own().filter_map(|vm| self.windows.get(vm)).map(Vec::len).min().unwrap_or(0);
-        if count < 2 {
-            return Estimate { mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
-        }
         let sums: Vec<f64> = (0..count).map(|at| own().map(|vm| self.windows[vm][at]).sum()).collect();
-        let all = mean_of_windows(&sums);
-        let half = all.high - all.mean;
-        Estimate { mean, low: mean - half, high: mean + half }
+        sampled(mean, &sums)
     }
 
     /// What all got together of what the array can do in such a time, as a share.
@@ -144,10 +147,19 @@ impl PhaseView {
         Estimate { mean: of(mean), low: of(low), high: of(high) }
     }
 
-    /// How far the farthest VM is from an even part, as a share of it.
-    pub(super) fn off_even(&self) -> f64 {
+    /// How far the farthest VM is from an even part, as a share of it, with the interval in which the
+    /// farthest of all lies.
+    pub(super) fn off_even(&self) -> Option<Estimate> {
         let even = self.sum / self.vms.len() as f64;
-        self.vms.iter().map(|vm| (vm.mean / even - 1.0).abs()).fold(0.0, f64::max)
+        let count = self.windows.iter().map(Vec::len).min().unwrap_or(0);
+        let middle =
+            |at: usize| self.windows.iter().map(|vm| vm[at]).sum::<f64>() / self.windows.len() as f64;
+        let off = |(number, vm): (usize, &VmView)| {
+            let more: Vec<f64> = (0..count).map(|at| self.windows[number][at] - middle(at)).collect();
+            size(sampled(vm.mean - even, &more).scaled(1.0 / even))
+        };
+        let all: Vec<Estimate> = self.vms.iter().enumerate().map(off).collect();
+        Some(farthest(&all, 0.0)?.1)
     }
 
     /// VMs that have less than so many percent of their minimum.
@@ -165,6 +177,44 @@ impl PhaseView {
     pub(super) fn has_minimum(&self) -> bool {
         self.vms.iter().any(|vm| vm.rates.minimum > 0.0)
     }
+}
+
+/// The mean of a phase with the interval of its windows, which leave out a rest; fewer than two have none.
+pub(super) fn sampled(mean: f64, windows: &[f64]) -> Estimate {
+    let half = match windows.len() {
+        0 | 1 => f64::INFINITY,
+        _ => {
+            let all = mean_of_windows(windows);
+            all.high - all.mean
+        }
+    };
+    Estimate { mean, low: mean - half, high: mean + half }
+}
+
+/// Of each VM in each window how much more it has than water-filling makes of the window, beyond what one I/O
+/// makes that ends in the next one.
+fn apart(windows: &[Vec<f64>], reach: &Reach<'_>, io_bytes_per_s: f64) -> Vec<Vec<f64>> {
+    let count = windows.iter().map(Vec::len).min().unwrap_or(0);
+    let mut out = vec![Vec::with_capacity(count); windows.len()];
+    for at in 0..count {
+        let filled = reach.expected(windows.iter().map(|vm| vm[at]).sum());
+        for ((own, vm), filled) in out.iter_mut().zip(windows).zip(filled) {
+            own.push(beyond(vm[at] - filled, io_bytes_per_s));
+        }
+    }
+    out
+}
+
+/// What of a difference is beyond so much, whichever way.
+fn beyond(difference: f64, allowed: f64) -> f64 {
+    difference.signum() * (difference.abs() - allowed).max(0.0)
+}
+
+/// How large a difference is, whichever way.
+fn size(difference: Estimate) -> Estimate {
+    let Estimate { low, mean, high } = difference;
+    let least = if low <= 0.0 && high >= 0.0 { 0.0 } else { low.abs().min(high.abs()) };
+    Estimate { low: least, mean: mean.abs(), high: low.abs().max(high.abs()) }
 }
 
 /// A course, phase by phase.
@@ -199,6 +249,9 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
     let times = qos.run.capacity.0.as_nanos() as f64 / phase.to_ns.saturating_sub(settled).max(1) as f64;
     let can_do_between = reach.can_do_between(times);
     let filled = reach.expected(sum);
+    let windows_of: Vec<Vec<f64>> =
+        course.done.iter().map(|done| following(done, settled, phase.to_ns, window)).collect();
+    let apart = apart(&windows_of, &reach, qos.published.transfer.0 as f64 / qos.run.window.0.as_secs_f64());
     let [low, due, high] = [can_do_between.low, can_do, can_do_between.high].map(|sum| reach.expected(sum));
     // What was sent before the change is below already.
     let below: f64 = course.loads.iter().map(|load| f64::from(load.outstanding)).sum();
@@ -219,6 +272,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
             worst: worst(of_phase) * SECOND_NS / window as f64,
             over_ios: bounded.into_iter().max().map(over),
             expected: filled[number],
+            off: sampled(means[number] - filled[number], &apart[number]),
             due: Estimate { low: low[number], mean: due[number], high: high[number] },
             settled_s: settles(&windows(done, phase.from_ns, phase.to_ns, window), needed),
             told_s: told_s(&course.news, phase.from_ns..=phase.to_ns, number),
@@ -235,7 +289,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         can_do,
         can_do_between,
         can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do_between(times),
-        windows: course.done.iter().map(|done| following(done, settled, phase.to_ns, window)).collect(),
+        windows: windows_of,
         has_fault: phase.has_fault(),
         fit: reach.fit(),
         depth: looks.iter().map(|l| f64::from(l.depth)).sum::<f64>() / looks.len().max(1) as f64,
@@ -308,6 +362,7 @@ pub(super) mod tests {
             worst: 0.0,
             over_ios: None,
             expected: due.mean,
+            off: Estimate::exact(mean - due.mean),
             due,
             settled_s: None,
             told_s: None,
@@ -377,6 +432,31 @@ pub(super) mod tests {
         let (of, unused) = (phase.of_can_do(), phase.unused());
         assert!(of.low < 0.951 && of.high > 0.969 && (of.mean - 0.96).abs() < 1e-12, "{of:?}");
         assert!(unused.low < 0.031 && unused.high > 0.049, "{unused:?}");
+    }
+
+    /// How far the farthest was from its rate counted as exact, however few windows said so.
+    #[test]
+    fn how_far_a_vm_is_from_its_rate_has_the_interval_of_its_windows() {
+        let off = |windows: &[f64]| {
+            let off = sampled(1.0, windows);
+            phase(vec![VmView { off, ..vm(11.0, Estimate::exact(10.0)) }]).off_expected(0.0).expect("a VM")
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-3;
+        let steady = off(&[1.0; 4]);
+        assert!(close(steady.low, 0.1) && close(steady.high, 0.1), "{steady:?}");
+        // 1 ± 4.303 · 1 / sqrt(3) of 10.
+        let varied = off(&[1.0, 0.0, 2.0]);
+        assert!(varied.low == 0.0 && close(varied.mean, 0.1) && close(varied.high, 0.3484), "{varied:?}");
+        assert!(off(&[1.0]).high.is_infinite(), "one window decides nothing");
+        assert_eq!([3.0, 1.0, 0.0, -0.5, -2.5].map(|of| beyond(of, 1.0)), [2.0, 0.0, 0.0, 0.0, -1.5]);
+        // 10.5 and 9.5 of 10; the windows of both lie on both sides.
+        let both = [vm(10.5, Estimate::exact(10.0)), vm(9.5, Estimate::exact(10.0))];
+        let even =
+            |windows| PhaseView { sum: 20.0, windows, ..phase(both.to_vec()) }.off_even().expect("VMs");
+        let steady = even(vec![vec![10.5; 3], vec![9.5; 3]]);
+        assert!(close(steady.low, 0.05) && close(steady.high, 0.05), "{steady:?}");
+        let varied = even(vec![vec![10.5, 9.5, 11.5], vec![9.5, 10.5, 8.5]]);
+        assert!(varied.low == 0.0 && varied.high > 0.2, "{varied:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn a_minimum_holds_where_all_hosts_meet_and_not_where_each_is_alone() {
         let least = |vms: std::ops::Range<usize>| {
             phase.vms[vms].iter().map(|vm| vm.mean).fold(f64::INFINITY, f64::min) / (MINIMUM * 8192) as f64
         };
-        (least(0..5), least(5..10), phase.off_even())
+        (least(0..5), least(5..10), phase.off_even().expect("VMs").mean)
     };
     let (promised, others, _) = share(Form::Array);
     assert!(promised > 0.98 && others < 0.7, "the array: {promised} {others}");

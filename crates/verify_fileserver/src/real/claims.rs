@@ -1,8 +1,6 @@
 //! What of the published experiment can be judged on other hardware: one kind of disk against the other, on
 //! the same one.
 
-use super::super::claims::response_note;
-use super::super::scenario::Fileserver;
 use super::kind::{Format, Kind};
 use super::measure::Run;
 use lab_core::claim::Measure;
@@ -24,27 +22,33 @@ impl<'a> Rounds<'a> {
         self.0.iter().map(|run| of(run)).collect()
     }
 
-    pub(super) fn level(&self, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
+    /// The same, if every round has it.
+    fn known(&self, of: impl Fn(&Run) -> f64) -> Option<Vec<f64>> {
         let values = self.values(of);
+        (!values.iter().any(|value| value.is_nan())).then_some(values)
+    }
+
+    pub(super) fn level(&self, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
+        let values = self.known(of)?;
         (!values.is_empty()).then(|| mean(&values))
     }
 
     /// Round by round: how much more of it these have than those.
     fn above(&self, other: &Rounds<'_>, of: Of) -> Option<Estimate> {
-        let pairs: Vec<f64> = self.values(of).iter().zip(other.values(of)).map(|(a, b)| a - b).collect();
+        let pairs: Vec<f64> = self.known(of)?.iter().zip(other.known(of)?).map(|(a, b)| a - b).collect();
         (!pairs.is_empty()).then(|| mean(&pairs))
     }
 
     /// Round by round: how many percent less of it these have than those.
     pub(super) fn percent_below(&self, other: &Rounds<'_>, of: Of) -> Option<Estimate> {
-        let over = ratio(&self.values(of), &other.values(of))?;
+        let over = ratio(&self.known(of)?, &other.known(of)?)?;
         let less = |value: f64| 100.0 * (1.0 - value);
         Some(Estimate { mean: less(over.mean), low: less(over.high), high: less(over.low) })
     }
 }
 
 pub(super) fn array(of: fn(&super::measure::Array) -> f64) -> impl Fn(&Run) -> f64 {
-    move |run| run.array.as_ref().map_or(0.0, of)
+    move |run| run.array.as_ref().map_or(f64::NAN, of)
 }
 
 /// I/Os for each MB that the tool copied: a kind that is slower does fewer of them in a second, and not fewer
@@ -54,11 +58,11 @@ pub(super) fn writes_per_mb(run: &Run) -> f64 {
 }
 
 /// Everything that the run tells.
-pub(super) fn measures(scenario: &Fileserver, runs: &[Run]) -> Vec<Measure> {
+pub(super) fn measures(runs: &[Run]) -> Vec<Measure> {
     let of = |dynamic| Rounds::of(runs, &Kind { format: judged_format(runs), dynamic }.name());
     let (dynamic, fixed) = (of(true), of(false));
     let mut out = comparable(&dynamic, &fixed);
-    out.extend(no_difference(scenario, &dynamic, &fixed));
+    out.extend(alike(&dynamic, &fixed));
     out.extend(absolute(&dynamic, &fixed));
     out
 }
@@ -73,12 +77,12 @@ fn judged_format(runs: &[Run]) -> Format {
 fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
     let share = |of: fn(&super::measure::Array) -> (f64, f64)| {
         let percent = move |run: &Run| {
-            let (writes, reads) = run.array.as_ref().map_or((0.0, 0.0), of);
-            if reads > 0.0 { 100.0 * writes / reads } else { 0.0 }
+            let (writes, reads) = run.array.as_ref().map_or((f64::NAN, f64::NAN), of);
+            if reads > 0.0 { 100.0 * writes / reads } else { f64::NAN }
         };
         fixed.level(percent)
     };
-    let write_kib: Of = |run| run.array.as_ref().map_or(0.0, |a| a.write_kib);
+    let write_kib: Of = |run| run.array.as_ref().map_or(f64::NAN, |a| a.write_kib);
     let more = dynamic.percent_below(fixed, writes_per_mb).map(|e| e.scaled(-1.0));
     vec![
         Measure::new("throughput.below", dynamic.percent_below(fixed, |run| run.tool_mb_per_s)),
@@ -89,17 +93,19 @@ fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
     ]
 }
 
-/// What is the same for both, but for less than is material.
-fn no_difference(scenario: &Fileserver, dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
-    let response = |id, of: Of| {
-        let both = [dynamic, fixed].map(|rounds| rounds.level(of).map_or(0.0, |e| e.mean));
-        Measure::new(id, dynamic.above(fixed, of)).note(response_note(scenario, both))
+/// What is alike, to a fifth of what the fixed disk has, as in the model.
+fn alike(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
+    let than = |id, unit: &str, of: Of| {
+        let measure = Measure::new(id, dynamic.percent_below(fixed, of).map(|e| e.scaled(-1.0)));
+        match (dynamic.level(of), fixed.level(of)) {
+            (Some(a), Some(b)) => measure.note(format!("{:.1} against {:.1} {unit}", a.mean, b.mean)),
+            _ => measure,
+        }
     };
-    let queue: Of = |run| run.disk.as_ref().map_or(0.0, |d| d.queue);
     vec![
-        response("same.read", |run| run.disk.as_ref().map_or(0.0, |d| d.read_ms)),
-        response("same.write", |run| run.disk.as_ref().map_or(0.0, |d| d.write_ms)),
-        Measure::new("same.queue", dynamic.above(fixed, queue)),
+        than("same.read", "ms", |run| run.disk.as_ref().map_or(f64::NAN, |d| d.read_ms)),
+        than("same.write", "ms", |run| run.disk.as_ref().map_or(f64::NAN, |d| d.write_ms)),
+        than("same.queue", "I/Os", |run| run.disk.as_ref().map_or(f64::NAN, |d| d.queue)),
         Measure::new("same.processors", dynamic.above(fixed, |run| run.processors_percent)),
     ]
 }
@@ -164,13 +170,13 @@ mod tests {
 
     fn verdict(runs: &[Run], name: &str) -> Verdict {
         let (scenario, _) = Fileserver::load(None).expect("built in");
-        let judged = scenario.claims.judge(World::Real, &measures(&scenario, runs), false);
+        let judged = scenario.claims.judge(World::Real, &measures(runs), false);
         judged.iter().find(|claim| claim.name == name).expect("a claim").verdict
     }
 
     #[test]
     fn kinds_are_compared_round_by_round() {
-        let published = runs(47.0, 48.0, 6.0);
+        let published = runs(47.0, 48.0, 5.5);
         for name in [
             "Throughput: dynamic below fixed",
             "Array writes: dynamic more, for each MB copied",
@@ -186,7 +192,17 @@ mod tests {
             verdict(&runs(47.0, 48.0, 30.0), "Response of a read: dynamic above fixed"),
             Verdict::NotHeld
         );
+        // A fifth of 5 ms is 1 ms: 6 ms is at the bound, and 7 ms were within one of 10 ms.
+        let slower = runs(47.0, 48.0, 7.0);
+        assert_eq!(verdict(&slower, "Response of a read: dynamic above fixed"), Verdict::NotHeld);
         assert_eq!(verdict(&published, "Controller"), Verdict::NotJudged);
+        // A round without a counter was one in which it was nothing.
+        let mut without = runs(47.0, 48.0, 5.5);
+        without[2].disk = None;
+        without[4].array.as_mut().expect("an array").write_kib = f64::NAN;
+        for name in ["Response of a read: dynamic above fixed", "Array writes: dynamic smaller by"] {
+            assert_eq!(verdict(&without, name), Verdict::NotJudged, "{name}");
+        }
         let mut vhdx = published;
         vhdx.iter_mut().for_each(|run| run.configuration = run.configuration.replace("VHD", "VHDX"));
         assert_eq!(verdict(&vhdx, "Throughput: dynamic below fixed"), Verdict::Held, "VHDX alone");

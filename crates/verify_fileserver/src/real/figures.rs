@@ -141,7 +141,7 @@ fn one_bar(
 fn of_array(shown: &[Shown], runs: &[Run]) -> Vec<Figure> {
     let write_kib = array(|a| a.write_kib);
     let each = |of: &dyn Fn(&Run) -> f64, unit: &str| -> String {
-        let level = |one: &Shown| Rounds::of(runs, &one.name).level(of).map_or(0.0, |e| e.mean);
+        let level = |one: &Shown| Rounds::of(runs, &one.name).level(of).map_or(f64::NAN, |e| e.mean);
         let words = shown.iter().map(|one| format!("{} {:.3}{unit}", one.name, level(one)));
         words.collect::<Vec<_>>().join(", ")
     };
@@ -168,7 +168,7 @@ fn over_time(shown: &[Shown], runs: &[Run]) -> Figure {
     ];
     let share = |one: &Shown| {
         let of = |of: fn(&super::measure::Array) -> f64| {
-            Rounds::of(runs, &one.name).level(array(of)).map_or(0.0, |e| e.mean)
+            Rounds::of(runs, &one.name).level(array(of)).map_or(f64::NAN, |e| e.mean)
         };
         format!("{:.0} and {:.0} ({})", of(|a| a.read_mb_per_s), of(|a| a.write_mb_per_s), one.name)
     };
@@ -239,8 +239,8 @@ fn response(shown: &[Shown], runs: &[Run], disks: &[String]) -> Figure {
     ];
     let took = |one: &Shown| {
         let of = Rounds::of(runs, &one.name)
-            .level(|run| run.disk.as_ref().map_or(0.0, |d| d.read_ms))
-            .map_or(0.0, |e| e.mean);
+            .level(|run| run.disk.as_ref().map_or(f64::NAN, |d| d.read_ms))
+            .map_or(f64::NAN, |e| e.mean);
         format!("{:.1} ms ({})", of, one.name)
     };
     let title =
@@ -263,7 +263,7 @@ fn busy(shown: &[Shown], runs: &[Run]) -> Figure {
         panels.push(("pending", "Write pending", ("of the cache", "%"), 1, &pending));
     }
     let of_all = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
-    let drives = of_all(|run| run.array.as_ref().map_or(0.0, |a| a.drives_percent));
+    let drives = of_all(|run| run.array.as_ref().map_or(f64::NAN, |a| a.drives_percent));
     let title = match runs.iter().any(|run| run.array.is_some()) {
         true => format!(
             "Processors of this machine work {:.0} %, drives {drives:.0} %",

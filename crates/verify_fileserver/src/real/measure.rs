@@ -23,7 +23,8 @@ const EVERY: Duration = Duration::from_millis(250);
 /// The lazy writer of the server: as that of Windows, it begins every second.
 const LAZY_EVERY: Duration = Duration::from_secs(1);
 
-/// What one run has, on average over its time; what is not there is none.
+/// What one run has, on average over its time; what is not there is none, and a number that was not counted
+/// is no number: nothing is told of it, which is not the same as nothing.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Run {
     pub(super) configuration: String,
@@ -147,37 +148,37 @@ impl Place<'_> {
             mismatches: outcome.mismatches,
             disk: self.disk.zip(host).map(|(disk, host)| server_disk(host, disk)),
             array: self.lu.as_ref().zip(series.get(1)).map(|((lu, drives, _), series)| {
-                let (busy, held) = worked(drives, &before, &after);
-                let of_time = |ns: u64| ns as f64 / 1e9 / seconds;
+                let worked = worked(drives, &before, &after);
+                let of_time = |of: fn((u64, u64)) -> u64| {
+                    worked.map_or(f64::NAN, |worked| of(worked) as f64 / 1e9 / seconds)
+                };
                 Array {
-                    drives_percent: 100.0 * of_time(busy) / drives.len().max(1) as f64,
-                    group_queue: of_time(held),
+                    drives_percent: 100.0 * of_time(|(busy, _)| busy) / drives.len().max(1) as f64,
+                    group_queue: of_time(|(_, held)| held),
                     ..of_array(series, lu)
                 }
             }),
-            processors_percent: host.map_or(0.0, |host| mean(host, "cpu", "busy")),
-            available_gib: host.map_or(0.0, |host| mean(host, "memory", "available")),
+            processors_percent: host.map_or(f64::NAN, |host| mean(host, "cpu", "busy")),
+            available_gib: host.map_or(f64::NAN, |host| mean(host, "memory", "available")),
             series,
             ..Run::default()
         })
     }
 }
 
-/// Time that these drives worked, and that requests were in them.
+/// Time that these drives worked, and that requests were in them; none: one of them does not tell.
 fn worked(
     drives: &[String],
     before: &BTreeMap<String, Usage>,
     after: &BTreeMap<String, Usage>,
-) -> (u64, u64) {
-    let of = |at: &BTreeMap<String, Usage>, name: &String| at.get(name).copied().unwrap_or_default();
-    let more = |name: &String| {
-        let (was, is) = (of(before, name), of(after, name));
-        (is.busy_ns.saturating_sub(was.busy_ns), is.held_ns.saturating_sub(was.held_ns))
-    };
-    drives.iter().map(more).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+) -> Option<(u64, u64)> {
+    drives.iter().try_fold((0, 0), |(busy, held), name| {
+        let (was, is) = (before.get(name)?, after.get(name)?);
+        Some((busy + is.busy_ns.saturating_sub(was.busy_ns), held + is.held_ns.saturating_sub(was.held_ns)))
+    })
 }
 
-/// The mean of a counter over all samples, by their length.
+/// The mean of a counter over all samples, by their length; no number where none has it.
 pub(super) fn mean(series: &Series, resource: &str, metric: &str) -> f64 {
     weighted(series, resource, metric, |sample| sample.to_s - sample.from_s)
 }
@@ -190,7 +191,7 @@ fn weighted(series: &Series, resource: &str, metric: &str, weight: impl Fn(&Samp
             (sum, weights) = (sum + value * weight, weights + weight);
         }
     }
-    if weights > 0.0 { sum / weights } else { 0.0 }
+    if weights > 0.0 { sum / weights } else { f64::NAN }
 }
 
 pub(super) fn value(sample: &Sample, resource: &str, metric: &str) -> Option<f64> {
@@ -222,7 +223,7 @@ fn of_array(series: &Series, lu: &str) -> Array {
         write_mb_per_s,
         read_iops: of("reads"),
         write_iops,
-        write_kib: if write_iops > 0.0 { write_mb_per_s * 1e6 / 1024.0 / write_iops } else { 0.0 },
+        write_kib: if write_iops > 0.0 { write_mb_per_s * 1e6 / 1024.0 / write_iops } else { f64::NAN },
         controller_percent: mean(series, "controller 0", "busy"),
         pending_percent: mean(series, "cache 0", "write pending"),
         write_hit_percent: mean(series, "cache 0", "write hits"),
@@ -254,5 +255,32 @@ impl LazyWriter {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         let _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A counter that was not there made a claim of nothing: no time of a read, drives that never worked.
+    #[test]
+    fn a_counter_that_is_missing_is_no_number() {
+        let column = |metric: &'static str| Column { resource: "disk sda".into(), metric, unit: "" };
+        let sample = |values| Sample { from_s: 0.0, to_s: 1.0, values };
+        let busy =
+            [("reads", 4.0), ("read await", 5.0), ("queue", 0.0)].map(|(metric, v)| (column(metric), v));
+        let samples = vec![sample(BTreeMap::new()), sample(busy.into())];
+        let series = Series { name: "host".into(), samples, failed: None };
+        let disk = server_disk(&series, "sda");
+        assert_eq!((disk.read_ms, disk.queue, disk.reads_per_s), (5.0, 0.0, 4.0));
+        assert!(disk.write_ms.is_nan() && disk.writes_per_s.is_nan(), "{disk:?}");
+        assert!(server_disk(&series, "sdb").queue.is_nan());
+        assert!(of_array(&series, "lu").read_iops.is_nan() && of_array(&series, "lu").write_kib.is_nan());
+        let usage = |busy_ns| BTreeMap::from([("d0".to_owned(), Usage { busy_ns, ..Usage::default() })]);
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            worked(&names, &usage(3), &usage(10))
+        };
+        assert_eq!((of(&["d0"]), of(&["d0", "d1"])), (Some((7, 0)), None));
     }
 }

@@ -53,9 +53,9 @@ impl Recording {
     }
 
     /// What was measured for the claims; nothing is held against one directory.
-    pub(in super::super) fn measures(&self, scenario: &Scenario) -> Vec<Measure> {
+    pub(in super::super) fn measures(&self) -> Vec<Measure> {
         match self.ran.directory {
-            None => measures(scenario, &self.ran.runs),
+            None => measures(&self.ran.runs),
             Some(_) => vec![],
         }
     }

@@ -33,7 +33,8 @@ fn promised(minimum: f64, mean: f64) -> VmView {
 
 fn of_vms(name: &str, vms: Vec<VmView>) -> PhaseView {
     let sum = vms.iter().map(|vm| vm.mean).sum();
-    PhaseView { name: name.into(), sum, ..phase(vms) }
+    let windows = vms.iter().map(|vm| vec![vm.mean; 3]).collect();
+    PhaseView { name: name.into(), sum, windows, ..phase(vms) }
 }
 
 /// The claims of that id of a course with these phases.
