@@ -12,7 +12,7 @@ use crate::dispatch::{self, respond_failed};
 use crate::error::CommandError;
 use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
-use crate::opcode::{self, Handler};
+use crate::opcode::{self, Access, Handler};
 use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use crate::sense::Format;
 use crate::trace::CommandTrace;
@@ -57,8 +57,28 @@ impl<D: LogicalDisk> View<D> {
         })
     }
 
+    /// Whether a command was sent to another logical unit than the one that is at its LUN now. Those that
+    /// only ask what is there are told.
+    fn is_for_another(&self, lun: Lun, key: u64, request: &Request) -> bool {
+        let is_other = match request.arrival.unit {
+            Some(unit) => unit != key,
+            // In a view for commands that cross, the first of them is older than all.
+            None => self.at_port && self.places.is_newer(lun, request.arrival),
+        };
+        is_other && opcode::find(&Cdb(request.cdb)).is_none_or(|c| c.access != Access::Free)
+    }
+
+    /// The response to a command whose logical unit has gone, and another one is at its LUN.
+    fn refuse_for_another(block_bytes: u32, format: Format) -> Response {
+        respond_failed(&CommandError::LunNotSupported, block_bytes, format, 0)
+    }
+
     /// A command on a logical unit of another controller.
-    async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, request: Request) -> Response {
+    async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, mut request: Request) -> Response {
+        if self.is_for_another(unit.lun, unit.key, &request) {
+            return Self::refuse_for_another(unit.block_bytes, Format::Fixed);
+        }
+        request.arrival = request.arrival.for_unit(unit.key);
         // Commands seldom find the condition pending; only then it matters what they are.
         if !self.reported_luns.is_pending() {
             return owner.execute(unit.lun, request).await;
@@ -155,6 +175,10 @@ impl<D: LogicalDisk> HostView for View<D> {
         }
     }
 
+    fn sense_format(&self, lun: Option<Lun>) -> Format {
+        lun.and_then(|l| self.seat(l)).map_or(Format::Fixed, |seat| seat.lu.sense_format())
+    }
+
     fn waits(&self) -> Option<&Stage> {
         Some(&self.port_traffic.waits)
     }
@@ -185,7 +209,11 @@ impl<D: LogicalDisk> HostView for View<D> {
             return self.aborted_while_held();
         }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
+            let key = seat.lu.identity.key;
             match request.trace.take() {
+                _ if self.is_for_another(seat.lun, key, &request) => {
+                    Self::refuse_for_another(seat.lu.block_bytes(), seat.lu.sense_format())
+                }
                 None => dispatch::execute(self, &seat, &request, None).await,
                 Some(trace) => self.execute_traced(&seat, &request, trace).await,
             }

@@ -13,6 +13,7 @@ mod images;
 mod keeping_whole;
 mod many_volumes;
 mod moving;
+mod overtaken;
 mod paths;
 mod placing;
 mod qos;

@@ -39,7 +39,7 @@ impl<D: LogicalDisk> End<D> {
     ) -> Result<Pieces, CommandError> {
         match self {
             End::Here(seat) => read_piece(&seat.lu, command, (at, len), || Ok(())).await,
-            End::There(owner, end) => ask(&**owner, CopyRequest::Read { lun: end.lun, at, len }).await,
+            End::There(owner, end) => ask(&**owner, CopyRequest::Read { end: *end, at, len }).await,
         }
     }
 
@@ -52,7 +52,7 @@ impl<D: LogicalDisk> End<D> {
         match self {
             End::Here(seat) => write_piece(&seat.lu, command, (at, &data), || Ok(())).await,
             End::There(owner, end) => {
-                ask(&**owner, CopyRequest::Write { lun: end.lun, at, data }).await.map(drop)
+                ask(&**owner, CopyRequest::Write { end: *end, at, data }).await.map(drop)
             }
         }
     }
