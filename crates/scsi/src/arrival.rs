@@ -17,12 +17,15 @@ pub struct Arrival {
     after: u64,
     /// The logical unit that the port's controller found at the LUN, for the controller that owns it.
     pub(crate) unit: Option<u64>,
+    /// The host has yet to hear that its LUNs have changed: the owner says so, in the format of the logical
+    /// unit.
+    pub(crate) luns_changed: bool,
 }
 
 impl Arrival {
     /// A command that arrives now.
     pub fn now() -> Arrival {
-        Arrival { after: EVENTS.load(Ordering::Acquire), unit: None }
+        Arrival { after: EVENTS.load(Ordering::Acquire), unit: None, luns_changed: false }
     }
 
     /// The number of an event that happens now.
@@ -36,7 +39,7 @@ impl Arrival {
     }
 
     /// The same command, for this logical unit of another controller.
-    pub(crate) fn for_unit(self, key: u64) -> Arrival {
-        Arrival { unit: Some(key), ..self }
+    pub(crate) fn for_unit(self, key: u64, luns_changed: bool) -> Arrival {
+        Arrival { unit: Some(key), luns_changed, ..self }
     }
 }

@@ -4,6 +4,7 @@ use block::Pieces;
 use lu::LogicalDisk;
 use world::Trace;
 
+use crate::attention::Attention;
 use crate::cdb::Cdb;
 use crate::context::Context;
 use crate::error::CommandError;
@@ -98,9 +99,10 @@ fn admit<D: LogicalDisk>(
 ) -> Result<&'static Command, CommandError> {
     let (lu, cdb) = (&*seat.lu, &Cdb(request.cdb));
     let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
-    if !asks_about_state
-        && let Some(attention) = seat.nexus.attentions.take().or_else(|| view.reported_luns.take())
-    {
+    let luns_changed = || request.arrival.luns_changed.then_some(Attention::ReportedLunsChanged);
+    let attention =
+        || seat.nexus.attentions.take().or_else(|| view.reported_luns.take()).or_else(luns_changed);
+    if !asks_about_state && let Some(attention) = attention() {
         return Err(CommandError::Attention(attention));
     }
     let Some(command) = found.filter(|c| report::is_supported(lu, c)) else {
@@ -229,23 +231,6 @@ pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<
         Handler::RequestSense => Ok(condition::request_sense_without_unit(cdb)),
         _ => Err(CommandError::LunNotSupported),
     }
-}
-
-/// A command for a logical unit of another controller, at the port: the response, if the host first has to
-/// hear that its LUNs have changed.
-pub(crate) fn before_crossing<D: LogicalDisk>(
-    view: &View<D>,
-    request: &Request,
-    block_bytes: u32,
-) -> Option<Response> {
-    let cdb = Cdb(request.cdb);
-    let found = opcode::find(&cdb);
-    if found.is_some_and(|c| c.access == Access::Free) {
-        return None;
-    }
-    let error = CommandError::Attention(view.reported_luns.take()?);
-    let wanted = found.map_or(0, |c| c.data_out_len(&cdb, block_bytes));
-    Some(respond_failed(&error, block_bytes, Format::Fixed, wanted))
 }
 
 /// The response to a command that failed.

@@ -9,6 +9,7 @@ use block::Pieces;
 use world::sync::Permits;
 use world::{Instant, LatencyHistogram, Stage};
 
+use crate::arrival::Arrival;
 use crate::counters::OpClass;
 use crate::error::TokenFault;
 use crate::limits::{HOST_COPIES_MAX, HOST_UNCOUNTED_MAX};
@@ -93,6 +94,8 @@ pub enum CopyRequest {
         at: u64,
         /// Whole blocks.
         data: Pieces,
+        /// Of the command.
+        arrival: Arrival,
     },
 }
 

@@ -14,7 +14,7 @@ use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Access, Handler};
 use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
-use crate::sense::Format;
+use crate::sense::{Asc, Format};
 use crate::trace::CommandTrace;
 use crate::view::{Seat, View};
 
@@ -24,6 +24,12 @@ fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let asked =
         opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
     if asked <= DATA_OUT_BYTES_MAX { asked } else { 0 }
+}
+
+/// The additional sense code of sense data.
+fn asc_of(sense: &[u8]) -> Option<Asc> {
+    let at = if sense.first()? & 0x7f < 0x72 { 12 } else { 2 };
+    Some(Asc(u16::from_be_bytes(*sense.get(at..)?.first_chunk()?)))
 }
 
 impl<D: LogicalDisk> View<D> {
@@ -78,16 +84,21 @@ impl<D: LogicalDisk> View<D> {
         if self.is_for_another(unit.lun, unit.key, &request) {
             return Self::refuse_for_another(unit.block_bytes, Format::Fixed);
         }
-        request.arrival = request.arrival.for_unit(unit.key);
         // Commands seldom find the condition pending; only then it matters what they are.
         if !self.reported_luns.is_pending() {
+            request.arrival = request.arrival.for_unit(unit.key, false);
             return owner.execute(unit.lun, request).await;
         }
-        if let Some(response) = dispatch::before_crossing(self, &request, unit.block_bytes) {
-            return response;
-        }
-        let lists_luns = opcode::find(&Cdb(request.cdb)).is_some_and(|c| c.handler == Handler::ReportLuns);
+        let found = opcode::find(&Cdb(request.cdb));
+        let lists_luns = found.is_some_and(|c| c.handler == Handler::ReportLuns);
+        let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
+        let is_told = !asks_about_state && self.reported_luns.take().is_some();
+        request.arrival = request.arrival.for_unit(unit.key, is_told);
         let response = owner.execute(unit.lun, request).await;
+        if is_told && asc_of(&response.sense) != Some(Attention::ReportedLunsChanged.asc()) {
+            // Something else came first.
+            self.reported_luns.changed();
+        }
         if lists_luns && response.status == Status::Good {
             self.reported_luns.reported();
         }

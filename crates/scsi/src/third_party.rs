@@ -43,7 +43,7 @@ impl<D: LogicalDisk> View<D> {
                 Ok(Pieces::new())
             }
             CopyRequest::Read { end, at, len } => self.copy_out(end, at, len).await,
-            CopyRequest::Write { end, at, data } => self.copy_in(end, at, data).await,
+            CopyRequest::Write { end, at, data, arrival } => self.copy_in(end, at, data, arrival).await,
         };
         done.map_or_else(|error| CopyAnswer::Refused(asc_of(&error)), CopyAnswer::Done)
     }
@@ -68,10 +68,15 @@ impl<D: LogicalDisk> View<D> {
         in_use.rods.read(&seat.lu.disk, task.context(), at, len).await
     }
 
-    async fn copy_in(&self, end: CopyEnd, at: u64, data: Pieces) -> Result<Pieces, CommandError> {
+    async fn copy_in(
+        &self,
+        end: CopyEnd,
+        at: u64,
+        data: Pieces,
+        arrival: Arrival,
+    ) -> Result<Pieces, CommandError> {
         let seat = self.seat_of(end)?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
-        let arrival = Arrival::now();
         let admit = || check_access(&seat, Access::Write, arrival);
         write_piece(&seat.lu, task.context(), (at, &data), admit).await?;
         Ok(Pieces::new())

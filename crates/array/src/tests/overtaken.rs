@@ -79,6 +79,20 @@ fn a_reset_at_one_port_reaches_what_waits_at_the_other_one() {
 }
 
 #[test]
+fn the_list_of_luns_has_changed_in_the_format_that_the_host_has_selected() {
+    Rig::run(|mut rig| async move {
+        let host = rig.host("b", 0, 4).await;
+        let list = [0, 0, 0, 0, 0x0a, 0x0a, 0x04, 0x10, 0, 0, 0, 0, 0, 0, 0, 0];
+        let selected = host.send(1, &[0x15, 0x10, 0, 0, 16, 0], Pieces::copy_of(&list), 0).await;
+        assert_eq!(outcome(&selected), GOOD);
+        rig.array.apply(remapped(0, "w0")).await.expect("it is mapped");
+        let told = host.send(1, &READY, Pieces::new(), 0).await;
+        assert_eq!(told.sense[..4], [0x72, 6, 0x3f, 0x0e]);
+        assert_eq!(outcome(&host.send(1, &READY, Pieces::new(), 0).await), GOOD, "once");
+    });
+}
+
+#[test]
 fn a_reset_counts_after_the_pool_has_moved() {
     Rig::run(|mut rig| async move {
         let (a, b) = (rig.host("a", 0, 2).await, rig.host("b", 1, 4).await);

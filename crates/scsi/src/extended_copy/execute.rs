@@ -162,7 +162,7 @@ impl<D: LogicalDisk> Range<D> {
                 .await;
         }
         let read = async |offset, len| source.read(command, from + offset, len).await;
-        let write = async |offset, data| destination.write(command, at + offset, data).await;
+        let write = async |offset, data| destination.write(command, (at + offset, data), arrival).await;
         move_across(*len, turns, read, write, go_on, done).await
     }
 }
