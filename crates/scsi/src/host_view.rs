@@ -22,7 +22,7 @@ use crate::trace::CommandTrace;
 pub trait HostView: 'static {
     /// Length of the command's data-out in bytes, so that a transport solicits no more.
     fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
-    /// The format of the sense data that hosts have selected for this LUN, for what a transport refuses itself.
+    /// The format of sense data that hosts have selected for this LUN, for what a transport refuses itself.
     fn sense_format(&self, _lun: Option<Lun>) -> Format {
         Format::Fixed
     }

@@ -24,8 +24,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// A logical unit is there, on whichever controller; nothing changes if it was before. Returns whether the
-    /// host knew another one there.
+    /// A logical unit is there, on whichever controller; nothing changes if it was before. Returns whether
+    /// the host knew another one there.
     pub(crate) fn put(&self, lun: Lun, key: u64) -> bool {
         let mut places = self.all.borrow_mut();
         let before = places.get(&lun);

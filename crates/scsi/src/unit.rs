@@ -272,9 +272,9 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     pub(crate) async fn clear_task_set(&self, by: NexusId) {
         let event = self.history.abort_all(by, self.modes.task_aborted_status(), true);
         let lost = self.tasks.abort_all(by);
-        let nexuses = self.nexuses.borrow();
-        nexuses.iter().filter(|n| n.id != by && lost.contains(&n.id)).for_each(|n| n.lost_commands(event));
-        drop(nexuses);
+        for nexus in self.nexuses().iter().filter(|n| n.id != by && lost.contains(&n.id)) {
+            nexus.lost_commands(event);
+        }
         self.tasks.aborted_ended().await;
     }
 

@@ -24,7 +24,8 @@ pub(crate) struct Index<'a> {
     promised_bytes: BTreeMap<&'a str, u64>,
 }
 
-/// The owner of a LU, which one it is, and its block size: what a port must know about the LUs of other controllers.
+/// The owner of a LU, which one it is, and its block size: what a port must know about the LUs of other
+/// controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     pub(crate) owner: usize,

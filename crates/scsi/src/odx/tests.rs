@@ -123,8 +123,8 @@ fn a_sanitize_operation_takes_the_tokens_of_its_logical_unit_along() {
     });
 }
 
-/// Starts to write all of a LU with a token of another one, so that its first pieces wait; then the other host
-/// does something; and gives how the command ends.
+/// Starts to write all of a LU with a token of another one, so that its first pieces wait; then the other
+/// host does something; and gives how the command ends.
 async fn interrupted(rig: &Rig, token: &Token, host: &Host, other: &[u8], data: &[u8], by: &Host) -> Answer {
     let held = rig.units[0].locks.exclusive(0..BLOCKS * BLOCK).await;
     let list = write_draft(token, 0, 0, &[(0, BLOCKS as u32)]);

@@ -154,8 +154,8 @@ impl<D: LogicalDisk> Source<D> {
 }
 
 impl<D: LogicalDisk> Job<D> {
-    /// The checks of a write apply to each piece: others may have reserved or sanitized the logical unit while
-    /// the copy waited.
+    /// The checks of a write apply to each piece: others may have reserved or sanitized the logical unit
+    /// while the copy waited.
     fn admit(&self) -> Result<(), CommandError> {
         let lu = &self.seat.lu;
         lu.reservations.check(&self.seat.nexus, Access::Write)?;
