@@ -96,14 +96,7 @@ impl Bench {
     ) -> Response {
         let changes = || self.media.iter().map(Memory::changes).collect::<Vec<u64>>();
         let before = changes();
-        let request = Request {
-            cdb,
-            attribute,
-            data_out: Pieces::copy_of(data_out),
-            data_in_max: 1 << 16,
-            tag: 1,
-            trace: None,
-        };
+        let request = Request { attribute, tag: 1, ..Request::new(cdb, Pieces::copy_of(data_out), 1 << 16) };
         let response = self.views[host].execute(lun.map(Lun), request).await;
         check(&cdb, &response);
         let command = opcode::find(&Cdb(cdb));

@@ -14,7 +14,7 @@ use array::config::{
 };
 use array::{Array, ControllerHandle, DriveSpec, LocalSession, Lun, run_with_local_port};
 use block::{Buf, Pieces};
-use scsi::{Request, Status, TaskAttribute};
+use scsi::{Request, Status};
 use world_model::{DiskSpec, Model};
 
 const TARGET: &str = "iqn.2026-11.net.masu:promises";
@@ -60,14 +60,7 @@ async fn command(session: &LocalSession, opcode: u8, at: u64, len: u64, data_out
     cdb[0] = opcode;
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
-    let request = Request {
-        cdb,
-        data_out,
-        data_in_max: len as u32,
-        tag: 1,
-        attribute: TaskAttribute::Simple,
-        trace: None,
-    };
+    let request = Request { tag: 1, ..Request::new(cdb, data_out, len as u32) };
     session.execute(Lun(0), request).await.status == Status::Good
 }
 

@@ -15,7 +15,7 @@ use array::config::{ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level
 use array::{Array, ControllerHandle, DriveSpec, LocalSession, Lun, run_with_local_port};
 use block::Pieces;
 use futures::executor::block_on;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::{Request, Status};
 use world::World;
 
 const TARGET: &str = "iqn.2026-11.test:array";
@@ -52,14 +52,7 @@ fn config(volumes: usize) -> Config {
 async fn read(session: &LocalSession) {
     let mut cdb = [0; 16];
     (cdb[0], cdb[13]) = (0x88, 8);
-    let request = Request {
-        cdb,
-        data_out: Pieces::new(),
-        data_in_max: 4096,
-        tag: 1,
-        attribute: TaskAttribute::Simple,
-        trace: None,
-    };
+    let request = Request { tag: 1, ..Request::new(cdb, Pieces::new(), 4096) };
     let mut response = session.execute(Lun(0), request.clone()).await;
     while response.status == Status::CheckCondition {
         // A unit attention is heard once.

@@ -12,7 +12,7 @@ use world::{Drive, DriveSpec, ImageAccess};
 
 use crate::config::{Config, FileFormat, ImageConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, SECTOR_BYTES};
+use crate::controller::{Controller, SECTOR_BYTES, key_of};
 use crate::event::Event;
 use crate::event::Severity;
 use crate::groups::OPENING_MAX;
@@ -64,6 +64,7 @@ fn serve(
     let identity = Identity {
         physical_block_exponent: (PHYSICAL_BLOCK_BYTES / image.sector_bytes()).ilog2() as u8,
         read_only: declared.read_only,
+        key: key_of(&declared.name),
         ..Identity::of(array, lu_number(&declared.name, &image.disk_id()))
     };
     done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));

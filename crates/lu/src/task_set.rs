@@ -26,6 +26,8 @@ struct Running {
     aborted: bool,
     /// Another nexus requested the abort.
     by_other: bool,
+    /// No nexus did: its own has ended.
+    by_end: bool,
 }
 
 /// A reusable place for a command.
@@ -59,7 +61,8 @@ impl TaskSet {
     /// Enters a command; `None` if there are too many.
     pub fn enter(&self, nexus: NexusId, tag: u64) -> Option<Task<'_>> {
         self.turns.set(self.turns.get() + 1);
-        let running = Running { nexus, tag, turn: self.turns.get(), aborted: false, by_other: false };
+        let running =
+            Running { nexus, tag, turn: self.turns.get(), aborted: false, by_other: false, by_end: false };
         let mut slots = self.slots.borrow_mut();
         let mut free = self.free.borrow_mut();
         let slot = match free.pop() {
@@ -76,7 +79,7 @@ impl TaskSet {
     }
 
     /// Marks the commands of the nexuses that `of` selects as aborted, except that of the requester
-    /// (`except`); returns how many.
+    /// (`except`); returns how many. `by` is none at the end of a nexus.
     pub fn abort(
         &self,
         by: Option<NexusId>,
@@ -89,6 +92,7 @@ impl TaskSet {
             if of(running.nexus) && !running.aborted && except.is_none_or(|t| t.slot != index) {
                 running.aborted = true;
                 running.by_other = by != Some(running.nexus);
+                running.by_end = by.is_none();
                 count += 1;
                 slot.wake();
             }
@@ -178,6 +182,11 @@ impl<'a> Task<'a> {
     /// Whether another nexus aborted the command.
     pub fn is_aborted_by_other(&self) -> bool {
         self.set.dying.get() > 0 && self.set.slots.borrow()[self.slot].running.is_some_and(|r| r.by_other)
+    }
+
+    /// Whether the end of its nexus aborted the command.
+    pub fn is_without_nexus(&self) -> bool {
+        self.set.dying.get() > 0 && self.set.slots.borrow()[self.slot].running.is_some_and(|r| r.by_end)
     }
 
     /// Waits for `ready`, which is checked when `signal` changes, or until the command is aborted (`None`).

@@ -20,6 +20,7 @@ use block::{BlockError, Pieces};
 use lu::{CommandContext, Durability, LogicalDisk};
 use world::sync::Signal;
 
+use crate::arrival::Arrival;
 use crate::atomics::{State, forget, save, undo};
 use crate::context::{Context, Span};
 use crate::error::CommandError;
@@ -29,7 +30,7 @@ use crate::unit::LogicalUnit;
 /// The outcome of an atomic write, and its waiters.
 #[derive(Default)]
 struct Outcome {
-    result: RefCell<Option<Result<(), BlockError>>>,
+    result: RefCell<Option<Result<(), CommandError>>>,
     ended: Signal,
 }
 
@@ -47,16 +48,26 @@ pub(crate) async fn write_atomic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result
     }
     let (lu, data) = (ctx.seat.lu.clone(), ctx.request.data_out.slice(0, span.len as usize));
     let outcome = Rc::new(Outcome::default());
-    lu.world.spawn(write_task(lu.clone(), span, data, outcome.clone()));
+    lu.world.spawn(write_task(lu.clone(), (span, data), ctx.request.arrival, outcome.clone()));
     outcome.ended.wait_for(|| outcome.result.borrow_mut().take()).await?;
     lu.counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
 
-async fn write_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>, span: Span, data: Pieces, outcome: Rc<Outcome>) {
+async fn write_task<D: LogicalDisk>(
+    lu: Rc<LogicalUnit<D>>,
+    (span, data): (Span, Pieces),
+    arrival: Arrival,
+    outcome: Rc<Outcome>,
+) {
     let _turn = lu.atomics.one_at_a_time.exclusive(0..1).await;
     let _guard = lu.locks.exclusive(span.range()).await;
-    *outcome.result.borrow_mut() = Some(write(&lu, span, &data).await);
+    // A sanitize operation may have begun while it waited.
+    let result = match lu.check_ready_since(arrival) {
+        Ok(()) => write(&lu, span, &data).await.map_err(CommandError::from),
+        Err(error) => Err(error),
+    };
+    *outcome.result.borrow_mut() = Some(result);
     outcome.ended.wake_all();
 }
 

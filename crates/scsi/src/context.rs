@@ -72,7 +72,7 @@ impl<'a, D: LogicalDisk> Context<'a, D> {
         self.go_on()?;
         // A sanitize operation may have begun while it waited, also between two steps of the command.
         if self.command.needs >= Needs::Ready {
-            lu.check_ready()?;
+            lu.check_ready_since(self.request.arrival)?;
         }
         Ok(guard)
     }

@@ -4,9 +4,12 @@ use block::Pieces;
 use lu::LogicalDisk;
 use world::Trace;
 
+use crate::attention::Attention;
 use crate::cdb::Cdb;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::history::Stale;
+use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Access, Command, Handler, Needs};
 use crate::request::{Request, Response, Status};
 use crate::sense::{Format, failure_of};
@@ -29,17 +32,26 @@ pub(crate) async fn execute<D: LogicalDisk>(
     let began = lu.world.now();
     let found = opcode::find(&cdb);
     let wanted = found.map_or(0, |c| c.data_out_len(&cdb, lu.block_bytes()));
+    if let Some(response) = refuse_stale(seat, found, request, wanted) {
+        return response;
+    }
     let Some(task) = lu.tasks.enter(seat.nexus.id, request.tag) else {
         return respond_failed(&CommandError::TaskSetFull, lu.block_bytes(), lu.sense_format(), wanted);
     };
-    let (result, aborted, told) = match admit(view, seat, found, &cdb) {
+    let (result, aborted, told) = match admit(view, seat, found, request) {
         Err(error) => (Err(error), false, false),
         Ok(command) => {
             let task = task.traced(trace);
             let ctx = Context { view, seat, command, cdb, request, task };
             let result = run(&ctx).await;
-            let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
-            (result, ctx.task.is_aborted(), told)
+            match ctx.task.is_without_nexus() && !view.has_ended() {
+                // The LUN was taken from the host, which waits for an answer.
+                true => (result.map_err(|_| CommandError::LunNotSupported), false, false),
+                false => {
+                    let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
+                    (result, ctx.task.is_aborted(), told)
+                }
+            }
         }
     };
     if let Some(command) = found {
@@ -60,19 +72,37 @@ pub(crate) async fn execute<D: LogicalDisk>(
     response
 }
 
+/// The response to a command that something has overtaken at its transport.
+fn refuse_stale<D: LogicalDisk>(
+    seat: &Seat<D>,
+    found: Option<&'static Command>,
+    request: &Request,
+    wanted: u64,
+) -> Option<Response> {
+    let lu = &*seat.lu;
+    let respond = |error| respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted);
+    match lu.history.check(request.arrival, &seat.nexus).err()? {
+        // It says what is there now.
+        Stale::ForAnother if found.is_some_and(|c| c.access == Access::Free) => None,
+        Stale::ForAnother => Some(respond(CommandError::LunNotSupported)),
+        Stale::Aborted { told } => Some(Response { aborted: !told, ..respond(CommandError::Aborted) }),
+    }
+}
+
 /// The checks before every command: unit attention, opcode table, reservations, reserved bits, readiness,
-/// write protection.
+/// write protection, and that its data has come.
 fn admit<D: LogicalDisk>(
     view: &View<D>,
     seat: &Seat<D>,
     found: Option<&'static Command>,
-    cdb: &Cdb,
+    request: &Request,
 ) -> Result<&'static Command, CommandError> {
-    let lu = &*seat.lu;
+    let (lu, cdb) = (&*seat.lu, &Cdb(request.cdb));
     let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
-    if !asks_about_state
-        && let Some(attention) = seat.nexus.attentions.take().or_else(|| view.reported_luns.take())
-    {
+    let luns_changed = || request.arrival.luns_changed.then_some(Attention::ReportedLunsChanged);
+    let attention =
+        || seat.nexus.attentions.take().or_else(|| view.reported_luns.take()).or_else(luns_changed);
+    if !asks_about_state && let Some(attention) = attention() {
         return Err(CommandError::Attention(attention));
     }
     let Some(command) = found.filter(|c| report::is_supported(lu, c)) else {
@@ -84,10 +114,18 @@ fn admit<D: LogicalDisk>(
     }
     // SANITIZE checks this itself: it ends the failure mode.
     if command.needs >= Needs::Ready && command.handler != Handler::Sanitize {
-        lu.check_ready()?;
+        lu.check_ready_since(request.arrival)?;
     }
     if command.needs >= Needs::Writable {
         lu.check_writable()?;
+    }
+    // A host may announce less than the CDB requires, and then less is written; but all of that has to be
+    // there. One that is too long is refused by its handler.
+    let required = command.data_out_len(cdb, lu.block_bytes());
+    if required <= DATA_OUT_BYTES_MAX
+        && (request.data_out.len() as u64) < required.min(request.data_out_max.into())
+    {
+        return Err(CommandError::DataOutMissing);
     }
     Ok(command)
 }
@@ -193,23 +231,6 @@ pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<
         Handler::RequestSense => Ok(condition::request_sense_without_unit(cdb)),
         _ => Err(CommandError::LunNotSupported),
     }
-}
-
-/// A command for a logical unit of another controller, at the port: the response, if the host first has to
-/// hear that its LUNs have changed.
-pub(crate) fn before_crossing<D: LogicalDisk>(
-    view: &View<D>,
-    request: &Request,
-    block_bytes: u32,
-) -> Option<Response> {
-    let cdb = Cdb(request.cdb);
-    let found = opcode::find(&cdb);
-    if found.is_some_and(|c| c.access == Access::Free) {
-        return None;
-    }
-    let error = CommandError::Attention(view.reported_luns.take()?);
-    let wanted = found.map_or(0, |c| c.data_out_len(&cdb, block_bytes));
-    Some(respond_failed(&error, block_bytes, Format::Fixed, wanted))
 }
 
 /// The response to a command that failed.

@@ -64,6 +64,9 @@ pub enum CommandError {
     /// The data-out length does not match the CDB.
     #[error("data-out length does not fit the cdb")]
     DataOutLength,
+    /// The transport has brought less of the data-out than the host has announced and the CDB requires.
+    #[error("a part of the data-out has not come")]
+    DataOutMissing,
     /// The LUN has no logical unit for this host.
     #[error("logical unit not supported")]
     LunNotSupported,

@@ -68,6 +68,11 @@ impl Holding {
         self.changed.wake_all();
     }
 
+    /// Whether the session has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.get()
+    }
+
     /// The session has ended: no command waits any more.
     pub(crate) fn end(&self) {
         self.ended.set(true);

@@ -9,11 +9,12 @@ use block::Pieces;
 use world::sync::Permits;
 use world::{Instant, LatencyHistogram, Stage};
 
+use crate::arrival::Arrival;
 use crate::counters::OpClass;
 use crate::error::TokenFault;
 use crate::limits::{HOST_COPIES_MAX, HOST_UNCOUNTED_MAX};
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
-use crate::sense::Asc;
+use crate::sense::{Asc, Format};
 use crate::trace::CommandTrace;
 
 /// The view of one host through one nexus, for its session at a port. [`crate::View`] implements it;
@@ -21,6 +22,10 @@ use crate::trace::CommandTrace;
 pub trait HostView: 'static {
     /// Length of the command's data-out in bytes, so that a transport solicits no more.
     fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
+    /// The format of sense data that hosts have selected for this LUN, for what a transport refuses itself.
+    fn sense_format(&self, _lun: Option<Lun>) -> Format {
+        Format::Fixed
+    }
     /// Where a transport records how long commands wait at their port before they are executed; none where
     /// nobody asks.
     fn waits(&self) -> Option<&Stage> {
@@ -61,8 +66,8 @@ pub enum CopyRequest {
     Find([u8; 16]),
     /// So many bytes at a byte of a logical unit.
     Read {
-        /// For this host.
-        lun: Lun,
+        /// As [`CopyRequest::Find`] has found it.
+        end: CopyEnd,
         /// In bytes, whole blocks.
         at: u64,
         /// In bytes, whole blocks.
@@ -83,12 +88,14 @@ pub enum CopyRequest {
     DeleteToken(Box<[u8; 512]>),
     /// Bytes for a logical unit.
     Write {
-        /// For this host.
-        lun: Lun,
+        /// As [`CopyRequest::Find`] has found it.
+        end: CopyEnd,
         /// In bytes, whole blocks.
         at: u64,
         /// Whole blocks.
         data: Pieces,
+        /// Of the command.
+        arrival: Arrival,
     },
 }
 
@@ -97,6 +104,8 @@ pub enum CopyRequest {
 pub struct CopyEnd {
     /// For this host.
     pub lun: Lun,
+    /// Its NAA designator: another one may take the LUN while the copy runs.
+    pub naa: [u8; 16],
     /// Its block length.
     pub block_bytes: u32,
     /// Its size.
@@ -121,6 +130,8 @@ pub enum CopyAnswer {
 pub struct Elsewhere {
     /// Its LUN for this host.
     pub lun: Lun,
+    /// Which one it is ([`crate::Identity::key`]).
+    pub key: u64,
     /// Its block length: the transport solicits the data of a WRITE before the command crosses.
     pub block_bytes: u32,
     /// The owner; `None` if commands must not cross again.

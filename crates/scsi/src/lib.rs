@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod atomic;
 mod atomics;
 pub mod attention;
@@ -26,6 +27,7 @@ mod designator;
 mod dispatch;
 pub mod error;
 mod extended_copy;
+mod history;
 mod holding;
 mod host_view;
 mod inquiry;
@@ -36,6 +38,7 @@ mod mover;
 mod nexus;
 mod odx;
 pub mod opcode;
+mod places;
 mod read_write;
 mod report;
 mod reported_luns;
@@ -57,6 +60,7 @@ mod volatile_state;
 mod vpd;
 mod write_same;
 
+pub use arrival::Arrival;
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
 pub use host_view::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lu::NexusId;
 
-use crate::attention::Attentions;
+use crate::attention::{Attention, Attentions};
 
 /// An iSCSI initiator port: its name and the ISID (RFC 7143 4.4.3).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,4 +117,15 @@ pub(crate) struct Nexus {
     pub attentions: Attentions,
     /// The nexus has ended; commands that still run belong to no one.
     pub(crate) ended: Cell<bool>,
+    /// The last CLEAR TASK SET that it has been told of.
+    pub(crate) cleared: Cell<u64>,
+}
+
+impl Nexus {
+    /// It has lost commands to the CLEAR TASK SET of this number: it is told once.
+    pub(crate) fn lost_commands(&self, event: u64) {
+        if self.cleared.replace(event) != event {
+            self.attentions.raise(Attention::CommandsCleared);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use block::Pieces;
 
+use crate::arrival::Arrival;
 use crate::trace::CommandTrace;
 
 /// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat
@@ -32,12 +33,33 @@ pub struct Request {
     pub attribute: TaskAttribute,
     /// The data from the host; may be shorter or longer than the CDB requires.
     pub data_out: Pieces,
+    /// The length of data-out that the host has announced: of what the CDB requires, less than this must not
+    /// have come.
+    pub data_out_max: u32,
     /// The length of data-in that the host can accept: a READ reads no more, in whole blocks.
     pub data_in_max: u32,
     /// The nexus's tag of the command, for ABORT TASK (iSCSI: the initiator task tag).
     pub tag: u64,
+    /// When the host's command was there, not yet its data.
+    pub arrival: Arrival,
     /// What is recorded of the command, if it is traced.
     pub trace: Option<Box<CommandTrace>>,
+}
+
+impl Request {
+    /// A command that arrives now, with all of its data; its attribute is SIMPLE, its tag 0.
+    pub fn new(cdb: [u8; 16], data_out: Pieces, data_in_max: u32) -> Request {
+        Request {
+            cdb,
+            attribute: TaskAttribute::Simple,
+            data_out_max: data_out.len() as u32,
+            data_out,
+            data_in_max,
+            tag: 0,
+            arrival: Arrival::now(),
+            trace: None,
+        }
+    }
 }
 
 /// SAM-5 5.3: status codes.

@@ -56,6 +56,7 @@ pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
     // From here on no command reaches the disk. Running commands end first, because the operation locks all
     // of it.
     lu.sanitizing.set(State::Running { done: 0 });
+    lu.history.sanitize();
     lu.world.spawn(sanitize_task(lu.clone(), ctx.view.tokens.clone(), method, unrestricted));
     if immediate {
         return Ok(Pieces::new());

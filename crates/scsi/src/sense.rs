@@ -191,6 +191,7 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         E::InvalidRelease => Sense::new(IllegalRequest, 0x2604),
         E::LbaOutOfRange => Sense::new(IllegalRequest, 0x2100),
         E::DataOutLength => Sense::new(IllegalRequest, 0x0e03),
+        E::DataOutMissing => Sense::new(AbortedCommand, 0x0e01),
         E::LunNotSupported => Sense::new(IllegalRequest, 0x2500),
         E::Miscompare { offset } => Sense::new(Miscompare, 0x1d00).information(*offset),
         E::SoftwareWriteProtected => Sense::new(DataProtect, 0x2702),

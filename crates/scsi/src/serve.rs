@@ -12,9 +12,9 @@ use crate::dispatch::{self, respond_failed};
 use crate::error::CommandError;
 use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
-use crate::opcode::{self, Handler};
+use crate::opcode::{self, Access, Handler};
 use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
-use crate::sense::Format;
+use crate::sense::{Asc, Format};
 use crate::trace::CommandTrace;
 use crate::view::{Seat, View};
 
@@ -24,6 +24,12 @@ fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let asked =
         opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
     if asked <= DATA_OUT_BYTES_MAX { asked } else { 0 }
+}
+
+/// The additional sense code of sense data.
+fn asc_of(sense: &[u8]) -> Option<Asc> {
+    let at = if sense.first()? & 0x7f < 0x72 { 12 } else { 2 };
+    Some(Asc(u16::from_be_bytes(*sense.get(at..)?.first_chunk()?)))
 }
 
 impl<D: LogicalDisk> View<D> {
@@ -57,17 +63,42 @@ impl<D: LogicalDisk> View<D> {
         })
     }
 
+    /// Whether a command was sent to another logical unit than the one that is at its LUN now. Those that
+    /// only ask what is there are told.
+    fn is_for_another(&self, lun: Lun, key: u64, request: &Request) -> bool {
+        let is_other = match request.arrival.unit {
+            Some(unit) => unit != key,
+            // In a view for commands that cross, the first of them is older than all.
+            None => self.at_port && self.places.is_newer(lun, request.arrival),
+        };
+        is_other && opcode::find(&Cdb(request.cdb)).is_none_or(|c| c.access != Access::Free)
+    }
+
+    /// The response to a command whose logical unit has gone, and another one is at its LUN.
+    fn refuse_for_another(block_bytes: u32, format: Format) -> Response {
+        respond_failed(&CommandError::LunNotSupported, block_bytes, format, 0)
+    }
+
     /// A command on a logical unit of another controller.
-    async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, request: Request) -> Response {
+    async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, mut request: Request) -> Response {
+        if self.is_for_another(unit.lun, unit.key, &request) {
+            return Self::refuse_for_another(unit.block_bytes, Format::Fixed);
+        }
         // Commands seldom find the condition pending; only then it matters what they are.
         if !self.reported_luns.is_pending() {
+            request.arrival = request.arrival.for_unit(unit.key, false);
             return owner.execute(unit.lun, request).await;
         }
-        if let Some(response) = dispatch::before_crossing(self, &request, unit.block_bytes) {
-            return response;
-        }
-        let lists_luns = opcode::find(&Cdb(request.cdb)).is_some_and(|c| c.handler == Handler::ReportLuns);
+        let found = opcode::find(&Cdb(request.cdb));
+        let lists_luns = found.is_some_and(|c| c.handler == Handler::ReportLuns);
+        let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
+        let is_told = !asks_about_state && self.reported_luns.take().is_some();
+        request.arrival = request.arrival.for_unit(unit.key, is_told);
         let response = owner.execute(unit.lun, request).await;
+        if is_told && asc_of(&response.sense) != Some(Attention::ReportedLunsChanged.asc()) {
+            // Something else came first.
+            self.reported_luns.changed();
+        }
         if lists_luns && response.status == Status::Good {
             self.reported_luns.reported();
         }
@@ -155,6 +186,10 @@ impl<D: LogicalDisk> HostView for View<D> {
         }
     }
 
+    fn sense_format(&self, lun: Option<Lun>) -> Format {
+        lun.and_then(|l| self.seat(l)).map_or(Format::Fixed, |seat| seat.lu.sense_format())
+    }
+
     fn waits(&self) -> Option<&Stage> {
         Some(&self.port_traffic.waits)
     }
@@ -185,7 +220,11 @@ impl<D: LogicalDisk> HostView for View<D> {
             return self.aborted_while_held();
         }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
+            let key = seat.lu.identity.key;
             match request.trace.take() {
+                _ if self.is_for_another(seat.lun, key, &request) => {
+                    Self::refuse_for_another(seat.lu.block_bytes(), seat.lu.sense_format())
+                }
                 None => dispatch::execute(self, &seat, &request, None).await,
                 Some(trace) => self.execute_traced(&seat, &request, trace).await,
             }

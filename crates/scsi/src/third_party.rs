@@ -6,17 +6,19 @@
 //! reaches there, too, only what is mapped to the host, and has no more rights than the host. Unit attentions
 //! stay for the host.
 
+use std::rc::Rc;
+
 use block::Pieces;
 use lu::LogicalDisk;
 
+use crate::arrival::Arrival;
 use crate::error::CommandError;
 use crate::extended_copy::{COPY_TARGET_NOT_REACHABLE, aborted, check_access, read_piece, write_piece};
 use crate::host_view::{CopyAnswer, CopyEnd, CopyRequest};
 use crate::odx::Token;
 use crate::opcode::Access;
-use crate::request::Lun;
 use crate::sense::{Asc, failure_of};
-use crate::view::View;
+use crate::view::{Seat, View};
 
 impl<D: LogicalDisk> View<D> {
     /// Serves a copy that another controller executes for this nexus.
@@ -25,6 +27,7 @@ impl<D: LogicalDisk> View<D> {
             CopyRequest::Find(naa) => {
                 let end = self.find(|lu| lu.identity.naa == naa).map(|seat| CopyEnd {
                     lun: seat.lun,
+                    naa,
                     block_bytes: seat.lu.block_bytes(),
                     len_bytes: seat.lu.blocks() * u64::from(seat.lu.block_bytes()),
                 });
@@ -39,16 +42,23 @@ impl<D: LogicalDisk> View<D> {
                 let _ = self.take_token(&token).map(|in_use| in_use.delete());
                 Ok(Pieces::new())
             }
-            CopyRequest::Read { lun, at, len } => self.copy_out(lun, at, len).await,
-            CopyRequest::Write { lun, at, data } => self.copy_in(lun, at, data).await,
+            CopyRequest::Read { end, at, len } => self.copy_out(end, at, len).await,
+            CopyRequest::Write { end, at, data, arrival } => self.copy_in(end, at, data, arrival).await,
         };
         done.map_or_else(|error| CopyAnswer::Refused(asc_of(&error)), CopyAnswer::Done)
     }
 
-    async fn copy_out(&self, lun: Lun, at: u64, len: u64) -> Result<Pieces, CommandError> {
-        let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+    /// The end of a copy, if it is still where it was.
+    fn seat_of(&self, end: CopyEnd) -> Result<Rc<Seat<D>>, CommandError> {
+        let seat = self.seat(end.lun).filter(|seat| seat.lu.identity.naa == end.naa);
+        seat.ok_or(aborted(COPY_TARGET_NOT_REACHABLE))
+    }
+
+    async fn copy_out(&self, end: CopyEnd, at: u64, len: u64) -> Result<Pieces, CommandError> {
+        let seat = self.seat_of(end)?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
-        read_piece(&seat.lu, task.context(), (at, len), || check_access(&seat, Access::Read)).await
+        let arrival = Arrival::now();
+        read_piece(&seat.lu, task.context(), (at, len), || check_access(&seat, Access::Read, arrival)).await
     }
 
     async fn read_token(&self, token: &Token, at: u64, len: u64) -> Result<Pieces, CommandError> {
@@ -58,10 +68,16 @@ impl<D: LogicalDisk> View<D> {
         in_use.rods.read(&seat.lu.disk, task.context(), at, len).await
     }
 
-    async fn copy_in(&self, lun: Lun, at: u64, data: Pieces) -> Result<Pieces, CommandError> {
-        let seat = self.seat(lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+    async fn copy_in(
+        &self,
+        end: CopyEnd,
+        at: u64,
+        data: Pieces,
+        arrival: Arrival,
+    ) -> Result<Pieces, CommandError> {
+        let seat = self.seat_of(end)?;
         let task = seat.lu.tasks.enter(self.nexus, u64::MAX).ok_or(CommandError::TaskSetFull)?;
-        let admit = || check_access(&seat, Access::Write);
+        let admit = || check_access(&seat, Access::Write, arrival);
         write_piece(&seat.lu, task.context(), (at, &data), admit).await?;
         Ok(Pieces::new())
     }

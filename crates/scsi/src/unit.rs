@@ -8,10 +8,12 @@ use lu::{Capabilities, Durability, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
 use world::sync::Permits;
 
+use crate::arrival::Arrival;
 use crate::atomics::{Atomics, undo_task};
 use crate::attention::{Attention, Attentions};
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
+use crate::history::History;
 use crate::limits::{COPIES_MAX, UNCOUNTED_MAX};
 use crate::mode::Modes;
 use crate::mover::Mover;
@@ -33,6 +35,9 @@ pub struct Identity {
     pub serial: String,
     /// NAA designator, IEEE Registered Extended (6h) in the first nibble; unique in the world.
     pub naa: [u8; 16],
+    /// What the controllers of the array call it among themselves: of two that are mapped to a LUN one after
+    /// the other it tells which is meant.
+    pub key: u64,
     /// Logical blocks per physical block, as a power of two (READ CAPACITY(16)).
     pub physical_block_exponent: u8,
     /// Hosts may not write.
@@ -52,6 +57,7 @@ impl Identity {
             revision: "0001".into(),
             serial: format!("{array:016x}{lu:08x}"),
             naa,
+            key: lu,
             physical_block_exponent: 0,
             read_only: false,
         }
@@ -70,6 +76,7 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) modes: Modes,
     pub(crate) reservations: Reservations,
     pub(crate) sanitizing: Sanitizing,
+    pub(crate) history: History,
     pub(crate) atomics: Rc<Atomics>,
     /// Of VERIFY without data.
     pub(crate) uncounted: Permits,
@@ -84,7 +91,7 @@ pub struct LogicalUnit<D: LogicalDisk> {
 impl<D: LogicalDisk> LogicalUnit<D> {
     /// A logical unit on `medium`, with the reservations saved there.
     pub fn new(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
-        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default());
+        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default(), History::new());
         LogicalUnit::of(world, identity, disk, state)
     }
 
@@ -93,7 +100,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         world: World,
         identity: Identity,
         disk: D,
-        (modes, reservations, counting): (Modes, Reservations, Counting),
+        (modes, reservations, counting, history): (Modes, Reservations, Counting, History),
     ) -> Rc<LogicalUnit<D>> {
         let lu = Rc::new(LogicalUnit {
             world,
@@ -104,6 +111,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             modes,
             reservations,
             sanitizing: Sanitizing::load(&disk),
+            history,
             atomics: Rc::new(Atomics::load(&disk)),
             uncounted: Permits::new(UNCOUNTED_MAX),
             copying: Permits::new(COPIES_MAX),
@@ -251,6 +259,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     /// LOGICAL UNIT RESET (SAM-5 7.7), or the part of a target reset for one LU: aborts commands, releases
     /// RESERVE, restores mode parameters, and reports `attention` to every nexus.
     pub(crate) async fn reset(&self, by: NexusId, attention: Attention) {
+        self.history.abort_all(by, self.modes.task_aborted_status(), false);
         self.abort(Some(by), None, |_| true);
         self.tasks.aborted_ended().await;
         self.reservations.reset();
@@ -261,8 +270,11 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     /// CLEAR TASK SET (SAM-5 7.5): aborts the commands of all nexuses and reports it to those that lost
     /// commands.
     pub(crate) async fn clear_task_set(&self, by: NexusId) {
+        let event = self.history.abort_all(by, self.modes.task_aborted_status(), true);
         let lost = self.tasks.abort_all(by);
-        self.raise_for(Attention::CommandsCleared, |nexus| nexus.id != by && lost.contains(&nexus.id));
+        for nexus in self.nexuses().iter().filter(|n| n.id != by && lost.contains(&n.id)) {
+            nexus.lost_commands(event);
+        }
         self.tasks.aborted_ended().await;
     }
 
@@ -281,5 +293,14 @@ impl<D: LogicalDisk> LogicalUnit<D> {
     pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
         self.atomics.check()?;
         self.sanitizing.check()
+    }
+
+    /// The same for a command that arrived then: a sanitize operation that has ended since counts, too.
+    pub(crate) fn check_ready_since(&self, arrival: Arrival) -> Result<(), CommandError> {
+        self.check_ready()?;
+        match self.history.is_sanitized_since(arrival) {
+            true => Err(CommandError::SanitizeInProgress { done: u16::MAX }),
+            false => Ok(()),
+        }
     }
 }

@@ -6,7 +6,8 @@ use lu::{Durability, LogicalDisk};
 use crate::compare_and_write::read_span;
 use crate::context::{Context, Span};
 use crate::error::CommandError;
-use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
+use crate::limits::TRANSFER_BYTES_MAX;
+use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, length_field, transfer, write_blocks};
 use crate::turns::Turns;
 use crate::write_same::{repeat, steps};
 
@@ -120,7 +121,11 @@ pub(crate) async fn write_and_verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Re
 /// PRE-FETCH(10) and (16): checks the range. There is no cache to fill, so GOOD rather than CONDITION MET.
 pub(crate) fn pre_fetch<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
-    ctx.span(lba, blocks).map(|_| Pieces::new())
+    // MAXIMUM PREFETCH LENGTH.
+    if ctx.span(lba, blocks)?.len > TRANSFER_BYTES_MAX {
+        return Err(CommandError::field(length_field(&ctx.cdb)));
+    }
+    Ok(Pieces::new())
 }
 
 /// SYNCHRONIZE CACHE(10) and (16): writes the whole cache, whatever the range; IMMED does not make it return

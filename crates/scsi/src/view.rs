@@ -14,6 +14,7 @@ use crate::holding::Holding;
 use crate::host_view::{Elsewhere, HostTraffic, Owner, PortTraffic, Traffic};
 use crate::nexus::{InitiatorPort, Nexus, Ports, TargetPort};
 use crate::odx::{InUse, Token, Tokens};
+use crate::places::Places;
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::trace::Tracer;
@@ -68,6 +69,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
     /// Logical units of other controllers, ordered by number.
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
+    pub(crate) places: Places,
     pub(crate) reported_luns: ReportedLuns,
     pub(crate) holding: Holding,
     pub(crate) at_port: bool,
@@ -91,6 +93,7 @@ impl<D: LogicalDisk> View<D> {
             copies_lid4: Operations::default(),
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
+            places: Places::default(),
             reported_luns: ReportedLuns::default(),
             holding: Holding::default(),
             at_port: spec.at_port,
@@ -115,6 +118,7 @@ impl<D: LogicalDisk> View<D> {
             let seat = self.seats.borrow_mut().remove(lun);
             if let Some(seat) = seat {
                 seat.lu.leave(&seat.nexus);
+                self.gone(*lun);
             }
         }
         // One that moves between controllers stays where the host sees it.
@@ -125,12 +129,17 @@ impl<D: LogicalDisk> View<D> {
     }
 
     fn seat_unit(&self, lun: Lun, lu: Rc<LogicalUnit<D>>) {
+        let attentions = lu.first_attentions(self.nexus);
+        if self.places.put(lun, lu.identity.key) {
+            attentions.raise(Attention::InquiryDataChanged);
+        }
         let nexus = Rc::new(Nexus {
             id: self.nexus,
             initiator: self.initiator.clone(),
             port: self.port.clone(),
-            attentions: lu.first_attentions(self.nexus),
+            attentions,
             ended: false.into(),
+            cleared: 0.into(),
         });
         lu.join(nexus.clone());
         self.seats.borrow_mut().insert(lun, Rc::new(Seat { lun, lu, nexus }));
@@ -141,7 +150,15 @@ impl<D: LogicalDisk> View<D> {
         let seat = self.seats.borrow_mut().remove(&lun);
         if let Some(seat) = seat {
             seat.lu.leave(&seat.nexus);
+            self.gone(lun);
             self.reported_luns.changed();
+        }
+    }
+
+    /// Nothing is at a LUN any more, unless it is held: then it moves.
+    fn gone(&self, lun: Lun) {
+        if !self.holding.holds(lun) {
+            self.places.clear(lun);
         }
     }
 
@@ -152,9 +169,18 @@ impl<D: LogicalDisk> View<D> {
         let before = self.elsewhere.replace(units);
         let now = self.elsewhere.borrow();
         let stays = |unit: &&Elsewhere| !self.holding.holds(unit.lun);
-        if !before.iter().filter(stays).map(|unit| unit.lun).eq(now.iter().filter(stays).map(|unit| unit.lun))
-        {
+        let which = |unit: &Elsewhere| (unit.lun, unit.key);
+        if !before.iter().filter(stays).map(which).eq(now.iter().filter(stays).map(which)) {
             self.reported_luns.changed();
+        }
+        let seats = self.seats.borrow();
+        for unit in &before {
+            if !seats.contains_key(&unit.lun) && now.binary_search_by_key(&unit.lun, |u| u.lun).is_err() {
+                self.gone(unit.lun);
+            }
+        }
+        for unit in now.iter() {
+            self.places.put(unit.lun, unit.key);
         }
     }
 
@@ -175,7 +201,8 @@ impl<D: LogicalDisk> View<D> {
         let Some(seat) = seat else { return };
         seat.lu.nexus_moves(&seat.nexus);
         // Transports go on asking how much data its commands have.
-        let unit = Elsewhere { lun, block_bytes: seat.lu.block_bytes(), owner: None };
+        let unit =
+            Elsewhere { lun, key: seat.lu.identity.key, block_bytes: seat.lu.block_bytes(), owner: None };
         let mut elsewhere = self.elsewhere.borrow_mut();
         let at = elsewhere.partition_point(|other| other.lun < lun);
         elsewhere.insert(at, unit);
@@ -187,6 +214,11 @@ impl<D: LogicalDisk> View<D> {
         for seat in self.seats.borrow().values() {
             seat.nexus.attentions.raise(Attention::AccessStateChanged);
         }
+    }
+
+    /// Whether the session has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.holding.has_ended()
     }
 
     /// The traffic of this nexus.

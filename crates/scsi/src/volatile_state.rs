@@ -8,6 +8,7 @@ use world::World;
 
 use crate::attention::{Attention, Attentions};
 use crate::counters::Counting;
+use crate::history::History;
 use crate::limits::COPIES_MAX;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
@@ -15,8 +16,8 @@ use crate::reservation::{ItNexus, Reservations, State};
 use crate::unit::{Identity, LogicalUnit};
 
 /// What a logical unit takes along: mode parameters that no host has saved, reservations (also those that do
-/// not survive a power failure, and RESERVE), the unit attentions that nexuses have not heard of yet, and its
-/// counters.
+/// not survive a power failure, and RESERVE), the unit attentions that nexuses have not heard of yet, its
+/// counters, and which commands that arrived before must not be executed.
 ///
 /// What does not go along: ROD tokens, and the results of copies. A host that asks for them learns that they
 /// are unknown, and does the work itself.
@@ -26,6 +27,7 @@ pub struct VolatileState {
     reservations: State,
     attentions: Vec<(NexusId, Attentions)>,
     counting: Counting,
+    history: History,
 }
 
 impl<D: LogicalDisk> LogicalUnit<D> {
@@ -34,7 +36,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         let modes = Modes::load(&disk);
         modes.now.set(state.modes);
         let reservations = Reservations::with(state.reservations);
-        let lu = LogicalUnit::of(world, identity, disk, (modes, reservations, state.counting));
+        let lu = LogicalUnit::of(world, identity, disk, (modes, reservations, state.counting, state.history));
         *lu.moved.borrow_mut() = state.attentions;
         lu
     }
@@ -49,6 +51,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             reservations: self.reservations.state.borrow().clone(),
             attentions: self.moved.borrow().clone(),
             counting: self.counting.clone(),
+            history: self.history.clone(),
         }
     }
 

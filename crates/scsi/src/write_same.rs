@@ -43,6 +43,9 @@ fn blocks<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     let mut span = ctx.span(lba, blocks)?;
     if blocks == 0 {
         span.len = ctx.lu().blocks() * u64::from(ctx.lu().block_bytes()) - span.at;
+        if span.len == 0 {
+            return Err(CommandError::LbaOutOfRange);
+        }
     }
     if span.len > WRITE_SAME_BYTES_MAX {
         return Err(CommandError::field(length_field(&ctx.cdb)));

@@ -24,11 +24,18 @@ pub(crate) struct Index<'a> {
     promised_bytes: BTreeMap<&'a str, u64>,
 }
 
-/// The owner of a LU and its block size: what a port must know about the LUs of other controllers.
+/// The owner of a LU, which one it is, and its block size: what a port must know about the LUs of other
+/// controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     pub(crate) owner: usize,
+    pub(crate) key: u64,
     pub(crate) block_bytes: u32,
+}
+
+/// By what all controllers know the LU of a volume or an image: the name is all that they share.
+pub(crate) fn key_of(name: &str) -> u64 {
+    world::fnv1a(name.bytes())
 }
 
 impl<'a> Index<'a> {
@@ -119,7 +126,7 @@ impl<'a> Index<'a> {
         for (name, block_bytes) in volumes.chain(images) {
             slices.step(1).await;
             if let Some(owner) = self.owner_of(name) {
-                all.insert(name.to_owned(), Whereabouts { owner, block_bytes });
+                all.insert(name.to_owned(), Whereabouts { owner, key: key_of(name), block_bytes });
             }
         }
         all

@@ -29,7 +29,7 @@ use crate::control::ControllerHandle;
 use crate::move_request::MoveSender;
 
 pub(crate) use events::Events;
-pub(crate) use index::{Index, SECTOR_BYTES};
+pub(crate) use index::{Index, SECTOR_BYTES, key_of};
 pub(crate) use jobs::{Job, Jobs};
 pub(crate) use made::{Fresh, Kind};
 pub(crate) use nexuses::Seen;

@@ -66,7 +66,7 @@ impl Seen {
         self.view.change(&gone, fresh);
         let unit = |(lun, at): (Lun, Whereabouts)| {
             let owner = self.owners.get(at.owner).cloned();
-            Elsewhere { lun, block_bytes: at.block_bytes, owner }
+            Elsewhere { lun, key: at.key, block_bytes: at.block_bytes, owner }
         };
         self.view.set_elsewhere(elsewhere.into_iter().map(unit).collect());
     }

@@ -11,7 +11,7 @@ use super::mover::mover_of;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY};
-use crate::controller::{Controller, VolumeKey};
+use crate::controller::{Controller, VolumeKey, key_of};
 use crate::event::Severity;
 use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
@@ -97,6 +97,7 @@ async fn open_lu(
     let identity = Identity {
         physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
         read_only: declared.read_only,
+        key: key_of(&declared.name),
         ..Identity::of(array, lu_number(&volume))
     };
     save_shape(&volume, Shape::of(declared)).await?;

@@ -14,6 +14,7 @@ mod keeping_whole;
 mod lost_journal;
 mod many_volumes;
 mod moving;
+mod overtaken;
 mod paths;
 mod placing;
 mod qos;

@@ -10,7 +10,7 @@ use crate::config::Provisioning;
 use block::{Buf, Data, Pieces};
 use lu::{CommandContext, Durability, LogicalDisk};
 use qos::Policy;
-use scsi::{Request, Response, Status, TaskAttribute};
+use scsi::{Request, Response, Status};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use world::{DriveSpec, Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
@@ -97,7 +97,7 @@ fn request(opcode: u8, at: u64, len: u64, data: Option<&Data>, tag: u64) -> Requ
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
     let data_out = data.map_or_else(Pieces::new, |data| data.clone().into());
-    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple, trace: None }
+    Request { tag, ..Request::new(cdb, data_out, len as u32) }
 }
 
 /// A command until it is not answered with a unit attention.

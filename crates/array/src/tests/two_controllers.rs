@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::Pieces;
-use scsi::{Request, Response, Status, TaskAttribute};
+use scsi::{Request, Response, Status};
 use world::World;
 use world_model::Disks;
 
@@ -115,10 +115,16 @@ impl Host {
     pub(super) async fn send(&self, lun: u16, cdb: &[u8], data_out: Pieces, data_in_max: u32) -> Response {
         let mut full = [0; 16];
         full[..cdb.len()].copy_from_slice(cdb);
-        let attribute = TaskAttribute::Simple;
-        self.0
-            .execute(Lun(lun), Request { cdb: full, attribute, data_out, data_in_max, tag: 1, trace: None })
-            .await
+        self.0.execute(Lun(lun), Request { tag: 1, ..Request::new(full, data_out, data_in_max) }).await
+    }
+
+    /// A command that arrived before.
+    pub(super) async fn execute(&self, lun: u16, request: Request) -> Response {
+        self.0.execute(Lun(lun), request).await
+    }
+
+    pub(super) async fn manage(&self, function: scsi::TaskFunction) -> scsi::TaskOutcome {
+        self.0.manage(function).await
     }
 
     pub(super) async fn transfer(&self, opcode: u8, lun: u16, at: u64, data: Pieces, len: u64) -> Pieces {

@@ -11,7 +11,7 @@ use array::config::{
 use array::status::{ControllerStatus, PoolScheduler};
 use array::{Array, Config, ControllerHandle, DriveSpec, LocalPort, LocalSession, Lun, run_with_local_port};
 use block::{Buf, Data, Pieces};
-use scsi::{Request, Response, Status, TaskAttribute};
+use scsi::{Request, Response, Status};
 use world::World;
 use world_model::drives::catalogue::CHEETAH_15K5;
 use world_model::{DiskSpec, Model};
@@ -190,7 +190,7 @@ fn request(opcode: u8, at: u64, len: u64, data_out: Pieces, tag: u64) -> Request
     cdb[0] = opcode;
     cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
     cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
-    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple, trace: None }
+    Request { tag, ..Request::new(cdb, data_out, len as u32) }
 }
 
 /// What a LU reports first.

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use scsi::{CommandTrace, HostView, Lun, Request, Response, Status, TaskAttribute};
+use scsi::sense::Format;
+use scsi::{Arrival, CommandTrace, HostView, Lun, Request, Response, Status, TaskAttribute};
 use world::Kind;
 
 use super::respond::Answer;
@@ -81,6 +82,9 @@ impl<T: Target> Session<T> {
             // Immediate data of a command that sends none.
             task.fault = Some(Fault::Unexpected);
         }
+        if task.attribute == TaskAttribute::Aca {
+            task.fault = Some(Fault::Attribute);
+        }
         self.begin(state, slot);
     }
 
@@ -109,7 +113,9 @@ impl<T: Target> Session<T> {
         };
         // 13.10: unsolicited data was not negotiated; 13.14: all of it has arrived.
         let may_have_more = !params.initial_r2t && came < params.first_burst_len.min(expected);
-        if task.reads {
+        if task.attribute == TaskAttribute::Aca {
+            task.fault = Some(Fault::Attribute);
+        } else if task.reads {
             task.fault = Some(Fault::Bidirectional);
         } else if came > 0 && (!params.immediate_data || came > params.first_burst_len) {
             task.fault = Some(Fault::Unexpected);
@@ -198,8 +204,9 @@ impl<T: Target> Session<T> {
         state.tasks.set_phase(slot, Phase::Executing);
         let task = &mut state.tasks.list[usize::from(slot)];
         if let Some(fault) = task.fault {
+            let lun = task.lun;
             drop(state);
-            return self.finish(slot, fault_response(fault));
+            return self.finish(slot, self.fault_response(lun, fault));
         }
         let data = &mut task.data;
         let came = data.next.min(data.buffer_len) as usize;
@@ -207,8 +214,10 @@ impl<T: Target> Session<T> {
             cdb: task.cdb,
             attribute: task.attribute,
             data_out: std::mem::take(&mut data.chunks).into_pieces(came),
+            data_out_max: if task.writes { task.expected_len } else { 0 },
             data_in_max: if task.reads { task.expected_len } else { 0 },
             tag: u64::from(task.itt),
+            arrival: task.arrival,
             trace: None,
         };
         let (lun, arrived) = (task.lun, task.arrived);
@@ -257,6 +266,15 @@ impl<T: Target> Session<T> {
         self.task_ended.wake_all();
     }
 
+    /// The response to a command with a fault.
+    fn fault_response(&self, lun: Option<Lun>, fault: Fault) -> Response {
+        let format = self.nexus().map_or(Format::Fixed, |nexus| {
+            let view: &T::View = (*nexus).as_ref();
+            view.sense_format(lun)
+        });
+        Response::failed(Status::CheckCondition, fault.sense().encode(format), 0)
+    }
+
     /// A command that was traced has ended.
     fn tell_trace(&self, slot: u16, trace: CommandTrace, response: &Response) {
         let lun = self.state.borrow().tasks.list[usize::from(slot)].lun;
@@ -279,6 +297,8 @@ fn need(task: &Task) -> u64 {
 }
 
 fn fill(task: &mut Task, header: &ScsiCommand, is_immediate: bool) {
+    // Before the view is asked how much data it has: what comes later is noticed.
+    task.arrival = Arrival::now();
     task.cmd_sn = header.cmd_sn.get();
     task.is_immediate = is_immediate;
     task.lun_field = header.lun;
@@ -293,18 +313,6 @@ fn fill(task: &mut Task, header: &ScsiCommand, is_immediate: bool) {
     task.is_management = false;
     task.must_collect = false;
     task.fault = None;
-}
-
-/// Sense data of a command with a fault in its data: fixed format (SPC-5 4.4.3).
-fn fault_response(fault: Fault) -> Response {
-    let (key, code, qualifier) = fault.sense();
-    let mut sense = vec![0u8; 18];
-    sense[0] = 0x70;
-    sense[2] = key;
-    sense[7] = 10;
-    sense[12] = code;
-    sense[13] = qualifier;
-    Response::failed(Status::CheckCondition, sense, 0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use scsi::{Lun, TaskAttribute};
+use scsi::sense::{Key, Sense};
+use scsi::{Arrival, Lun, TaskAttribute};
 use smallvec::SmallVec;
 use world::Instant;
 
@@ -23,7 +24,7 @@ pub(crate) enum Phase {
     Executing,
 }
 
-/// A fault in a command's data, which ends the command; see [`Fault::is_violation`] for the time.
+/// A fault in a command or its data, which ends the command; see [`Fault::is_violation`] for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A wrong data digest.
@@ -36,6 +37,8 @@ pub(crate) enum Fault {
     Order,
     /// A command that both reads and writes.
     Bidirectional,
+    /// The task attribute ACA, without that condition: there is none here.
+    Attribute,
 }
 
 impl Fault {
@@ -47,15 +50,17 @@ impl Fault {
     }
 
     /// Sense key, additional sense code and qualifier (RFC 7143 11.4.7.2; SPC-5 annex D).
-    pub(crate) fn sense(self) -> (u8, u8, u8) {
+    pub(crate) fn sense(self) -> Sense {
         match self {
-            Fault::Digest => (0x0b, 0x47, 0x05),
-            Fault::Unexpected => (0x0b, 0x0c, 0x0c),
-            Fault::Amount => (0x0b, 0x0c, 0x0d),
+            Fault::Digest => Sense::new(Key::AbortedCommand, 0x4705),
+            Fault::Unexpected => Sense::new(Key::AbortedCommand, 0x0c0c),
+            Fault::Amount => Sense::new(Key::AbortedCommand, 0x0c0d),
             // DATA PHASE ERROR
-            Fault::Order => (0x0b, 0x4b, 0x00),
+            Fault::Order => Sense::new(Key::AbortedCommand, 0x4b00),
             // INVALID FIELD IN COMMAND INFORMATION UNIT
-            Fault::Bidirectional => (0x05, 0x0e, 0x03),
+            Fault::Bidirectional => Sense::new(Key::IllegalRequest, 0x0e03),
+            // INVALID MESSAGE ERROR (SAM-5 8.6)
+            Fault::Attribute => Sense::new(Key::IllegalRequest, 0x4900),
         }
     }
 }
@@ -113,6 +118,8 @@ pub(crate) struct Task {
     pub since: Instant,
     /// When the command arrived; its data may follow.
     pub arrived: Instant,
+    /// The same, against what happens to its logical unit until it is executed.
+    pub arrival: Arrival,
     pub data: DataOutState,
 }
 
@@ -137,6 +144,7 @@ impl Task {
             fault: None,
             since: Instant::default(),
             arrived: Instant::default(),
+            arrival: Arrival::default(),
             data: DataOutState::default(),
         }
     }

@@ -7,6 +7,7 @@ mod data;
 mod limits;
 mod login;
 mod manage;
+mod overtaken;
 mod ram;
 mod raw;
 mod rig;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use block::Pieces;
 use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Target};
 use iscsi::{RelayKey, Relayed};
+use scsi::sense::Format;
 use scsi::{HostView, Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use world::Buf;
 use world::sync::Signal;
@@ -53,6 +54,10 @@ pub(crate) struct Disk {
     /// Wakes who waits for the next of them.
     pub noted: Signal,
     pub more_targets: Cell<u32>,
+    /// Commands that arrived before this event are refused.
+    pub changed: Cell<u64>,
+    /// Sense data have descriptor format.
+    pub descriptors: Cell<bool>,
 }
 
 /// What a session sees: all of it.
@@ -185,8 +190,12 @@ impl HostView for View {
         }
     }
 
+    fn sense_format(&self, _: Option<Lun>) -> Format {
+        if self.0.descriptors.get() { Format::Descriptor } else { Format::Fixed }
+    }
+
     async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
-        if lun != Some(Lun(0)) {
+        if lun != Some(Lun(0)) || request.arrival.is_before(self.0.changed.get()) {
             return failed(0x25, 0);
         }
         let cdb = &request.cdb;

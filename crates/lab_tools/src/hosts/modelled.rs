@@ -172,7 +172,7 @@ impl ModelledHost {
         port.wait_at(&port.controller, arrives_ns).await;
         let tag = self.tag.replace(self.tag.get() + 1);
         let attribute = TaskAttribute::Simple;
-        let request = Request { cdb, attribute, data_out, data_in_max: in_len, tag, trace: None };
+        let request = Request { attribute, tag, ..Request::new(cdb, data_out, in_len) };
         let response = self.session.execute(lun, request).await;
         let data_in = match response.data_in.len() {
             len if len > in_len as usize => response.data_in.slice(0, in_len as usize),

@@ -17,7 +17,7 @@ use anyhow::Result;
 use array::config::DriveConfig;
 use array::{Array, Config, ControllerHandle, DriveSpec, LocalPort, LocalSession, Lun, run_with_local_port};
 use block::Pieces;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::{Request, Status};
 use world::World;
 use world_model::{DiskSpec, DisksImage, Loss, Model};
 
@@ -132,7 +132,7 @@ fn blocks(bytes: u64) -> u32 {
 }
 
 fn request(cdb: Cdb, data_out: Pieces, data_in_max: u32, tag: u64) -> Request {
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag, trace: None }
+    Request { tag, ..Request::new(cdb, data_out, data_in_max) }
 }
 
 /// Reads so many bytes at this byte.

@@ -7,6 +7,7 @@ use lu::{CommandContext, LogicalDisk};
 
 use super::across::ask;
 use super::copy::{read_piece, write_piece};
+use crate::arrival::Arrival;
 use crate::error::CommandError;
 use crate::host_view::{CopyEnd, CopyRequest, Owner};
 use crate::view::Seat;
@@ -39,20 +40,20 @@ impl<D: LogicalDisk> End<D> {
     ) -> Result<Pieces, CommandError> {
         match self {
             End::Here(seat) => read_piece(&seat.lu, command, (at, len), || Ok(())).await,
-            End::There(owner, end) => ask(&**owner, CopyRequest::Read { lun: end.lun, at, len }).await,
+            End::There(owner, end) => ask(&**owner, CopyRequest::Read { end: *end, at, len }).await,
         }
     }
 
     pub(super) async fn write(
         &self,
         command: CommandContext<'_>,
-        at: u64,
-        data: Pieces,
+        (at, data): (u64, Pieces),
+        arrival: Arrival,
     ) -> Result<(), CommandError> {
         match self {
             End::Here(seat) => write_piece(&seat.lu, command, (at, &data), || Ok(())).await,
             End::There(owner, end) => {
-                ask(&**owner, CopyRequest::Write { lun: end.lun, at, data }).await.map(drop)
+                ask(&**owner, CopyRequest::Write { end: *end, at, data, arrival }).await.map(drop)
             }
         }
     }

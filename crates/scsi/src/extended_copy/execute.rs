@@ -15,6 +15,7 @@ use super::operations::{Operations, Running, Stage};
 use super::results::{copy_status, copy_status_lid4, failed_segment_details, operating_parameters};
 use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
+use crate::arrival::Arrival;
 use crate::context::{Context, Span, cut};
 use crate::error::CommandError;
 use crate::host_view::{CopyAnswer, CopyRequest};
@@ -70,7 +71,8 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
         drop(ctx.lu().locks.exclusive(Span::EVERYTHING).await);
     }
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
-    let job = Job { seat, ranges: resolve(ctx, &list).await, running, _permit: permit };
+    let (ranges, arrival) = (resolve(ctx, &list).await, ctx.request.arrival);
+    let job = Job { seat, ranges, arrival, running, _permit: permit };
     if list.immediate {
         job.running.update(|op| op.stage = Stage::Background);
         ctx.lu().world.spawn(copy_in_background(job));
@@ -95,6 +97,8 @@ struct Job<D: LogicalDisk> {
     seat: Rc<Seat<D>>,
     /// The ranges of the segments, up to one that cannot be copied.
     ranges: Vec<Result<Range<D>, CommandError>>,
+    /// Of the command.
+    arrival: Arrival,
     running: Running,
     /// One of the copies that the logical unit takes at once, and one of the host's.
     _permit: (Permit, Permit),
@@ -120,7 +124,8 @@ impl<D: LogicalDisk> Job<D> {
         let done = |bytes| self.running.update(|op| op.bytes += bytes);
         for (segment, range) in (0u16..).zip(&self.ranges) {
             let range = range.as_ref().map_err(Clone::clone)?;
-            range.copy(command, &turns, go_on, done).await.map_err(|error| at_segment(error, segment))?;
+            let copy = range.copy(command, (&turns, self.arrival), go_on, done);
+            copy.await.map_err(|error| at_segment(error, segment))?;
             self.running.update(|op| op.segments += 1);
         }
         Ok(())
@@ -135,7 +140,7 @@ impl<D: LogicalDisk> Range<D> {
     async fn copy(
         &self,
         command: CommandContext<'_>,
-        turns: &Turns,
+        (turns, arrival): (&Turns, Arrival),
         go_on: &dyn Fn() -> Result<(), CommandError>,
         done: impl Fn(u64),
     ) -> Result<(), CommandError> {
@@ -145,7 +150,7 @@ impl<D: LogicalDisk> Range<D> {
         let go_on = || {
             for (end, access) in [(source, Access::Read), (destination, Access::Write)] {
                 if let End::Here(seat) = end {
-                    check_access(seat, access)?;
+                    check_access(seat, access, arrival)?;
                 }
             }
             go_on()
@@ -157,7 +162,7 @@ impl<D: LogicalDisk> Range<D> {
                 .await;
         }
         let read = async |offset, len| source.read(command, from + offset, len).await;
-        let write = async |offset, data| destination.write(command, at + offset, data).await;
+        let write = async |offset, data| destination.write(command, (at + offset, data), arrival).await;
         move_across(*len, turns, read, write, go_on, done).await
     }
 }
@@ -261,13 +266,17 @@ fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
 }
 
 /// A copy must not do what the host could not do itself.
-pub(crate) fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
+pub(crate) fn check_access<D: LogicalDisk>(
+    seat: &Seat<D>,
+    access: Access,
+    arrival: Arrival,
+) -> Result<(), CommandError> {
     // The LUN was taken from the host after the copy had found it.
     if seat.nexus.ended.get() {
         return Err(aborted(COPY_TARGET_NOT_REACHABLE));
     }
     let lu = &seat.lu;
-    let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));
+    let ready = lu.check_ready_since(arrival).and_then(|()| lu.reservations.check(&seat.nexus, access));
     let all = if access == Access::Write { ready.and_then(|()| lu.check_writable()) } else { ready };
     all.map_err(|_| aborted(THIRD_PARTY_DEVICE_FAILURE))
 }

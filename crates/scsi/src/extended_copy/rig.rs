@@ -11,7 +11,7 @@ use world_model::Model;
 use crate::host_view::HostView;
 use crate::nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 use crate::odx::Tokens;
-use crate::request::{Lun, Request, Response, Status, TaskAttribute};
+use crate::request::{Lun, Request, Response, Status};
 use crate::unit::{Identity, LogicalUnit};
 use crate::view::{View, ViewSpec};
 
@@ -109,12 +109,7 @@ impl Rig {
 pub(crate) async fn respond(view: &View<ThinMemory>, lun: u16, cdb: &[u8], data: &[u8]) -> Response {
     let mut full = [0; 16];
     full[..cdb.len()].copy_from_slice(cdb);
-    let (attribute, data_out) = (TaskAttribute::Simple, Pieces::copy_of(data));
-    view.execute(
-        Some(Lun(lun)),
-        Request { cdb: full, attribute, data_out, data_in_max: 1 << 16, tag: 0, trace: None },
-    )
-    .await
+    view.execute(Some(Lun(lun)), Request::new(full, Pieces::copy_of(data), 1 << 16)).await
 }
 
 /// Sends a command.

@@ -123,6 +123,44 @@ fn a_sanitize_operation_takes_the_tokens_of_its_logical_unit_along() {
     });
 }
 
+/// Starts to write all of a LU with a token of another one, so that its first pieces wait; then the other
+/// host does something; and gives how the command ends.
+async fn interrupted(rig: &Rig, token: &Token, host: &Host, other: &[u8], data: &[u8], by: &Host) -> Answer {
+    let held = rig.units[0].locks.exclusive(0..BLOCKS * BLOCK).await;
+    let list = write_draft(token, 0, 0, &[(0, BLOCKS as u32)]);
+    let mut copy = Box::pin(write_list(host, 0, 2, &list));
+    assert!(futures::FutureExt::now_or_never(copy.as_mut()).is_none());
+    send(by, 0, other, data).await.good();
+    rig.world.sleep(Duration::from_millis(1)).await;
+    drop(held);
+    let ended = copy.await;
+    rig.world.sleep(Duration::from_secs(1)).await;
+    ended
+}
+
+#[test]
+fn a_write_with_a_token_stops_when_the_logical_unit_is_sanitized_or_reserved() {
+    Rig::run(2, |rig| async move {
+        let (host, by) = (rig.host(1, &[0, 1]).await, rig.host(2, &[0]).await);
+        for lba in (0..BLOCKS).step_by(8192) {
+            rig.fill(1, lba, 8192, 0x22).await;
+        }
+        let token = token_of(&host, 1, 0, &[(0, BLOCKS as u32)]).await;
+        let erase = [0x48, 0x82, 0, 0, 0, 0, 0, 0, 0, 0];
+        let ended = interrupted(&rig, &token, &host, &erase, &[], &by).await;
+        assert_eq!(ended.failed(), (2, 0x041b));
+        assert!(rig.holds(0, 0, 8192, 0).await, "nothing is written on what was erased");
+
+        let register = [&[0; 8][..], &[0xa1; 8], &[0; 8]].concat();
+        send(&by, 0, &[0x5f, 6, 0, 0, 0, 0, 0, 0, 24, 0], &register).await.good();
+        let reserve = [&[0xa1; 8][..], &[0; 16]].concat();
+        let exclusive = [0x5f, 1, 3, 0, 0, 0, 0, 0, 24, 0];
+        let ended = interrupted(&rig, &token, &host, &exclusive, &reserve, &by).await;
+        assert_eq!(ended.status, Status::ReservationConflict);
+        assert!(rig.holds(0, 0, 8192, 0).await);
+    });
+}
+
 #[test]
 fn the_zero_token_needs_no_source() {
     Rig::run(1, |rig| async move {

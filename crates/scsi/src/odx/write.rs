@@ -10,6 +10,7 @@ use super::limits::{DATA_UNDERRUN, PIECES, TOKEN_BYTES_MAX, ZERO_PIECES};
 use super::ranges::{self, Range};
 use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
+use crate::arrival::Arrival;
 use crate::context::{Context, Span};
 use crate::error::{CommandError, TokenFault};
 use crate::extended_copy::{Running, Stage, ask, in_background, move_across, sense_of, write_piece};
@@ -69,6 +70,8 @@ struct Job<D: LogicalDisk> {
     /// DEL_TKN.
     delete: bool,
     spans: Vec<Span>,
+    /// Of the command.
+    arrival: Arrival,
     running: Running,
     /// One of the copies that the logical unit takes at once, and one of the host's.
     _permit: (Permit, Permit),
@@ -85,28 +88,24 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     let seat = ctx.view.seat(ctx.seat.lun).ok_or(CommandError::LunNotSupported)?;
     let permit = ctx.copying()?;
     let running = ctx.view.copies_lid4.begin((ctx.seat.lun, ctx.cdb.u32(6)), ACTION)?;
-    let job = Job { seat, source, from, delete: list.delete, spans, running, _permit: permit };
+    let (delete, arrival) = (list.delete, ctx.request.arrival);
+    let job = Job { seat, source, from, delete, spans, arrival, running, _permit: permit };
     if list.immediate {
         job.running.update(|op| op.stage = Stage::Background);
         ctx.lu().world.spawn(write_in_background(job));
         return Ok(Pieces::new());
     }
-    let result = job.write(ctx.task.context(), || ctx.go_on()).await;
+    let go_on = || ctx.go_on().and_then(|()| job.admit());
+    let result = job.write(ctx.task.context(), go_on).await;
     job.end(&result).await;
     result.map(|()| Pieces::new())
 }
 
-/// IMMED: the command ended long ago; the checks of a write still apply to the rest.
+/// IMMED: the command ended long ago.
 async fn write_in_background<D: LogicalDisk>(job: Job<D>) {
     let seat = job.seat.clone();
     let write = async |command: CommandContext<'_>, go_on: &dyn Fn() -> Result<(), CommandError>| {
-        let go_on = || {
-            go_on()?;
-            seat.lu.reservations.check(&seat.nexus, Access::Write)?;
-            seat.lu.check_ready()?;
-            seat.lu.check_writable()
-        };
-        job.write(command, go_on).await
+        job.write(command, || go_on().and_then(|()| job.admit())).await
     };
     let result = in_background(&seat, write).await;
     job.end(&result).await;
@@ -155,6 +154,15 @@ impl<D: LogicalDisk> Source<D> {
 }
 
 impl<D: LogicalDisk> Job<D> {
+    /// The checks of a write apply to each piece: others may have reserved or sanitized the logical unit
+    /// while the copy waited.
+    fn admit(&self) -> Result<(), CommandError> {
+        let lu = &self.seat.lu;
+        lu.reservations.check(&self.seat.nexus, Access::Write)?;
+        lu.check_ready_since(self.arrival)?;
+        lu.check_writable()
+    }
+
     async fn write(
         &self,
         command: CommandContext<'_>,

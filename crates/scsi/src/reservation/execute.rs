@@ -54,6 +54,7 @@ async fn carry_out<D: LogicalDisk>(ctx: &Context<'_, D>, verdict: &Verdict) {
     if verdict.abort.is_empty() {
         return;
     }
+    lu.history.abort_of(ctx.seat.nexus.id, &verdict.abort, lu.modes.task_aborted_status());
     let doomed: Vec<_> =
         lu.nexuses().iter().filter(|n| verdict.abort.contains(&ItNexus::of(n))).map(|n| n.id).collect();
     let aborted = lu.abort(Some(ctx.seat.nexus.id), Some(&ctx.task), |id| doomed.contains(&id));

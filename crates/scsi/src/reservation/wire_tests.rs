@@ -153,15 +153,7 @@ fn preempt_and_abort_ends_the_commands_of_the_preempted() {
         let sender = b.clone();
         rig.world.spawn(async move {
             let cdb = [0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
-            let attribute = crate::TaskAttribute::Simple;
-            let request = crate::Request {
-                cdb,
-                attribute,
-                data_out: Pieces::copy_of(&[9; 512]),
-                data_in_max: 0,
-                tag: 0,
-                trace: None,
-            };
+            let request = crate::Request::new(cdb, Pieces::copy_of(&[9; 512]), 0);
             seen.set(Some(sender.execute(Some(crate::Lun(0)), request).await.aborted));
         });
         let world = rig.world.clone();

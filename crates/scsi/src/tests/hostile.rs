@@ -67,14 +67,8 @@ fn random_request(rng: &mut world::Rng) -> Request {
     }
     let attribute =
         [TaskAttribute::Simple, TaskAttribute::Ordered, TaskAttribute::HeadOfQueue, TaskAttribute::Aca];
-    Request {
-        cdb,
-        attribute: attribute[rng.usize(..4)],
-        data_out: Pieces::copy_of(&data),
-        data_in_max: rng.u32(..),
-        tag: 0,
-        trace: None,
-    }
+    let attribute = attribute[rng.usize(..4)];
+    Request { attribute, ..Request::new(cdb, Pieces::copy_of(&data), rng.u32(..)) }
 }
 
 #[test]

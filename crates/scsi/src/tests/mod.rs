@@ -3,6 +3,7 @@
 mod data;
 mod documented;
 mod hostile;
+mod overtaken;
 mod pages;
 mod sanitize;
 mod tasks;
@@ -113,14 +114,7 @@ pub(crate) fn request(cdb: &str, data_out: &[u8]) -> Request {
     // Two pieces, as from a network, so that nothing relies on one.
     let mut pieces = Pieces::copy_of(&data_out[..data_out.len() / 2]);
     pieces.append(Pieces::copy_of(&data_out[data_out.len() / 2..]));
-    Request {
-        cdb: bytes,
-        attribute: TaskAttribute::Simple,
-        data_out: pieces,
-        data_in_max: u32::MAX,
-        tag: 0,
-        trace: None,
-    }
+    Request::new(bytes, pieces, u32::MAX)
 }
 
 /// Sense data as text: key/ASC ASCQ, the field pointer, INFORMATION.

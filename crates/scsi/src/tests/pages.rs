@@ -261,7 +261,7 @@ fn hosts_hear_of_mappings_and_see_no_others() {
             hex("00000008 00000000 0000000000000000")
         );
         host.map(Lun(300), second);
-        host.set_elsewhere(vec![Elsewhere { lun: Lun(2), block_bytes: 512, owner: None }]);
+        host.set_elsewhere(vec![Elsewhere { lun: Lun(2), key: 7, block_bytes: 512, owner: None }]);
         check(&host, "00", &[], "6/3f0e").await;
         let luns = check(&host, "a0 00 02 000000 00000100 00 00", &[], "good").await;
         assert_eq!(luns, hex("00000018 00000000 0000000000000000 0002000000000000 412c000000000000"));

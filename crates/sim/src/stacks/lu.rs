@@ -10,7 +10,7 @@ use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
 use scsi::{
     AccessState, HostView, Identity, InitiatorPort, ListedPort, LogicalUnit, Lun, NexusId, Ports, Request,
-    TargetPort, TaskAttribute, Tokens, View, ViewSpec,
+    TargetPort, Tokens, View, ViewSpec,
 };
 use stack::PlainVolume;
 use world::World;
@@ -179,14 +179,7 @@ impl Lu {
         let data_in_max = data_in_max as u32;
         match &self.path {
             Path::View(view) => {
-                let request = Request {
-                    cdb,
-                    attribute: TaskAttribute::Simple,
-                    data_out,
-                    data_in_max,
-                    tag: 0,
-                    trace: None,
-                };
+                let request = Request::new(cdb, data_out, data_in_max);
                 let response = view.execute(Some(self.lun), request).await;
                 let (sense, data_in) = (response.sense, response.data_in);
                 Ok(Done { status: response.status as u8, sense, data_in, ..Done::default() })

@@ -17,7 +17,7 @@ use block::Pieces;
 use futures::channel::oneshot;
 use lab_tools::hosts::cdb;
 use lab_tools::testbed;
-use scsi::{Request, Response, Status, TaskAttribute};
+use scsi::{Request, Response, Status};
 use world::io::{Completer, Completions};
 use world::{BUF_LEN_MAX, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, World};
 
@@ -68,7 +68,7 @@ impl Reached {
 
 /// The command and its data.
 fn request(cdb: cdb::Cdb, data_out: Pieces) -> Request {
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: 255, tag: 0, trace: None }
+    Request::new(cdb, data_out, 255)
 }
 
 /// Sets WCE of the caching mode page (SBC-4 6.5.6) and saves it.
