@@ -70,7 +70,7 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
         let group = &areas[*holder as usize].group;
         match read_copy(group, reference).await {
             Ok(copy) => {
-                followers.extend(copy.follows(group).then(|| (group, copy.sequence)));
+                followers.extend(copy.follows(group).then_some((group, copy.sequence)));
                 mended |= copy.mended;
                 agree &= copy.superblock.table == reference.table;
                 let furthest = best.as_ref().map(|b| (b.sequence, b.superblock.generation));

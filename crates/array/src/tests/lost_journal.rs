@@ -27,7 +27,8 @@ fn refused(model: &Model, config: Config) -> String {
 
 /// The journal that a refusal names.
 fn named(refusal: &str) -> JournalId {
-    let (_, rest) = refusal.split_once("give_up_journal = \"").unwrap_or_else(|| panic!("no advice: {refusal}"));
+    let (_, rest) =
+        refusal.split_once("give_up_journal = \"").unwrap_or_else(|| panic!("no advice: {refusal}"));
     JournalId(u128::from_str_radix(&rest[..32], 16).expect("digits").to_be_bytes())
 }
 
