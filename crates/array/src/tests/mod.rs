@@ -16,6 +16,7 @@ mod moving;
 mod paths;
 mod placing;
 mod qos;
+mod refusing;
 mod resyncing;
 mod rig;
 mod same_names;
