@@ -43,6 +43,8 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         refused: vec![],
         stages: vec![],
         served: vec![],
+        undeclared: vec![],
+        state_fault: None,
     };
     let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
     for part in parts {
@@ -52,6 +54,7 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         spares.extend(part.spares);
         spare_faults.extend(part.spare_faults);
         status.missing.extend(part.missing);
+        status.undeclared.extend(part.undeclared);
         status.jobs.extend(part.jobs);
         status.ports.extend(part.ports);
         status.drives.extend(part.drives);

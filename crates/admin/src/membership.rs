@@ -1,6 +1,8 @@
 //! The declaration follows the array: a spare that took a place by itself is a drive of its group from then
 //! on, a group that has left its pool is leaving no more, and one that has joined it late is in it.
 
+use std::collections::BTreeSet;
+
 use config::Config;
 
 use status::Status;
@@ -8,11 +10,14 @@ use status::Status;
 /// The declaration as the array stands, when it is not that already.
 pub(crate) fn followed(config: &Config, status: &Status) -> Option<Config> {
     let mut next = config.clone();
+    let used: BTreeSet<&String> = config.groups.iter().flat_map(|g| &g.drives).collect();
     for group in &mut next.groups {
         let Some(now) = status.groups.iter().find(|g| g.name == group.name) else { continue };
         let is_member = |drive: &String| now.members.iter().any(|m| m.drive.as_ref() == Some(drive));
         for drive in now.members.iter().filter_map(|m| m.drive.as_ref()) {
-            if !next.spares.contains(drive) {
+            // A spare; or a drive that took the place of another by command, which could not be stored then.
+            let is_free = next.drives.iter().any(|d| d.name == *drive) && !used.contains(drive);
+            if !next.spares.contains(drive) && !is_free {
                 continue;
             }
             // The declaration need not have the order of the places: what has no place any more is what left.
@@ -105,6 +110,7 @@ mod tests {
             group_spaces: in_pool.iter().map(space).collect(),
             controller: 0,
             operations: 0,
+            no_room: None,
         }];
         status
     }
@@ -121,6 +127,10 @@ mod tests {
         assert_eq!(taken.groups[0].drives, ["d0", "s0"]);
         assert!(taken.spares.is_empty() && taken.pools[0].leaving == ["g1"]);
         assert_eq!(followed(&taken, &status(&config, &[Some("s0"), Some("d0")], &["g0", "g1"])), None);
+        // A free drive took a place by command, and that could not be stored.
+        let free = Config { spares: vec![], ..config.clone() };
+        let replaced = followed(&free, &status(&free, &[Some("d0"), Some("s0")], &["g0", "g1"]));
+        assert_eq!(replaced.expect("it follows").groups[0].drives, ["d0", "s0"]);
         let left = followed(&config, &status(&config, &[Some("d0"), Some("d1")], &["g0"]));
         assert!(left.expect("a group has left").pools[0].leaving.is_empty());
         let mut without = config.clone();

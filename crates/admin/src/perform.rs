@@ -59,6 +59,9 @@ pub(crate) async fn perform(
                 return Ok(vec![line]);
             }
             let next = change::next(array.config(), declared, dir).map_err(PerformError::Invalid)?;
+            if let Change::VolumeCreate { name, .. } = declared {
+                refuse_undeclared(array, name).await?;
+            }
             let new = takeover::new_drives(array, &next);
             let names: Vec<String> = match change::overwrites(declared) {
                 true => new.iter().map(|drive| drive.name.clone()).collect(),
@@ -77,6 +80,16 @@ pub(crate) async fn perform(
         }
     };
     done.map_err(|e| PerformError::Refused(e.to_string()))
+}
+
+/// Refuses a new volume of a name that is in a pool already, with data: nobody expects these in a new one.
+async fn refuse_undeclared(array: &Array, name: &str) -> Result<(), PerformError> {
+    let found = array.undeclared(name).await.map_err(|e| PerformError::Refused(e.to_string()))?;
+    let Some((pool, _)) = found else { return Ok(()) };
+    Err(PerformError::Refused(format!(
+        "volume {name:?}: pool {pool:?} has one of this name with its data, which no declaration has; declare it in \
+         a file to have it as it is (masu config import FILE), or delete it first: masu volume delete {name}"
+    )))
 }
 
 fn steer_of(work: Work) -> Steer {
@@ -140,7 +153,8 @@ async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<S
             Ok(lines) => {
                 done.extend(lines);
                 // What is behind the name is another device from now on.
-                array.forget_device(&new).map(|()| done)
+                done.extend(array.forget_device(&new));
+                Ok(done)
             }
             // The drive that did not fit is declared no longer.
             Err(error) => array.apply(before).await.and(Err(error)),

@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::tls::{Tls, trouble_of_end};
 use crate::traces::TraceMeter;
 use crate::trend::Trends;
-use crate::trouble::{Tracker, sort, trouble_of, trouble_of_declaration};
+use crate::trouble::{Tracker, sort, trouble_of, trouble_of_declaration, trouble_of_following};
 
 /// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
@@ -61,6 +61,8 @@ pub(crate) struct Served {
     pub(crate) nodes: Option<Nodes>,
     /// Why the declaration in the file is not in force.
     pub(crate) declaration_fault: std::sync::Mutex<Option<String>>,
+    /// Why what changed by itself, a spare that was taken, is not declared so.
+    pub(crate) follow_fault: std::sync::Mutex<Option<String>>,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -73,7 +75,10 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
     let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
         let array = served.array.lock().await;
         let parts = array.status().await.map_err(|e| e.to_string())?;
-        Ok::<_, String>(crate::convert::status_of(array.config(), parts, served.started.elapsed().as_secs()))
+        let up_s = served.started.elapsed().as_secs();
+        let mut status = crate::convert::status_of(array.config(), parts, up_s);
+        status.state_fault = array.state_fault().map(|(cause, differs)| (cause.to_owned(), differs));
+        Ok::<_, String>(status)
     });
     let silent = |_| {
         let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
@@ -129,6 +134,10 @@ impl Served {
         self.declaration_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    pub(crate) fn follow_fault(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.follow_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     pub(crate) fn failover(&self) -> Option<Failover> {
         self.nodes.as_ref()?.failover()
     }
@@ -145,6 +154,7 @@ impl Served {
         all.extend(self.health().trouble(&status.drives));
         all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
         all.extend(self.declaration_fault().as_deref().map(trouble_of_declaration));
+        all.extend(self.follow_fault().as_deref().map(trouble_of_following));
         sort(&mut all);
         all
     }

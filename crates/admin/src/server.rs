@@ -162,6 +162,7 @@ impl Bound {
             balance: std::sync::Mutex::default(),
             health: std::sync::Mutex::default(),
             declaration_fault: std::sync::Mutex::default(),
+            follow_fault: std::sync::Mutex::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -215,6 +216,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
         identity::remember(&mut array).await;
+        array.settle();
         // What a start could not complete: a group was worked on.
         if let Ok(done) = array.finish_deletions().await {
             done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
@@ -226,14 +228,25 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
         status.failover = served.failover();
+        status.state_fault = array.state_fault().map(|(cause, differs)| (cause.to_owned(), differs));
         balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
-        let Some(next) = next else { continue };
-        match array.apply(next).await {
-            Ok(done) => done.iter().for_each(|line| served.events.tell(Event::of_line(line))),
-            Err(error) => tracing::warn!("the declaration does not follow the array: {error}"),
+        let fault = match next {
+            None => None,
+            Some(next) => match array.apply(next).await {
+                Ok(done) => {
+                    done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            },
+        };
+        let mut known = served.follow_fault();
+        if let Some(error) = fault.as_ref().filter(|fault| known.as_ref() != Some(fault)) {
+            tracing::warn!("the declaration does not follow the array: {error}");
         }
+        *known = fault;
     }
 }
 
@@ -305,7 +318,9 @@ impl ArrayOwner {
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
-        self.0.array.lock().await.stop().await
+        let mut array = self.0.array.lock().await;
+        array.settle();
+        array.stop().await
     }
 }
 

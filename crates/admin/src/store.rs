@@ -195,17 +195,66 @@ impl Store {
         if sum != checksum(body) { Err(damaged()) } else { Ok(()) }
     }
 
-    fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
-        let path = self.dir.join(FILE);
+    fn text_of(&self, config: &Config, made: &Made) -> String {
         let body = config.to_state_text(made, &self.dir);
         let head = "# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n";
-        let text = format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body));
+        format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body))
+    }
+
+    fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+        let path = self.dir.join(FILE);
+        let text = self.text_of(config, made);
         self.share(FILE, &text)?;
         let keep = || -> std::io::Result<()> {
             self.remember(&path)?;
             self.replace(FILE, &text)
         };
         keep().map_err(|e| failed(&path, e))
+    }
+
+    /// Puts a form back that was kept before. It is among the earlier ones, and takes the place of the state
+    /// by its other name: that needs no room, which may be why the change could not be kept.
+    fn restore(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+        let path = self.dir.join(FILE);
+        self.share(FILE, &self.text_of(config, made))?;
+        if self.is_form(&path, config, made) {
+            // Its name may not be durable: that may have been what failed.
+            return File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&path, e));
+        }
+        let history = self.dir.join(HISTORY);
+        let numbers = numbers_in(&history).unwrap_or_default();
+        let name = |number: &u64| history.join(format!("{number:08}.toml"));
+        let Some(at) = numbers.iter().rposition(|number| self.is_form(&name(number), config, made)) else {
+            return self.save(config, made);
+        };
+        let put = || -> std::io::Result<()> {
+            fs::rename(name(&numbers[at]), &path)?;
+            // Forms of the change that is refused.
+            numbers[at + 1..].iter().try_for_each(|number| fs::remove_file(name(number)))?;
+            File::open(&self.dir)?.sync_all()
+        };
+        put().map_err(|e| failed(&path, e))
+    }
+
+    /// Whether a file has this state. A masu of before may have written it otherwise.
+    fn is_form(&self, path: &Path, config: &Config, made: &Made) -> bool {
+        let Ok(text) = fs::read_to_string(path) else { return false };
+        if text == self.text_of(config, made) {
+            return true;
+        }
+        let read = || Config::parse_state(&text, "", &self.dir).ok();
+        self.check(path, &text).is_ok()
+            && read().is_some_and(|(c, m)| c == *config && m.as_ref() == Some(made))
+    }
+
+    /// Whether there is room for another form.
+    fn probe(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+        let text = self.text_of(config, made);
+        self.share(FILE, &text)?;
+        let fresh = self.dir.join(format!("{FILE}.new"));
+        let written = self.write_new(FILE, &text).map_err(|e| failed(&fresh, e));
+        let _ = fs::remove_file(&fresh);
+        written
     }
 
     /// Keeps the form that is to be replaced, under the next number.
@@ -232,12 +281,21 @@ impl Store {
     /// Puts a text in the place of a file: after a crash either the old one or the new one is there.
     fn replace(&self, name: &str, text: &str) -> std::io::Result<()> {
         let fresh = self.dir.join(format!("{name}.new"));
+        if let Err(error) = self.write_new(name, text) {
+            // What fits of it takes the room that others need.
+            let _ = fs::remove_file(&fresh);
+            return Err(error);
+        }
+        fs::rename(&fresh, self.dir.join(name))?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn write_new(&self, name: &str, text: &str) -> std::io::Result<()> {
+        let fresh = self.dir.join(format!("{name}.new"));
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, self.dir.join(name))?;
-        File::open(&self.dir)?.sync_all()
+        file.sync_all()
     }
 
     /// The declaration that was applied last, if one was.
@@ -279,6 +337,14 @@ impl Store {
 impl Keeper for Store {
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
         self.save(config, made).map_err(|e| e.to_string())
+    }
+
+    fn put_back(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.restore(config, made).map_err(|e| e.to_string())
+    }
+
+    fn may_keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.probe(config, made).map_err(|e| e.to_string())
     }
 }
 
@@ -353,6 +419,27 @@ mod tests {
             fs::write(store.dir().join(FILE), text).expect("written");
             assert!(matches!(store.load(), Err(StoreError::Damaged { .. })), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_form_before_a_refused_change_is_put_back_without_room() {
+        let (_dir, mut store) = store();
+        (1..=4).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
+        store.keep(&config(9), &Made::default()).expect("the first save of a change");
+        // Nothing new can be written: there is a directory in its place.
+        fs::create_dir(store.dir().join(format!("{FILE}.new"))).expect("made");
+        store.keep(&config(10), &Made::default()).expect_err("the second one");
+        store.may_keep(&config(10), &Made::default()).expect_err("nor would another");
+        for _ in 0..2 {
+            store.put_back(&config(4), &Made::default()).expect("it is put back, also again");
+            assert_eq!(store.load().expect("read").expect("kept").config, config(4));
+        }
+        // What was refused is no earlier form.
+        assert_eq!(numbers_in(&store.dir().join(HISTORY)).expect("a history"), (1..=3).collect::<Vec<_>>());
+        fs::remove_dir(store.dir().join(format!("{FILE}.new"))).expect("removed");
+        store.may_keep(&config(10), &Made::default()).expect("there is room");
+        store.put_back(&config(7), &Made::default()).expect("a form that is not there is kept as ever");
+        assert_eq!(store.load().expect("read").expect("kept").config, config(7));
     }
 
     #[test]

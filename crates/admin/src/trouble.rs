@@ -9,6 +9,8 @@ use status::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
+/// Undeclared volumes that are named.
+const UNDECLARED_MAX: usize = 8;
 /// A drive whose 99th percentile is so many times that of the others of its group is told.
 const SLOW_FACTOR: u64 = 10;
 /// A pool that will be full by then is told: a week, in which drives can be had.
@@ -20,7 +22,18 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     let mut all = Vec::new();
     for missing in &status.missing {
         let object = format!("{} {}", missing.kind, missing.name);
-        let to_do = "bring back what it lies on: the array opens it then by itself";
+        let to_do = match missing.kind.as_str() {
+            "volume" if missing.cause.starts_with(array::VOLUME_LOST) => {
+                format!("restore its pool as it was; or give it up: masu volume delete {}", missing.name)
+            }
+            "volume" if missing.cause.contains(" is full") || missing.cause.contains("no room") => {
+                format!(
+                    "make room, then it is tried again; or give it up: masu volume delete {}",
+                    missing.name
+                )
+            }
+            _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
+        };
         all.push(trouble(
             Severity::Error,
             object,
@@ -51,7 +64,49 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         all.push(trouble(Severity::Warning, "array", "failover", failover.text.clone(), to_do));
     }
     of_refused(&status.refused, &mut all);
+    of_undeclared(&status.undeclared, &mut all);
+    all.extend(status.state_fault.as_ref().map(|(cause, differs)| of_state(cause, *differs)));
     all
+}
+
+/// Volumes that no host can have, as far as they are named.
+fn of_undeclared(undeclared: &[(String, String)], all: &mut Vec<Trouble>) {
+    for (pool, name) in undeclared.iter().take(UNDECLARED_MAX) {
+        let text = format!("is in pool {pool} with its data, and no declaration has it: it takes space");
+        let to_do = format!(
+            "declare it in a file to have it as it is: masu config import FILE; or delete it: masu volume delete {name}"
+        );
+        all.push(trouble(Severity::Warning, format!("volume {name}"), "undeclared", text, to_do));
+    }
+    if let Some(more) = undeclared.len().checked_sub(UNDECLARED_MAX).filter(|more| *more > 0) {
+        let text = format!("{more} more volumes are in its pools, and no declaration has them");
+        all.push(trouble(Severity::Warning, "array", "undeclared", text, "see masu check DATA"));
+    }
+}
+
+/// A state that cannot be saved.
+fn of_state(cause: &str, differs: bool) -> Trouble {
+    let what = match differs {
+        true => {
+            "; what is stored is a change that was refused, or an older state: the next start would take that"
+        }
+        false => ": changes are refused",
+    };
+    let to_do = "make room for the data directory, or repair its file system: it is tried again by itself";
+    trouble(Severity::Error, "array", "state", format!("the state cannot be saved ({cause}){what}"), to_do)
+}
+
+/// A declaration that is not as the array stands, and why.
+pub(crate) fn trouble_of_following(fault: &str) -> Trouble {
+    let text =
+        format!("a spare was taken, a drive replaced or a group has left, which cannot be declared: {fault}");
+    trouble(
+        Severity::Warning,
+        "array",
+        "following",
+        text,
+        "repair what that says: it is tried again by itself",
+    )
 }
 
 /// A declaration that is not in force, and why.
@@ -156,6 +211,11 @@ fn away(member: &status::Member) -> String {
 }
 
 fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
+    if let Some(cause) = &pool.no_room {
+        let text = format!("cannot be written: {cause}");
+        let to_do = "make room in the file system below that drive: hosts go on then";
+        all.push(trouble(Severity::Error, format!("pool {}", pool.name), "room", text, to_do));
+    }
     let used = pool.used_bytes as f64 * 100.0 / pool.size_bytes.max(1) as f64;
     let severity = match used {
         u if u >= f64::from(pool.critical_threshold_percent) => Severity::Error,
@@ -308,6 +368,29 @@ mod tests {
             class: String::new(),
         }];
         status
+    }
+
+    #[test]
+    fn what_is_not_stored_not_declared_or_has_no_room_is_trouble() {
+        let mut status = group("optimal", None, 0);
+        status.undeclared = vec![("p".into(), "u".into())];
+        check(&status, "warning", &["volume u: is in pool p with its data", "masu volume delete u"]);
+        status.undeclared = vec![];
+        status.state_fault = Some(("the disk is full".into(), false));
+        check(&status, "error", &["the state cannot be saved (the disk is full): changes are refused"]);
+        status.state_fault = Some(("the disk is full".into(), true));
+        check(&status, "error", &["the next start would take that"]);
+        status.state_fault = None;
+        let lost = format!("{} \"p\", where it was created earlier", array::VOLUME_LOST);
+        let missing = |kind: &str, cause: &str| {
+            vec![status::Missing { kind: kind.into(), name: "v".into(), cause: cause.into() }]
+        };
+        status.missing = missing("volume", &lost);
+        check(&status, "error", &["give it up: masu volume delete v"]);
+        status.missing = missing("volume", "pool p is full");
+        check(&status, "error", &["make room"]);
+        status.missing = missing("group", "too few drives");
+        check(&status, "error", &["bring back what it lies on"]);
     }
 
     fn check(status: &Status, severity: &str, expected: &[&str]) {

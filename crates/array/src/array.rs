@@ -6,6 +6,7 @@ mod host_changes;
 mod moves;
 mod pools;
 pub mod refusals;
+mod stored;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::host_changes::host_changes;
-use crate::config::{Config, Made, MadeGroup};
+use self::stored::{Stored, also};
+use crate::config::{Config, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;
 use crate::status::ControllerStatus;
@@ -26,10 +28,7 @@ pub struct Array {
     controllers: Vec<ControllerHandle>,
     config: Config,
     made: Made,
-    keeper: Option<Box<dyn Keeper>>,
-    /// The declaration and state that the keeper has stored. If the first declaration of this process cannot
-    /// be applied, they remain stored.
-    kept: Option<(Config, Made)>,
+    stored: Stored,
     sent: Sent,
 }
 
@@ -64,15 +63,18 @@ impl Array {
         let mut config = Config::empty(target);
         config.controllers = controllers.len();
         let (made, sent) = (Made::default(), Sent::default());
-        Array { controllers, config, made, keeper: None, kept: None, sent }
+        Array { controllers, config, made, stored: Stored::default(), sent }
     }
 
     /// Loads the stored state: objects created in earlier lives are opened or missing, and never created
     /// again. From now on every change is stored before it takes effect.
     pub fn kept_by(mut self, keeper: Box<dyn Keeper>, kept: Option<(Config, Made)>) -> Array {
-        self.keeper = Some(keeper);
         self.made = kept.as_ref().map(|(_, made)| made.clone()).unwrap_or_default();
-        self.kept = kept;
+        if let Some((config, _)) = &kept {
+            // A pool is deleted after its volumes: this record is not of the state that it is in.
+            self.made.deleted_pools.retain(|pool| config.volumes.iter().all(|v| v.pool != *pool));
+        }
+        self.stored = Stored::new(keeper, kept);
         self
     }
 
@@ -118,23 +120,29 @@ impl Array {
         config: Config,
         overwrite: &[String],
     ) -> Result<Vec<String>, ControlError> {
+        let mut made = self.made.clone();
+        made.overwrite.extend(overwrite.iter().cloned());
+        self.apply_with(config, made).await
+    }
+
+    /// Like [`Array::apply`], with a state that differs from the one in force by what is recorded or done
+    /// with the declaration.
+    async fn apply_with(&mut self, config: Config, made: Made) -> Result<Vec<String>, ControlError> {
         config.check()?;
-        self.refuse_discarded(&config)?;
+        self.refuse_discarded(&config, &made)?;
         let mut config = self.with_formats(config).await?;
         let moves = moves::without_moves(&self.config, &mut config);
-        let mut done = self.apply_in_place(config, overwrite).await?;
+        let mut done = self.apply_in_place(config, made).await?;
         for moving in moves {
-            done.extend(self.move_pool(&moving.pool, moving.to).await?);
+            let moved = self.move_pool(&moving.pool, moving.to).await;
+            let all_else = "what else was declared with this move is in force";
+            done.extend(moved.map_err(|error| if done.is_empty() { error } else { also(error, all_else) })?);
         }
         Ok(done)
     }
 
     /// Applies a declaration that moves no pool between controllers.
-    async fn apply_in_place(
-        &mut self,
-        config: Config,
-        overwrite: &[String],
-    ) -> Result<Vec<String>, ControlError> {
+    async fn apply_in_place(&mut self, config: Config, mut made: Made) -> Result<Vec<String>, ControlError> {
         self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
             let cause = format!(
@@ -144,21 +152,24 @@ impl Array {
             );
             return Err(ControlError::Failed { place: "controllers".into(), cause });
         }
-        let mut made = self.made.clone();
-        made.overwrite.extend(overwrite.iter().cloned());
         self.name_groups(&config, &mut made).await?;
-        self.keep(&config, &made)?;
+        self.stored.store(&config, &made).map_err(|error| self.stored.refused(error))?;
         match self.take_effect(&config, &mut made).await {
             Ok(mut done) => {
                 // On the control plane's thread, so no data path waits for it.
                 done.extend(host_changes(&self.config, &config));
-                (self.config, self.made) = (config.clone(), made.clone());
-                self.kept = Some((config, made));
+                self.stored.in_force(&config, &made);
+                (self.config, self.made) = (config, made);
                 Ok(done)
             }
             Err(error) => {
-                self.take_back(&config).await?;
-                Err(error)
+                let undone = self.undo().await;
+                // Whatever could not be undone: what was refused does not stay stored.
+                let error = self.stored.refused(error);
+                Err(match undone {
+                    Ok(()) => error,
+                    Err(left) => also(error, &format!("not all was undone: {left}")),
+                })
             }
         }
     }
@@ -167,13 +178,13 @@ impl Array {
     /// creation can be recognised by them. An array without a keeper recognises its own labels by array and
     /// name only.
     async fn name_groups(&self, config: &Config, made: &mut Made) -> Result<(), ControlError> {
-        if self.keeper.is_none() {
+        if !self.stored.has_keeper() {
             return Ok(());
         }
         let new = config.groups.iter().filter(|g| !made.groups.contains_key(&g.name));
         let names: Vec<String> = new.map(|g| g.name.clone()).collect();
         if !names.is_empty()
-            && let Reply::Prepared(_, ids) = self.controllers[0].ask(Control::GroupIds(names)).await?
+            && let Reply::Prepared(_, ids, _) = self.controllers[0].ask(Control::GroupIds(names)).await?
         {
             let new = ids.into_iter().map(|(name, id)| (name, MadeGroup { id: Some(id), ready: false }));
             made.groups.extend(new);
@@ -186,19 +197,23 @@ impl Array {
     async fn take_effect(&mut self, config: &Config, made: &mut Made) -> Result<Vec<String>, ControlError> {
         let shared = self.sent.config(config);
         let before = self.sent.made(made);
-        let (mut done, mut ids) = (Vec::new(), BTreeMap::new());
+        let (mut done, mut ids, mut not_open) = (Vec::new(), BTreeMap::new(), NotOpen::default());
         for controller in &self.controllers {
             controller.ask(Control::Release(shared.clone())).await?;
         }
         for controller in &self.controllers {
             let prepare = Control::Prepare { config: shared.clone(), made: before.clone(), arrival: None };
-            if let Reply::Prepared(lines, open) = controller.ask(prepare).await? {
+            if let Reply::Prepared(lines, open, not) = controller.ask(prepare).await? {
                 done.extend(lines);
                 ids.extend(open);
+                not_open.extend(not);
             }
         }
-        made.finish(config, &ids);
-        self.keep(config, made)?;
+        let intended = made.clone();
+        made.finish(config, &ids, &not_open);
+        if *made != intended {
+            self.stored.store(config, made)?;
+        }
         for controller in &self.controllers {
             if let Reply::Done(lines) = controller.ask(Control::Commit(shared.clone())).await? {
                 done.extend(lines);
@@ -207,24 +222,25 @@ impl Array {
         Ok(done)
     }
 
-    /// Restores the declaration that was in force.
-    async fn take_back(&mut self, refused: &Config) -> Result<(), ControlError> {
+    /// Puts the declaration that was in force in force again.
+    async fn undo(&mut self) -> Result<(), ControlError> {
         let shared = self.sent.config(&self.config);
         let mut undone = Ok(());
         for controller in &self.controllers {
             undone = undone.and(controller.ask(Control::Undo(shared.clone())).await.map(drop));
         }
-        // Whatever could not be undone: what was refused does not stay stored.
-        let kept = match (&self.kept, &mut self.keeper) {
-            (Some((config, made)), Some(keeper)) => keeper.keep(config, made).map_err(not_kept),
-            (None, Some(keeper)) => {
-                // No declaration was ever in force: only the array's identity is kept for the next attempt.
-                let nothing = Config { id: refused.id, ..Config::empty(&refused.target) };
-                keeper.keep(&nothing, &Made::default()).map_err(not_kept)
-            }
-            (_, None) => Ok(()),
-        };
-        undone.and(kept)
+        undone
+    }
+
+    /// Stores what could not be stored or taken back, where that is possible by now.
+    pub fn settle(&mut self) {
+        self.stored.settle();
+    }
+
+    /// Why the state cannot be saved, and whether something else may be stored than what is in force: the
+    /// next start would find that.
+    pub fn state_fault(&self) -> Option<(&str, bool)> {
+        self.stored.fault()
     }
 
     /// Records the block devices behind drives.
@@ -232,20 +248,16 @@ impl Array {
     /// # Errors
     /// If the state cannot be stored.
     pub fn remember_devices(&mut self, devices: BTreeMap<String, String>) -> Result<(), ControlError> {
-        self.made.devices.extend(devices);
-        self.keep_made()
+        let mut made = self.made.clone();
+        made.devices.extend(devices);
+        self.keep_made(made)
     }
 
-    /// Forgets the block device of a drive whose medium was exchanged.
-    ///
-    /// # Errors
-    /// If the state cannot be stored.
-    pub fn forget_device(&mut self, drive: &str) -> Result<(), ControlError> {
+    /// Forgets the block device of a drive whose medium was exchanged. Returns a line if that is saved later.
+    pub fn forget_device(&mut self, drive: &str) -> Option<String> {
         self.made.displaced.remove(drive);
-        match self.made.devices.remove(drive) {
-            Some(_) => self.keep_made(),
-            None => Ok(()),
-        }
+        self.made.devices.remove(drive)?;
+        self.stored.in_force_already(&self.config, &self.made)
     }
 
     /// Sets the drives whose paths now name another device, with the reason. They are not opened until their
@@ -254,19 +266,12 @@ impl Array {
         self.made.displaced = displaced;
     }
 
-    fn keep_made(&mut self) -> Result<(), ControlError> {
-        let (config, made) = (self.config.clone(), self.made.clone());
-        self.keep(&config, &made)?;
-        self.kept = Some((config, made));
+    /// Stores another state with the declaration in force; if that fails, the state stays as it was.
+    fn keep_made(&mut self, made: Made) -> Result<(), ControlError> {
+        self.stored.store(&self.config, &made).map_err(|error| self.stored.refused(error))?;
+        self.stored.in_force(&self.config, &made);
+        self.made = made;
         Ok(())
-    }
-
-    fn keep(&mut self, config: &Config, made: &Made) -> Result<(), ControlError> {
-        let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        if self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
-            return Ok(());
-        }
-        keeper.keep(config, made).map_err(not_kept)
     }
 
     /// Returns the declaration with the format of every image: the format that was fixed earlier, or else the
@@ -351,8 +356,4 @@ impl Array {
         }
         first_error
     }
-}
-
-fn not_kept(cause: String) -> ControlError {
-    ControlError::at("state")(&format!("cannot save the change, so it was not made: {cause}"))
 }

@@ -10,8 +10,8 @@ use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOu
 use world::DriveSpec;
 
 use crate::config::{
-    Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, GroupId, Made, PoolConfig,
-    VolumeConfig,
+    Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, GroupId, Made, NotOpen,
+    PoolConfig, VolumeConfig,
 };
 use crate::event::EventSender;
 use crate::move_request::MoveSender;
@@ -25,6 +25,8 @@ const QUEUE_LEN: usize = 1024;
 
 /// The owner's error for a volume that does not exist.
 pub(crate) const NO_SUCH_VOLUME: &str = "not found";
+/// So begins the cause where a volume is missing in an open pool.
+pub const VOLUME_LOST: &str = "not found in pool";
 /// The owner's error for a volume whose pool it has not opened.
 pub(crate) const POOL_AWAY: &str = "its pool is not served";
 
@@ -159,8 +161,9 @@ pub enum Control {
 pub enum Reply {
     /// Done; a line for each object that was created or changed.
     Done(Vec<String>),
-    /// Prepared: a line for each object that was created, and the open groups with their identities.
-    Prepared(Vec<String>, BTreeMap<String, GroupId>),
+    /// Prepared: a line for each object that was created, the open groups with their identities, and what is
+    /// not open.
+    Prepared(Vec<String>, BTreeMap<String, GroupId>, NotOpen),
     Status(Box<ControllerStatus>),
     /// The imported pool.
     Imported(Box<Imported>),

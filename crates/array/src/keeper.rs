@@ -7,6 +7,23 @@ pub trait Keeper: Send + Sync {
     /// Makes both durable.
     ///
     /// # Errors
-    /// Why, in one line.
+    /// Why, in one line. What is kept then is what was before, or this.
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String>;
+
+    /// Makes both durable in the place of a change that is refused. They were kept before it: a keeper that
+    /// has that form still needs no room for it.
+    ///
+    /// # Errors
+    /// As [`Keeper::keep`].
+    fn put_back(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.keep(config, made)
+    }
+
+    /// Whether another form like this one could be kept now. Nothing changes.
+    ///
+    /// # Errors
+    /// Why not, in one line.
+    fn may_keep(&mut self, _config: &Config, _made: &Made) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -40,7 +40,7 @@ mod tests;
 
 pub use ::config::{self, Config};
 pub use array::{Array, refusals};
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
+pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer, VOLUME_LOST};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;

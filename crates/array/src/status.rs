@@ -49,6 +49,8 @@ pub struct ControllerStatus {
     pub served: Vec<HostServed>,
     /// Objects that were made and cannot be opened.
     pub missing: Vec<Missing>,
+    /// Pool and name of volumes that are declared by nobody.
+    pub undeclared: Vec<(String, String)>,
     /// Long work that runs.
     pub jobs: Vec<Job>,
     /// Spares that nobody has taken.

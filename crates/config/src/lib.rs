@@ -40,7 +40,7 @@ pub use drives::{
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
 pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};
-pub use made::{DeletedGroup, Made, MadeGroup};
+pub use made::{DeletedGroup, Made, MadeGroup, NotOpen};
 pub use names::normalised as normalised_name;
 pub use policies::{PolicyConfig, QosSettings, Sharing};
 pub use pools::{

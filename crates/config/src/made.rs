@@ -50,6 +50,26 @@ pub struct Made {
     pub deleted_groups: BTreeMap<String, DeletedGroup>,
 }
 
+/// What is declared and not open, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotOpen {
+    /// Groups.
+    pub groups: BTreeSet<String>,
+    /// Pools.
+    pub pools: BTreeSet<String>,
+    /// Volumes.
+    pub volumes: BTreeSet<String>,
+}
+
+impl NotOpen {
+    /// Adds what another controller has not open.
+    pub fn extend(&mut self, other: NotOpen) {
+        self.groups.extend(other.groups);
+        self.pools.extend(other.pools);
+        self.volumes.extend(other.volumes);
+    }
+}
+
 /// A group that was made, or is being made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +103,7 @@ impl Made {
     /// once.
     pub fn all_of(config: &Config) -> Made {
         let mut made = Made::default();
-        made.finish(config, &BTreeMap::new());
+        made.finish(config, &BTreeMap::new(), &NotOpen::default());
         made
     }
 
@@ -92,25 +112,34 @@ impl Made {
         self.groups.get(name).is_some_and(|group| group.ready)
     }
 
-    /// Notes that everything in the declaration was made, and forgets what is in it no more. `ids` are those
-    /// of the groups that are open. What lies in memory is never noted: it ends with the process, and every
-    /// start makes it.
-    pub fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>) {
+    /// Notes that everything in the declaration was made but for what is not open, and forgets what is in it
+    /// no more. What was made before stays so, open or not. `ids` are those of the groups that are open.
+    /// What lies in memory is never noted: it ends with the process, and every start makes it.
+    pub fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>, not_open: &NotOpen) {
         let ssds = config.cache.iter().flat_map(|c| &c.ssds);
-        let used = config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);
+        let open = config.groups.iter().filter(|g| !not_open.groups.contains(&g.name));
+        let used = open.flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);
         self.drives.extend(used.cloned());
         self.drives.retain(|name| config.drives.iter().any(|d| d.name == *name));
         self.devices.retain(|name, _| self.drives.contains(name));
         self.displaced.retain(|name, _| self.drives.contains(name));
         let known = std::mem::take(&mut self.groups);
         let id_of = |name: &str| ids.get(name).copied().or_else(|| known.get(name)?.id);
-        let ready = |name: &String| (name.clone(), MadeGroup { id: id_of(name), ready: true });
-        self.groups = config.groups.iter().filter(|g| lasts(config, g)).map(|g| ready(&g.name)).collect();
+        let of = |name: &String| {
+            let before = known.get(name);
+            let ready = !not_open.groups.contains(name) || before.is_some_and(|group| group.ready);
+            (ready || before.is_some()).then(|| (name.clone(), MadeGroup { id: id_of(name), ready }))
+        };
+        self.groups = config.groups.iter().filter(|g| lasts(config, g)).filter_map(|g| of(&g.name)).collect();
         let lasting = |name: &String| self.groups.contains_key(name);
+        let was_made = std::mem::take(&mut self.pools);
+        let is_made = |name: &String| !not_open.pools.contains(name) || was_made.contains(name);
         let pools = config.pools.iter().filter(|p| p.groups.iter().chain(&p.leaving).any(lasting));
-        self.pools = pools.map(|p| p.name.clone()).collect();
+        self.pools = pools.map(|p| &p.name).filter(|name| is_made(name)).cloned().collect();
+        let was_made = std::mem::take(&mut self.volumes);
+        let is_made = |name: &String| !not_open.volumes.contains(name) || was_made.contains(name);
         let volumes = config.volumes.iter().filter(|v| self.pools.contains(&v.pool));
-        self.volumes = volumes.map(|v| v.name.clone()).collect();
+        self.volumes = volumes.map(|v| &v.name).filter(|name| is_made(name)).cloned().collect();
         self.discarded.retain(|name, _| config.volume(name).is_none());
         self.deleted_pools.retain(|name| config.pool(name).is_some());
         self.overwrite.clear();

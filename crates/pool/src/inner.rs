@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::{BlockError, Buf, Data};
 use world::sync::{Permits, Signal};
-use world::{Stage, World};
+use world::{Instant, Stage, World};
 
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged, Size};
@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     poisoned: Cell<bool>,
     /// Why metadata cannot be written at the moment.
     pub(crate) stalled: RefCell<Option<BlockError>>,
+    /// When a write last found no room below a drive, and how that is told.
+    pub(crate) no_room: RefCell<Option<(Instant, BlockError)>>,
     cause: RefCell<String>,
     /// Latencies of reads and writes of its volumes.
     pub(crate) stage: Stage,
@@ -132,6 +134,7 @@ impl Inner {
             stage: Stage::default(),
             poisoned: Cell::new(false),
             stalled: RefCell::default(),
+            no_room: RefCell::default(),
             cause: RefCell::default(),
         }))
     }
@@ -170,6 +173,13 @@ impl Inner {
     pub(crate) fn goes_on(&self) -> Result<(), BlockError> {
         self.alive()?;
         self.stalled.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Notes that the storage below a drive had no room for a write.
+    pub(crate) fn note_room(&self, outcome: &Result<(), BlockError>) {
+        if let Err(error @ BlockError::NoRoom { .. }) = outcome {
+            *self.no_room.borrow_mut() = Some((self.world.now(), error.clone()));
+        }
     }
 
     /// Poisons the pool: nothing is accepted any more, because it is unknown what is durable.

@@ -30,7 +30,8 @@ impl Pool {
     /// # Errors
     ///
     /// The name is in use or invalid, the length is no multiple of 512 or too long, there are too many
-    /// volumes; for a thick volume: the pool has too few free pages.
+    /// volumes; for a thick volume: the pool has too few free pages; the metadata cannot be written now.
+    /// There is no such volume then.
     pub async fn create_volume(
         &self,
         name: &str,
@@ -46,17 +47,30 @@ impl Pool {
         volume.state.unfinished.set(thick);
         let (id, name) = (volume.state.id, name.to_owned());
         self.0.log(Record::Create { volume: id, len_bytes, thick, unfinished: thick, name });
-        if thick {
-            if let Err(error) = volume.take_pages(0, len_bytes).await {
-                self.remove(&volume).await?;
-                return Err(error.into());
+        match self.complete(&volume, len_bytes).await {
+            Ok(()) => Ok(volume),
+            Err(error) => {
+                self.take_away(&volume).await;
+                Err(error.into())
             }
+        }
+    }
+
+    /// Gives a new thick volume its pages, and makes a new volume durable.
+    async fn complete(&self, volume: &Volume, len_bytes: u64) -> Result<(), BlockError> {
+        if volume.state.provisioning == Provisioning::Thick {
+            volume.take_pages(0, len_bytes).await?;
             self.0.room().await?;
             volume.state.unfinished.set(false);
-            self.0.log(Record::Finish { volume: id });
+            self.0.log(Record::Finish { volume: volume.state.id });
         }
-        self.0.commit().await?;
-        Ok(volume)
+        self.0.commit().await
+    }
+
+    /// Deletes a new volume that was refused: logged records cannot be taken back, so its deletion follows
+    /// them, as soon as metadata can be written.
+    async fn take_away(&self, volume: &Volume) {
+        let _ = self.remove(volume).await;
     }
 
     /// Creates a thin clone that shares all pages of `from` as of now. It waits for writes in flight. No page
@@ -64,7 +78,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// No such volume, the name is in use or invalid, or the pool has no room for as many map entries.
+    /// No such volume, the name is in use or invalid, the pool has no room for as many map entries, or the
+    /// metadata cannot be written now. There is no clone then.
     pub async fn clone_volume(&self, from: &str, name: &str) -> Result<Volume, PoolError> {
         let source = self.find(from)?;
         let lock = source.state.locks.exclusive(Span::all().into()).await;
@@ -94,7 +109,10 @@ impl Pool {
         let volume = Volume { pool: self.0.clone(), state: self.0.volumes.borrow()[&id].clone() };
         self.0.log(Record::Clone { from, volume: id, name: name.to_owned() });
         drop(lock);
-        self.0.commit().await?;
+        if let Err(error) = self.0.commit().await {
+            self.take_away(&volume).await;
+            return Err(error.into());
+        }
         Ok(volume)
     }
 
@@ -103,7 +121,7 @@ impl Pool {
     /// # Errors
     ///
     /// No such volume, the length is smaller than now or too long; for a thick volume: the pool has too few
-    /// free pages.
+    /// free pages; the metadata cannot be written now. The length is as before then.
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
@@ -120,10 +138,22 @@ impl Pool {
             return Err(error.into());
         }
         self.0.room().await?;
-        volume.state.len_bytes.set(len_bytes);
+        self.resize(&volume, len_bytes);
+        if let Err(error) = self.0.commit().await {
+            // Nothing was written past the old end: the volume is locked.
+            self.resize(&volume, old);
+            if volume.state.provisioning == Provisioning::Thick {
+                volume.drop_pages(self.first_page_past(old)).await?;
+            }
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    fn resize(&self, volume: &Volume, len_bytes: u64) {
+        let old = volume.state.len_bytes.replace(len_bytes);
         self.0.totals.resize(old, len_bytes);
         self.0.log(Record::Resize { volume: volume.state.id, len_bytes });
-        Ok(self.0.commit().await?)
     }
 
     /// Deletes a volume with its records. Operations in flight end first; later ones fail.
@@ -131,7 +161,7 @@ impl Pool {
     /// # Errors
     ///
     /// No such volume, or the pool's metadata cannot be written; then the volume is gone, and may be back
-    /// after a crash.
+    /// after a crash before a flush succeeds.
     pub async fn delete_volume(&self, name: &str) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         Ok(self.remove(&volume).await?)
@@ -255,6 +285,15 @@ impl Volume {
     /// Allocates the pages of a thick volume from `from` bytes to `to` bytes.
     async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
         let page = self.pool.page_bytes;
+        let needed = to.div_ceil(page) - from.div_ceil(page);
+        let left = {
+            let space = self.pool.space.borrow();
+            u64::from(space.free_now()) + u64::from(space.waiting())
+        };
+        if needed > left && !self.pool.commit.is_running() {
+            // It would take what is left from all others until it fails.
+            return Err(self.pool.no_space());
+        }
         for index in from.div_ceil(page)..to.div_ceil(page) {
             let new = self.pool.allocate().await?;
             let ready = match self.pool.clear(new).await {

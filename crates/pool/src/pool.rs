@@ -1,6 +1,7 @@
 //! The handle of a pool.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::BlockError;
 use world::LatencyCounts;
@@ -11,6 +12,9 @@ use crate::record::Record;
 use crate::spec::{PoolCounts, PoolId, PoolSpace};
 use crate::volume::Volume;
 use crate::{PoolError, PoolEvent};
+
+/// A write that found no room below a drive is told for so long.
+const NO_ROOM_SHOWN: Duration = Duration::from_secs(60);
 
 /// A thin pool: a handle, cheap to clone.
 #[derive(Clone)]
@@ -95,6 +99,15 @@ impl Pool {
     /// The next event. For one listener.
     pub async fn next_event(&self) -> PoolEvent {
         self.0.events.next().await
+    }
+
+    /// Why the storage below a drive has no room for what is to be written: metadata now, or data of a volume
+    /// in the last minute.
+    pub fn no_room(&self) -> Option<BlockError> {
+        let stalled = self.0.stalled.borrow().clone().filter(|e| matches!(e, BlockError::NoRoom { .. }));
+        let last = self.0.no_room.borrow().clone();
+        let recent = |at| self.0.world.now() < at + NO_ROOM_SHOWN;
+        stalled.or_else(|| last.filter(|(at, _)| recent(*at)).map(|(_, error)| error))
     }
 
     /// Makes everything durable that completed before the call.

@@ -94,6 +94,12 @@ pub struct Status {
     /// How long operations took, layer by layer.
     #[serde(skip)]
     pub stages: Vec<StageLatency>,
+    /// Pool and name of volumes that are declared by nobody.
+    #[serde(skip)]
+    pub undeclared: Vec<(String, String)>,
+    /// Why the state cannot be saved, and whether something else is stored than what is in force.
+    #[serde(skip)]
+    pub state_fault: Option<(String, bool)>,
     /// What hosts were served; a host of several controllers more than once.
     #[serde(skip)]
     pub served: Vec<HostServed>,

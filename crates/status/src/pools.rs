@@ -33,6 +33,9 @@ pub struct Pool {
     pub heat: Heat,
     /// Owning controller.
     pub controller: usize,
+    /// Why writes to it fail: the storage below a drive is full.
+    #[serde(skip)]
+    pub no_room: Option<String>,
     /// Reads and writes of its volumes since that controller opened it: of one in sixteen.
     #[serde(default)]
     pub operations: u64,

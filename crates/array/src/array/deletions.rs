@@ -10,6 +10,7 @@
 //! A pool stays declared until its superblocks are erased: until then its groups belong to its controller.
 
 use super::pools::without_groups;
+use super::stored::also;
 use super::{Array, refusals};
 use crate::config::DeletedGroup;
 use crate::control::{Control, ControlError};
@@ -19,23 +20,35 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// No such pool, or a volume is in it: nothing was changed then. If the state cannot be stored, the next
-    /// start completes it.
+    /// No such pool, or a volume is in it, or the state cannot be stored: nothing was changed then.
     pub async fn delete_pool(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let owner = refusals::deletable_pool(&self.config, name)?.controller;
-        self.made.deleted_pools.insert(name.into());
-        let mut done = match self.keep_made() {
-            Ok(()) => self.ask(owner, Control::DeletePool(name.into())).await,
-            Err(error) => Err(error),
-        };
-        if done.is_err() {
-            self.made.deleted_pools.remove(name);
-            self.keep_made()?;
+        let before = self.made.clone();
+        let mut made = self.made.clone();
+        made.deleted_pools.insert(name.into());
+        self.keep_made(made)?;
+        match self.ask(owner, Control::DeletePool(name.into())).await {
+            Ok(lines) => Ok(self.without_pool(name, lines).await),
+            Err(error) => {
+                // It stays, and nothing of it was erased.
+                self.made = before;
+                let later = self.stored.in_force_already(&self.config, &self.made);
+                Err(match later {
+                    None => error,
+                    Some(later) => also(error, &later),
+                })
+            }
         }
+    }
+
+    /// The end of a deletion: the pool is erased. If the state cannot be stored, it stays recorded, and that
+    /// is tried again.
+    async fn without_pool(&mut self, name: &str, mut done: Vec<String>) -> Vec<String> {
         let mut config = self.config.clone();
         config.pools.retain(|p| p.name != name);
-        if let Ok(lines) = &mut done {
-            lines.extend(self.apply(config).await?);
+        match self.apply(config).await {
+            Ok(lines) => done.extend(lines),
+            Err(error) => done.push(format!("pool {name}: is declared until that can be saved: {error}")),
         }
         done
     }
@@ -57,20 +70,31 @@ impl Array {
             id: self.made.groups.get(name).and_then(|made| made.id),
             drives: drives.into_iter().map(|drive| (drive.name.clone(), drive)).collect(),
         };
-        self.made.deleted_groups.insert(name.into(), deleted.clone());
-        if let Err(error) = self.apply(config).await {
-            self.made.deleted_groups.remove(name);
-            return Err(error);
-        }
+        let mut made = self.made.clone();
+        made.deleted_groups.insert(name.into(), deleted.clone());
+        self.apply_with(config, made).await?;
         let owner = before.owner_of_group(name);
-        let done = self.ask(owner, Control::DeleteGroup { name: name.into(), deleted }).await;
-        self.made.deleted_groups.remove(name);
-        match done {
-            Ok(_) => self.keep_made()?,
+        match self.ask(owner, Control::DeleteGroup { name: name.into(), deleted }).await {
+            Ok(mut done) => {
+                done.extend(self.forget_group(name));
+                Ok(done)
+            }
             // The group stays, as it was declared.
-            Err(_) => _ = self.apply(before).await?,
+            Err(error) => {
+                let mut made = self.made.clone();
+                made.deleted_groups.remove(name);
+                Err(match self.apply_with(before, made).await {
+                    Ok(_) => error,
+                    Err(left) => also(error, &format!("its deletion is completed later: {left}")),
+                })
+            }
         }
-        done
+    }
+
+    /// The end of a group's deletion. Returns a line if that is saved later.
+    fn forget_group(&mut self, name: &str) -> Option<String> {
+        self.made.deleted_groups.remove(name);
+        self.stored.in_force_already(&self.config, &self.made)
     }
 
     /// Completes deletions of volumes, pools and groups that were interrupted, in an earlier life or by a
@@ -82,17 +106,17 @@ impl Array {
         let mut done = self.delete_discarded().await?;
         for name in self.made.deleted_pools.clone() {
             let Some(owner) = self.config.pool(&name).map(|p| p.controller) else { continue };
-            done.extend(self.ask(owner, Control::DeletePool(name.clone())).await?);
+            let lines = self.ask(owner, Control::DeletePool(name.clone())).await?;
             let mut config = self.config.clone();
             config.pools.retain(|p| p.name != name);
-            done.extend(self.apply(config).await?);
+            let applied = self.apply(config).await?;
+            done.extend(lines.into_iter().chain(applied));
         }
         for (name, deleted) in self.made.deleted_groups.clone() {
             let owner = self.config.owner_of_group(&name);
             let delete = Control::DeleteGroup { name: name.clone(), deleted };
             done.extend(self.ask(owner, delete).await?);
-            self.made.deleted_groups.remove(&name);
-            self.keep_made()?;
+            done.extend(self.forget_group(&name));
         }
         Ok(done)
     }

@@ -32,7 +32,7 @@ impl Array {
         if old == new {
             return Ok(done);
         }
-        // The labels are already changed; if the process ends here, they decide.
+        // The labels are already changed: they decide, also if the process ends here.
         let mut config = self.config.clone();
         config.spares.retain(|s| s != new && s != old);
         if let Some(declared) = config.groups.iter_mut().find(|g| g.name == group) {
@@ -42,7 +42,13 @@ impl Array {
             }
         }
         config.drives.retain(|d| d.name != old);
-        done.extend(self.apply(config).await?);
+        match self.apply(config).await {
+            Ok(lines) => done.extend(lines),
+            Err(error) => done.push(format!(
+                "group {group}: has drive {new} in the place of {old}; it is declared so when that can be saved: \
+                 {error}"
+            )),
+        }
         Ok(done)
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Array, not_kept, refusals};
+use super::stored::also;
+use super::{Array, refusals};
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
 
@@ -48,17 +49,24 @@ impl Array {
         let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
         self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await?;
         let moved = self.carry_over(&next, (pool, from, to)).await;
-        let came_back = match &moved {
-            Ok(_) => Ok(()),
-            Err(_) => self.bring_back((from, to)).await,
-        };
         let owner = if moved.is_ok() { to } else { from };
+        let moved = match moved {
+            Ok(()) => Ok(()),
+            // What is stored first: the declaration of the move must not stay.
+            Err(error) => {
+                let error = self.stored.refused(error);
+                let came_back = self.bring_back((from, to)).await;
+                Err(match came_back {
+                    Ok(()) => error,
+                    Err(left) => also(error, &left.to_string()),
+                })
+            }
+        };
         // Whatever happened: hosts go on.
         self.ask_each(Control::Announce(owner)).await?;
         self.ask_each(Control::Arrived).await?;
         self.ask_each(Control::Hold(Arc::new(BTreeSet::new()))).await?;
         moved?;
-        came_back?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }
 
@@ -77,7 +85,7 @@ impl Array {
         (pool, from, to): (&str, usize, usize),
     ) -> Result<(), ControlError> {
         let mut made = self.made.clone();
-        self.keep(next, &made)?;
+        self.stored.store(next, &made)?;
         let (shared, before) = (self.sent.config(next), self.sent.made(&made));
         let lus = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
             Reply::Released(lus) => lus,
@@ -87,23 +95,22 @@ impl Array {
         self.ask(from, Control::Release(shared.clone())).await?;
         let arrival = Some(Arrival { pool: pool.into(), lus });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
-        let mut ids = Default::default();
-        if let Reply::Prepared(_, open) = self.controllers[to].ask(prepare).await? {
-            ids = open;
+        let (mut ids, mut not_open) = Default::default();
+        if let Reply::Prepared(_, open, not) = self.controllers[to].ask(prepare).await? {
+            (ids, not_open) = (open, not);
         }
-        made.finish(next, &ids);
+        made.finish(next, &ids, &not_open);
+        if made != self.made {
+            self.stored.store(next, &made)?;
+        }
         self.ask_each(Control::Commit(shared)).await?;
-        (self.config, self.made) = (next.clone(), made.clone());
-        self.kept = Some((next.clone(), made));
+        self.stored.in_force(next, &made);
+        (self.config, self.made) = (next.clone(), made);
         Ok(())
     }
 
     /// The pool goes back to the controller that had it, as it was declared.
     async fn bring_back(&mut self, (from, to): (usize, usize)) -> Result<(), ControlError> {
-        // What is stored first: the declaration of the move must not stay.
-        if let (Some((config, made)), Some(keeper)) = (&self.kept, &mut self.keeper) {
-            keeper.keep(config, made).map_err(not_kept)?;
-        }
         let (shared, before) = (self.sent.config(&self.config), self.sent.made(&self.made));
         self.ask(to, Control::Undo(shared.clone())).await?;
         self.ask(to, Control::Release(shared.clone())).await?;

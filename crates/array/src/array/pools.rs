@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use world::DriveSpec;
 
+use super::stored::also;
 use super::{Array, refusals};
 use crate::config::{Config, DriveConfig};
 use crate::control::{Control, ControlError, Reply};
@@ -55,11 +56,17 @@ impl Array {
         without_groups(&mut config, &parts, |name| groups.contains(&name));
         self.apply(config).await?;
         let exported = self.ask(owner, Control::ExportPool(pool.into())).await;
-        if exported.is_err() {
+        match exported {
+            Ok(done) => Ok(done),
             // The pool stays, as it was declared.
-            self.apply(before).await?;
+            Err(error) => Err(match self.apply(before).await {
+                Ok(_) => error,
+                Err(left) => also(
+                    error,
+                    &format!("it is declared no more, and not exported; declare it again: {left}"),
+                ),
+            }),
         }
-        exported
     }
 
     /// Imports the pool on these drives, and declares drives, groups, pool and volumes as found.

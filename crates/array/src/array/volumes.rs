@@ -1,18 +1,15 @@
 //! Volumes: delete, clone, reclaim.
 
+use super::stored::also;
 use super::{Array, refusals};
-use crate::config::Config;
+use crate::config::{Config, Made};
 use crate::control::{Control, ControlError, NO_SUCH_VOLUME, POOL_AWAY};
 
 impl Array {
-    /// Records a volume that must be deleted, or that must be deleted if its creation fails; `None` removes
-    /// the record.
-    async fn discard(&mut self, volume: &str, pool: Option<&str>) -> Result<(), ControlError> {
-        match pool {
-            Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
-            None => self.made.discarded.remove(volume),
-        };
-        self.keep_made()
+    /// The end of a deletion, or of a creation that failed. Returns a line if that is saved later.
+    fn forget_discarded(&mut self, volume: &str) -> Option<String> {
+        self.made.discarded.remove(volume);
+        self.stored.in_force_already(&self.config, &self.made)
     }
 
     /// Deletes volumes whose deletion or creation was interrupted in an earlier life, and those whose pool
@@ -22,6 +19,9 @@ impl Array {
     /// If one cannot be deleted now; to be tried again.
     pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
         let mut done = Vec::new();
+        if let Err(cause) = self.stored.put_back() {
+            return Err(ControlError::at("state")(&cause));
+        }
         for (volume, pool) in self.made.discarded.clone() {
             // A pool that is declared no more has taken its volumes along.
             if let Some(owner) = self.config.pool(&pool).map(|p| p.controller) {
@@ -33,21 +33,21 @@ impl Array {
                     Err(error) => return Err(error),
                 }
             }
-            self.discard(&volume, None).await?;
+            done.extend(self.forget_discarded(&volume));
         }
         Ok(done)
     }
 
     /// Refuses a new volume with the name of one that is still to be deleted: it would be taken for that one.
-    pub(super) fn refuse_discarded(&self, next: &Config) -> Result<(), ControlError> {
+    pub(super) fn refuse_discarded(&self, next: &Config, made: &Made) -> Result<(), ControlError> {
         // What is stored with a name has it: a clone whose creation was interrupted.
-        let stored = |name: &str| self.kept.as_ref().is_some_and(|(config, _)| config.volume(name).is_some());
+        let stored = |name: &str| self.stored.config().is_some_and(|config| config.volume(name).is_some());
         let taken = |(name, _): &(&String, &String)| next.volume(name).is_some() && !stored(name);
-        let taken = self.made.discarded.iter().find(taken);
+        let taken = made.discarded.iter().find(taken);
         let Some((name, pool)) = taken else { return Ok(()) };
         Err(ControlError::at(format!("volume {name:?}"))(&format!(
             "a volume of this name in pool {pool:?} is still to be deleted, which is done when the pool is \
-             served; choose another name"
+             served and has room; choose another name"
         )))
     }
 
@@ -57,20 +57,52 @@ impl Array {
     ///
     /// No such volume, or it is mapped to a host: nothing was changed then.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
+        if self.config.volume(name).is_none()
+            && let Some((pool, owner)) = self.undeclared(name).await?
+        {
+            return self.delete_undeclared((pool, owner), name).await;
+        }
         let (volume, owner) = refusals::deletable(&self.config, name)?;
         let pool = volume.pool.clone();
         let mut config = self.config.clone();
         config.volumes.retain(|v| v.name != name);
         // First all controllers drop the LU, then its owner deletes the volume. The next start completes a
         // deletion that a crash interrupts.
-        self.made.discarded.insert(name.into(), pool.clone());
-        let mut done = match self.apply(config).await {
-            Ok(done) => done,
-            Err(error) => {
-                self.made.discarded.remove(name);
-                return Err(error);
-            }
-        };
+        let mut made = self.made.clone();
+        made.discarded.insert(name.into(), pool.clone());
+        let done = self.apply_with(config, made).await?;
+        self.delete_recorded((pool, owner), name, done).await
+    }
+
+    /// A volume of this name that no declaration has: its pool, and the controller that has this.
+    ///
+    /// # Errors
+    /// A controller has stopped.
+    pub async fn undeclared(&self, name: &str) -> Result<Option<(String, usize)>, ControlError> {
+        let parts = self.overview().await?;
+        let mut all = parts.iter().flat_map(|part| part.undeclared.iter().map(move |of| (of, part.index)));
+        Ok(all.find(|((_, volume), _)| volume == name).map(|((pool, _), owner)| (pool.clone(), owner)))
+    }
+
+    /// Deletes a volume that a pool has and no declaration.
+    async fn delete_undeclared(
+        &mut self,
+        (pool, owner): (String, usize),
+        name: &str,
+    ) -> Result<Vec<String>, ControlError> {
+        let mut made = self.made.clone();
+        made.discarded.insert(name.into(), pool.clone());
+        self.keep_made(made)?;
+        self.delete_recorded((pool, owner), name, Vec::new()).await
+    }
+
+    /// Deletes the data of a volume whose deletion is recorded and in force.
+    async fn delete_recorded(
+        &mut self,
+        (pool, owner): (String, usize),
+        name: &str,
+        mut done: Vec<String>,
+    ) -> Result<Vec<String>, ControlError> {
         match self.ask(owner, Control::DeleteVolume { pool: pool.clone(), name: name.into() }).await {
             Ok(lines) => done.extend(lines),
             Err(ControlError::Failed { cause, .. }) if cause == POOL_AWAY => {
@@ -81,9 +113,13 @@ impl Array {
             Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {
                 done.push(format!("volume {name}: it had no data in pool {pool}"));
             }
-            Err(error) => return Err(error),
+            // It is declared no more, and recorded.
+            Err(error) => {
+                done.push(format!("volume {name}: deleted; its data are when that is possible: {error}"));
+                return Ok(done);
+            }
         }
-        self.discard(name, None).await?;
+        done.extend(self.forget_discarded(name));
         Ok(done)
     }
 
@@ -104,37 +140,42 @@ impl Array {
     /// No such volume, the name is in use, or the pool has no room for the map.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let config = refusals::with_clone(&self.config, from, to)?;
-        self.refuse_discarded(&config)?;
+        self.refuse_discarded(&config, &self.made)?;
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
             return Err(fail(&"not found"));
         };
         let pool = source.pool.clone();
         // If a crash interrupts this before the declaration, the next start deletes the clone.
-        self.discard(to, Some(&pool)).await?;
+        let mut made = self.made.clone();
+        made.discarded.insert(to.into(), pool.clone());
+        self.keep_made(made)?;
         let clone = Control::CloneVolume { from: from.into(), to: to.into() };
         let mut done = match self.ask(owner, clone).await {
             Ok(lines) => lines,
-            Err(error) => {
-                self.discard(to, None).await?;
-                return Err(error);
-            }
+            Err(error) => return Err(self.without_clone(error).await),
         };
         // The declaration with it and the end of the record are stored together.
-        let before = self.made.clone();
-        self.made.discarded.remove(to);
-        if self.made.pools.contains(&pool) {
-            self.made.volumes.insert(to.into());
+        let mut made = self.made.clone();
+        made.discarded.remove(to);
+        if made.pools.contains(&pool) {
+            made.volumes.insert(to.into());
         }
-        match self.apply(config).await {
+        match self.apply_with(config, made).await {
             Ok(lines) => done.extend(lines),
-            Err(error) => {
-                self.made = before;
-                self.delete_discarded().await?;
-                return Err(error);
-            }
+            Err(error) => return Err(self.without_clone(error).await),
         }
         Ok(done)
+    }
+
+    /// Deletes what there is of a clone that is refused; if that is not possible now, it stays recorded.
+    async fn without_clone(&mut self, error: ControlError) -> ControlError {
+        match self.delete_discarded().await {
+            Ok(_) => error,
+            Err(left) => {
+                also(error, &format!("what there is of it is deleted when that is possible: {left}"))
+            }
+        }
     }
 
     /// Reclaims a volume's pages of zeros, in the background.

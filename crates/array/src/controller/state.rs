@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
     pub(crate) missing: BTreeMap<(Kind, String), String>,
+    /// Volumes of open pools that no declaration has. What is to be deleted is not among them.
+    pub(crate) undeclared: BTreeSet<VolumeKey>,
     pub(crate) drives: BTreeMap<String, Drive>,
     /// Drives that are being opened, and the tasks that wait for this.
     pub(crate) opening: BTreeSet<String>,
@@ -114,6 +116,7 @@ impl State {
             arriving: BTreeMap::new(),
             asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
+            undeclared: BTreeSet::new(),
             drives: BTreeMap::new(),
             opening: BTreeSet::new(),
             opened: Rc::default(),

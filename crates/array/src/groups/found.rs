@@ -6,7 +6,7 @@ use futures::future::join_all;
 use raid::{GroupId, Label, OnDrive, examine};
 use world::Drive;
 
-use super::drives::{leave_to_others, open_drive};
+use super::drives::{leave_to_others, open_drive, open_existing};
 use crate::config::{Config, GroupConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -76,7 +76,32 @@ pub(super) async fn find_drives(
             Err(cause) => found.complaints.push(format!("drive {name:?}: {cause}")),
         }
     }
+    if controller.state().made.has_group(&group.name) {
+        find_replacements(controller, config, group, &mut found).await;
+    }
     Ok(found)
+}
+
+/// Adds drives without a declared use that carry the group's label: one of them replaced another, and the
+/// process ended before that could be stored.
+async fn find_replacements(
+    controller: &Controller,
+    config: &Config,
+    group: &GroupConfig,
+    found: &mut FoundDrives,
+) {
+    let ssds = config.cache.iter().flat_map(|cache| &cache.ssds);
+    let used: Vec<&String> =
+        config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds).collect();
+    for name in config.drives.iter().map(|drive| &drive.name).filter(|name| !used.contains(name)) {
+        let Ok(drive) = open_existing(controller, config, name).await else { continue };
+        match examine(&drive).await {
+            Ok(OnDrive::Label(label)) if is_of(&label, config, group) => {
+                found.drives.push(FoundDrive { name: name.clone(), drive, found: OnDrive::Label(label) });
+            }
+            _ => _ = controller.state.borrow_mut().drives.remove(name),
+        }
+    }
 }
 
 pub(super) fn cause_of(error: ControlError) -> String {

@@ -10,11 +10,15 @@ use scsi::{Identity, LogicalUnit};
 use super::mover::mover_of;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
-use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY};
+use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY, VOLUME_LOST};
 use crate::controller::{Controller, VolumeKey, key_of};
 use crate::event::Severity;
 use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
+
+fn lost(pool: &str) -> String {
+    format!("{VOLUME_LOST} {pool:?}, where it was created earlier; masu does not create it again")
+}
 
 /// Opens a declared volume, or creates it; `known` is the existing volume of that name.
 pub(crate) async fn open_volume(
@@ -28,13 +32,15 @@ pub(crate) async fn open_volume(
     let pool = pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?;
     let was_made = controller.state().made.volumes.contains(&declared.name);
     let volume = match known {
-        Some(volume) => volume,
+        Some(volume) => {
+            if !was_made && !controller.state().lus.contains_key(&declared.name) {
+                done.push(format!("volume {}: is in pool {}, with its data", declared.name, declared.pool));
+            }
+            volume
+        }
         None if was_made => {
-            return Err(place()(&format!(
-                "not found in pool {:?}, where it was created earlier; masu does not \
-                create it again",
-                declared.pool
-            )));
+            let cause = lost(&declared.pool);
+            return Err(place()(&cause));
         }
         None => {
             let (made, line) = create(controller, &pool, declared).await;
@@ -237,6 +243,8 @@ pub(crate) async fn delete_volume(
     }
     let pool = controller.state().pools.get(pool).cloned().ok_or_else(|| place()(&POOL_AWAY))?;
     if pool.volume(name).is_none() {
+        // Its deletion may not be durable yet: then a crash would bring it back.
+        pool.flush().await.map_err(|e| place()(&e))?;
         return Err(place()(&NO_SUCH_VOLUME));
     }
     let_go(controller, |unit| unit == key).await?;

@@ -16,7 +16,7 @@ use pool::Pool;
 use crate::cached::{
     close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
 };
-use crate::config::{Config, GroupId, Made, PoolConfig, VolumeConfig};
+use crate::config::{Config, GroupId, Made, NotOpen, PoolConfig, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
@@ -67,19 +67,14 @@ pub(crate) async fn prepare(
         let is_open = controller.state().groups.contains_key(&group.name);
         let opened = open_group(controller, config, (group, &unopened), &mut done).await;
         // One that comes from another controller goes back there.
+        let was_missing = is_missing(controller, Kind::Group, &group.name);
         let may_miss = starting
-            || !is_open && made.has_group(&group.name) && !arrives(config, arriving.as_ref(), &group.name);
+            || !is_open
+                && (was_missing || made.has_group(&group.name))
+                && !arrives(config, arriving.as_ref(), &group.name);
         settle(controller, (Kind::Group, &group.name), may_miss, opened)?;
     }
-    if controller.index == 0 {
-        let checked = check_spares(controller, config).await;
-        if let Err(error) = checked {
-            if !starting {
-                return Err(error);
-            }
-            controller.events.alarm(error.to_string());
-        }
-    }
+    look_at_spares(controller, config, starting).await?;
     let spares = free_spares(controller, config);
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
@@ -89,9 +84,12 @@ pub(crate) async fn prepare(
             continue;
         }
         let is_open = controller.state().pools.contains_key(&pool.name);
+        let was_missing = is_missing(controller, Kind::Pool, &pool.name);
         let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
-        let may_miss =
-            starting || !is_open && made.pools.contains(&pool.name) && arriving.as_ref() != Some(&pool.name);
+        let may_miss = starting
+            || !is_open
+                && (was_missing || made.pools.contains(&pool.name))
+                && arriving.as_ref() != Some(&pool.name);
         settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
     }
     let opening = Opening { index: &index, arriving, starting };
@@ -100,7 +98,38 @@ pub(crate) async fn prepare(
     index.let_go(&mut slices).await;
     let ids =
         controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
-    Ok(Reply::Prepared(done, ids))
+    Ok(Reply::Prepared(done, ids, not_open(controller)))
+}
+
+/// Checks the spares, which the first controller does; a start tells what is wrong, and goes on.
+async fn look_at_spares(
+    controller: &Rc<Controller>,
+    config: &Config,
+    starting: bool,
+) -> Result<(), ControlError> {
+    if controller.index != 0 {
+        return Ok(());
+    }
+    match check_spares(controller, config).await {
+        Err(error) if starting => {
+            controller.events.alarm(error.to_string());
+            Ok(())
+        }
+        checked => checked,
+    }
+}
+
+/// What is declared and could not be opened: what of it was not made before is tried again.
+fn not_open(controller: &Controller) -> NotOpen {
+    let state = controller.state();
+    let of =
+        |kind| state.missing.keys().filter(move |(k, _)| *k == kind).map(|(_, name)| name.clone()).collect();
+    NotOpen { groups: of(Kind::Group), pools: of(Kind::Pool), volumes: of(Kind::Volume) }
+}
+
+/// Whether an object is missing already: what was not made then, and still cannot be, refuses nothing else.
+fn is_missing(controller: &Controller, kind: Kind, name: &str) -> bool {
+    controller.state().missing.contains_key(&(kind, name.to_owned()))
 }
 
 /// Refuses other groups for a pool that is not open: it could not be opened with them, nor get rid of them.
@@ -212,10 +241,35 @@ pub(crate) async fn commit(
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
         open_port(controller, portal, i, &mut done).await?;
     }
+    let left = left_undeclared(controller, &index, &mut slices).await;
+    controller.state.borrow_mut().undeclared = left;
     slices.let_go(whereabouts).await;
     index.let_go(&mut slices).await;
     was.let_go(&mut slices).await;
     Ok(done)
+}
+
+/// The volumes of open pools that the declaration does not have and that are not to be deleted.
+async fn left_undeclared(
+    controller: &Controller,
+    index: &Index<'_>,
+    slices: &mut Slices,
+) -> BTreeSet<VolumeKey> {
+    let (pools, made): (Vec<Pool>, _) = {
+        let state = controller.state();
+        (state.pools.values().cloned().collect(), state.made.clone())
+    };
+    let mut left = BTreeSet::new();
+    for volume in pools.iter().flat_map(Pool::volumes) {
+        slices.step(1).await;
+        let (of, name) = (volume.pool(), volume.name());
+        let pool = of.name();
+        let is_declared = index.volume(name).is_some_and(|declared| declared.pool == pool);
+        if !is_declared && made.discarded.get(name).is_none_or(|of| of != pool) {
+            left.insert((pool.to_owned(), name.to_owned()));
+        }
+    }
+    left
 }
 
 /// Looks after the spares that are declared now, and lets go of the others.
@@ -309,6 +363,7 @@ async fn open_volumes(
     for declared in own() {
         slices.step(4).await;
         let is_open = controller.state().lus.contains_key(&declared.name);
+        let was_missing = is_missing(controller, Kind::Volume, &declared.name);
         let opened = match failed.remove(&key(declared)) {
             Some(error) => Err(error),
             None => {
@@ -318,7 +373,7 @@ async fn open_volumes(
         };
         let may_miss = opening.starting
             || !is_open
-                && made.volumes.contains(&declared.name)
+                && (was_missing || made.volumes.contains(&declared.name))
                 && opening.arriving.as_ref() != Some(&declared.pool);
         settle(controller, (Kind::Volume, &declared.name), may_miss, opened)?;
     }

@@ -13,7 +13,7 @@ use raid::Overwrite;
 use scsi::HostView;
 use world::World;
 
-use crate::config::GroupId;
+use crate::config::{GroupId, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
@@ -117,7 +117,9 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         }
         Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
-        Control::GroupIds(names) => Ok(Reply::Prepared(vec![], group_ids(&controller.world, names))),
+        Control::GroupIds(names) => {
+            Ok(Reply::Prepared(vec![], group_ids(&controller.world, names), NotOpen::default()))
+        }
         Control::ImageFormats(config) => Ok(Reply::Formats(images::formats(controller, &config).await)),
         Control::DeleteVolume { pool, name } => {
             pools::delete_volume(controller, &(pool, name)).await.map(Reply::Done)

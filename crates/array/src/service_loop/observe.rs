@@ -62,6 +62,7 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         stages: if whole { stages::stages_status(&state) } else { Vec::new() },
         served: if whole { stages::hosts_served(&state) } else { Vec::new() },
         missing: state.missing.iter().map(missing_status).collect(),
+        undeclared: state.undeclared.iter().filter(|key| is_there(&state, key)).cloned().collect(),
         jobs: controller.jobs.status(),
         spares: state.spares.clone(),
         spare_faults: state.spare_faults.clone(),
@@ -105,6 +106,10 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
     state.groups.iter().filter_map(group).collect()
 }
 
+fn is_there(state: &State, (pool, name): &VolumeKey) -> bool {
+    state.pools.get(pool).is_some_and(|pool| pool.volume(name).is_some())
+}
+
 /// What is declared, was made and cannot be opened.
 pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &String)) -> Missing {
     Missing { kind: kind.name().into(), name: name.clone(), cause: cause.clone() }
@@ -136,6 +141,7 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             group_spaces: pool.group_spaces().into_iter().map(group_space).collect(),
             heat: heat(pool.heat(), declared.placement, space.page_bytes),
             controller,
+            no_room: pool.no_room().map(|cause| cause.to_string()),
             operations: state.services.get(name).map_or(0, |of| operations(&of.service)),
         })
     };

@@ -18,6 +18,7 @@ mod overtaken;
 mod paths;
 mod placing;
 mod qos;
+mod refusing;
 mod resyncing;
 mod rig;
 mod same_names;

@@ -13,6 +13,7 @@ mod offload;
 mod placement;
 mod races;
 mod reclaim;
+mod refused;
 mod replacing;
 mod reshape;
 mod rig;
