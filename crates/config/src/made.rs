@@ -53,11 +53,11 @@ pub struct Made {
 /// What is declared and not open, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotOpen {
-    /// Groups.
+    /// Those whose drives are missing, or that cannot be opened or made.
     pub groups: BTreeSet<String>,
-    /// Pools.
+    /// Those with a group or a journal that is missing, or whose groups hold no such pool.
     pub pools: BTreeSet<String>,
-    /// Volumes.
+    /// Those of such pools, and those that their pool does not have.
     pub volumes: BTreeSet<String>,
 }
 
