@@ -59,9 +59,10 @@ fn held(vms: Vec<Vm>) -> Outcome {
     outcome
 }
 
-/// Sixteen requests were fewer than the depth of 64, so nothing waited, and a weight of 8 got what 1 got. What
-/// weights can do depends on the depth that is found, which has 94 to 98 % of the throughput of all sixteen, as
-/// chance has it: the others reach what their four requests allow, and the first one has the rest.
+/// Sixteen requests were fewer than the depth of 64, so nothing waited, and a weight of 8 got what 1 got.
+/// What weights can do depends on the depth that is found, which has 94 to 98 % of the throughput of all
+/// sixteen, as chance has it: the others reach what their four requests allow, and the first one has the
+/// rest.
 #[test]
 fn weights_are_in_force_with_few_outstanding_requests() {
     let mut vms = writers(4, 4);

@@ -205,10 +205,14 @@ impl Drop for Loop {
     }
 }
 
+/// A process that one test starts has copies of the files that another one has locked, until it runs.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Two loop devices over one file were taken for two drives, and so were the file and a loop device over it:
 /// a mirror of both had one copy, and a stripe over both overwrote itself.
 #[test]
 fn a_medium_that_is_in_use_through_another_node_is_in_use() {
+    let _alone = ALONE.lock();
     let folder = folder();
     let path = folder.path().join("medium");
     fs::File::create(&path).and_then(|f| f.set_len(LEN_BYTES)).expect("a file");
@@ -248,6 +252,7 @@ fn a_medium_that_is_in_use_through_another_node_is_in_use() {
 /// Programs that lock with fcntl, as QEMU does, were not noticed, and did not notice masu.
 #[test]
 fn a_file_that_is_locked_with_fcntl_is_in_use() {
+    let _alone = ALONE.lock();
     use rustix::fs::{FlockOperation, fcntl_lock};
 
     let folder = folder();
@@ -266,16 +271,29 @@ fn a_file_that_is_locked_with_fcntl_is_in_use() {
                 None => file(&path),
                 Some(access) => DriveSpec::Image { path: path.clone(), access },
             };
-            drop(world.open_drive(&spec).await.expect("nobody has it"));
-            // The lock of a process ends as soon as it closes any descriptor of the file: this one is opened
-            // last.
-            let mut locked = lock();
-            while locked.is_err() {
-                world::yield_now().await;
-                locked = lock();
+            // The one before is closed on another thread, a moment later.
+            let mut tries = 0;
+            while let Err(error) = world.open_drive(&spec).await.map(drop) {
+                tries += 1;
+                assert!(tries < 1000, "nobody has it: {error}");
+                world.sleep(std::time::Duration::from_millis(10)).await;
             }
-            let refused = world.open_drive(&spec).await.err().expect("another process has it");
-            assert!(refused.cause.contains("locked"), "{refused}");
+            // The lock of a process ends as soon as it closes any descriptor of the file, and the drive is
+            // closed on another thread: the lock is taken again then.
+            let mut refused = None;
+            for _ in 0..1000 {
+                let locked = lock();
+                refused = world
+                    .open_drive(&spec)
+                    .await
+                    .err()
+                    .filter(|e| locked.is_ok() && e.cause.contains("locked"));
+                if refused.is_some() {
+                    break;
+                }
+                world.sleep(std::time::Duration::from_millis(10)).await;
+            }
+            refused.expect("another process has it");
         }
     })
     .expect("runs");
