@@ -77,7 +77,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
         let parts = array.status().await.map_err(|e| e.to_string())?;
         let up_s = served.started.elapsed().as_secs();
         let mut status = crate::convert::status_of(array.config(), parts, up_s);
-        status.state_fault = array.state_fault().map(|(cause, differs)| (cause.to_owned(), differs));
+        status.state_fault = array.state_fault();
         Ok::<_, String>(status)
     });
     let silent = |_| {
@@ -109,33 +109,38 @@ pub(crate) async fn all_answer(served: &Served) -> bool {
     matches!(tokio::time::timeout(STATUS_TIME_MAX, asked).await, Ok(Ok(())))
 }
 
+/// What is behind a lock, also after a panic of another holder.
+fn locked<T>(of: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 impl Served {
     pub(crate) fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
-        self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.tracker)
     }
 
     pub(crate) fn trends(&self) -> std::sync::MutexGuard<'_, Trends> {
-        self.trends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.trends)
     }
 
     pub(crate) fn balance(&self) -> std::sync::MutexGuard<'_, Balance> {
-        self.balance.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.balance)
     }
 
     pub(crate) fn health(&self) -> std::sync::MutexGuard<'_, Records> {
-        self.health.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.health)
     }
 
     pub(crate) fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {
-        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.last)
     }
 
     pub(crate) fn declaration_fault(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.declaration_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.declaration_fault)
     }
 
     pub(crate) fn follow_fault(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.follow_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.follow_fault)
     }
 
     pub(crate) fn failover(&self) -> Option<Failover> {

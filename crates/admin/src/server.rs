@@ -228,7 +228,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
         status.failover = served.failover();
-        status.state_fault = array.state_fault().map(|(cause, differs)| (cause.to_owned(), differs));
+        status.state_fault = array.state_fault();
         balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);

@@ -239,7 +239,7 @@ impl Array {
 
     /// Why the state cannot be saved, and whether something else may be stored than what is in force: the
     /// next start would find that.
-    pub fn state_fault(&self) -> Option<(&str, bool)> {
+    pub fn state_fault(&self) -> Option<(String, bool)> {
         self.stored.fault()
     }
 

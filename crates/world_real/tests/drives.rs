@@ -205,14 +205,10 @@ impl Drop for Loop {
     }
 }
 
-/// A process that one test starts has copies of the files that another one has locked, until it runs.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 /// Two loop devices over one file were taken for two drives, and so were the file and a loop device over it:
 /// a mirror of both had one copy, and a stripe over both overwrote itself.
 #[test]
 fn a_medium_that_is_in_use_through_another_node_is_in_use() {
-    let _alone = ALONE.lock();
     let folder = folder();
     let path = folder.path().join("medium");
     fs::File::create(&path).and_then(|f| f.set_len(LEN_BYTES)).expect("a file");
@@ -252,7 +248,6 @@ fn a_medium_that_is_in_use_through_another_node_is_in_use() {
 /// Programs that lock with fcntl, as QEMU does, were not noticed, and did not notice masu.
 #[test]
 fn a_file_that_is_locked_with_fcntl_is_in_use() {
-    let _alone = ALONE.lock();
     use rustix::fs::{FlockOperation, fcntl_lock};
 
     let folder = folder();

@@ -109,8 +109,8 @@ impl Stored {
     }
 
     /// Why the state cannot be saved, and whether something else may be stored than what is in force.
-    pub(super) fn fault(&self) -> Option<(&str, bool)> {
-        self.fault.as_deref().map(|cause| (cause, self.due.is_some()))
+    pub(super) fn fault(&self) -> Option<(String, bool)> {
+        self.fault.clone().map(|cause| (cause, self.due.is_some()))
     }
 }
 

@@ -115,7 +115,9 @@ impl Array {
             }
             // It is declared no more, and recorded.
             Err(error) => {
-                done.push(format!("volume {name}: deleted; its data are when that is possible: {error}"));
+                done.push(format!(
+                    "volume {name}: deleted; its data are deleted when that is possible: {error}"
+                ));
                 return Ok(done);
             }
         }
