@@ -2,6 +2,7 @@
 //! survivors' labels say so.
 
 use block::BlockError;
+use futures::future::try_join_all;
 use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
 
@@ -142,6 +143,10 @@ impl Inner {
             .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
             .collect();
         let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
+        let checks = labels.iter().map(|(m, drive, label)| async move {
+            still_has_one(drive, label).await.map_err(|error| (*m, error))
+        });
+        try_join_all(checks).await?;
         // The last attempt, or an earlier process, may have left the second copy in a drive's cache. A power
         // failure would lose it together with the first copy, which is written now.
         let was_in_cache = self.label_in_cache.replace(true);
@@ -159,6 +164,29 @@ impl Inner {
         self.label_in_cache.set(false);
         Ok(())
     }
+}
+
+/// Whether a drive that takes part has a label of this group and position: a new one gets its first label
+/// when it takes the position. Whatever has overwritten both copies has overwritten data as well, and a new
+/// label would count the drive as in sync at the next start. A copy that cannot be read says nothing.
+async fn still_has_one(drive: &Drive, label: &Label) -> Result<(), DriveError> {
+    for at in COPIES_AT {
+        let filled = drive.read(at, Buf::new(LABEL_LEN)).await;
+        match filled.result {
+            Ok(()) => {
+                let (found, _) = LabelCopy::of(&filled.buf);
+                let own =
+                    |found: &Label| (found.group_id, found.position) == (label.group_id, label.position);
+                if found.label().is_some_and(own) {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.is_of_drive() => return Err(error),
+            Err(_) => return Ok(()),
+        }
+    }
+    let cause = "its label was overwritten: another program writes to it".to_owned();
+    Err(DriveError::Gone { drive: drive.info().name.clone(), cause })
 }
 
 /// If only one copy of the label is valid, makes the other one equal to it. The first copy is written first,

@@ -5,6 +5,7 @@ use block::Device;
 use world::World;
 
 use super::{DISK_LEN, drives, pattern, rack, rack_of, read, spec, spec_of};
+use crate::label::COPIES_AT;
 use crate::{
     ArrayId, Group, GroupError, GroupSpec, Level, MemberState, MissingCause, Ownership, Throttle, identify,
     inspect,
@@ -236,4 +237,35 @@ fn a_group_that_a_later_owner_had_open_is_refused_untouched() {
         assert_eq!(open(world.clone(), None, 0..3).await.expect("one node"), own(0, 0));
         assert_eq!(open(world.clone(), own(1, 2), 0..3).await.expect("anew"), own(1, 2));
     });
+}
+
+/// A drive on which both copies of the label were overwritten (its file was emptied, a file system was made
+/// on it) got new ones at the stop, and counted as in sync with whatever was there.
+#[test]
+fn a_drive_whose_label_was_overwritten_gets_no_new_one() {
+    const FOREIGN: &[u8] = b"a file system";
+    for level in [Level::Raid1, Level::Raid5] {
+        let rack = rack(11, 3);
+        let data = pattern(1 << 20, 9);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..3);
+            let group = Group::create(world.clone(), spec_of(level, 3), all).await.expect("create");
+            group.write(0, &data).await.expect("write");
+            COPIES_AT.iter().for_each(|at| rack.disks[1].poke(*at, FOREIGN));
+            group.close().await.expect("the others get theirs");
+            let member = &group.status().members[1];
+            assert_eq!(member.state, MemberState::Failed, "{level}");
+            let cause = member.cause.as_ref().expect("a cause");
+            assert!(cause.contains("its label was overwritten"), "{level}: {cause}");
+        });
+        COPIES_AT
+            .iter()
+            .for_each(|at| assert_eq!(rack.disks[1].peek(*at, FOREIGN.len()), FOREIGN, "{level}"));
+        rack.model.run(async |world| {
+            let there = drives(&world, [0, 2]);
+            let group = Group::open(world.clone(), spec_of(level, 3), there).await;
+            let group = group.expect("they know that the third one was dropped");
+            assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{level}");
+        });
+    }
 }
