@@ -16,7 +16,7 @@ use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level, Ownership};
 
 /// The label region is the first MiB. The journal of levels 5 and 6 follows, then the data.
-pub(crate) const LABEL_REGION_LEN: u64 = 1 << 20;
+pub const LABEL_REGION_LEN: u64 = 1 << 20;
 /// The two copies are far apart, so that one defect of the medium does not destroy both.
 pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
 /// A copy is one block of the largest block size.
@@ -32,11 +32,12 @@ pub(crate) const MAGIC: [u8; 8] = *b"MASULABL";
 /// same in all later formats.
 ///
 /// A label with its lost ranges inside has format 2, which every version reads. Only a label with a table of
-/// lost ranges has format 3. Format 4 is the label of a spare.
-pub(crate) const FORMAT: u32 = FORMAT_SPARE;
+/// lost ranges has format 3. Format 4 is the label of a spare, format 5 that of the second level of a cache.
+pub(crate) const FORMAT: u32 = FORMAT_CACHE;
 const FORMAT_INLINE: u32 = 2;
 const FORMAT_TABLE: u32 = 3;
 pub(crate) const FORMAT_SPARE: u32 = 4;
+pub(crate) const FORMAT_CACHE: u32 = 5;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -108,6 +109,11 @@ pub enum LabelCopy {
         /// The array that owns the spare.
         array_id: ArrayId,
     },
+    /// The label of the second level of a cache.
+    Cache {
+        /// The array that owns the cache.
+        array_id: ArrayId,
+    },
     /// A valid label of a newer masu.
     NewerFormat {
         /// The number of its format.
@@ -132,6 +138,9 @@ impl LabelCopy {
             Some((label, table)) => (LabelCopy::Label(Box::new(label)), table),
             None if format == FORMAT_SPARE && is_whole(bytes) => {
                 (LabelCopy::Spare { array_id: ArrayId(found.array_id) }, None)
+            }
+            None if format == FORMAT_CACHE && is_whole(bytes) => {
+                (LabelCopy::Cache { array_id: ArrayId(found.array_id) }, None)
             }
             None if format > FORMAT && is_whole(bytes) => (LabelCopy::NewerFormat { format }, None),
             None => (LabelCopy::Damaged { format }, None),
@@ -341,7 +350,7 @@ impl Label {
     }
 
     /// Whether position `p` is in sync.
-    pub(crate) fn is_in_sync(&self, position: u32) -> bool {
+    pub fn is_in_sync(&self, position: u32) -> bool {
         self.in_sync & (1 << position) != 0
     }
 }

@@ -82,6 +82,18 @@ pub(crate) async fn import(
         if controller.state().groups.contains_key(&f.label.group_name) {
             return Err(place()(&format!("a group {:?} is already open on this array", f.label.group_name)));
         }
+        if !force {
+            refuse_partial(f).map_err(|cause| place()(&cause))?;
+        }
+    }
+    let config = controller.config();
+    let (named, parts) = describe_groups(&config, &found, specs);
+    // Check this before anything is opened: without a drive, opening drops that drive.
+    let mut with_groups = Config::clone(&config);
+    with_groups.drives.extend_from_slice(&named);
+    with_groups.groups.extend_from_slice(&parts);
+    with_groups.check()?;
+    for f in &found {
         groups.push(open_found(controller, f, &drives).await?);
     }
     let pool = Pool::open(controller.world.clone(), groups.clone()).await.map_err(|e| place()(&e))?;
@@ -95,7 +107,8 @@ pub(crate) async fn import(
             pool.name()
         )));
     }
-    let imported = describe(controller, &pool, &found, specs);
+    let owners = found.iter().map(|f| (f.label.group_name.clone(), f.label.array_id)).collect();
+    let imported = describe(controller.index, &pool, (named, parts), owners);
     // Check this before anything changes.
     imported.joined_to(&controller.config()).check()?;
     // The declaration opens it again.
@@ -141,9 +154,28 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
     Group::open(controller.world.clone(), spec, own).await.map_err(|e| place(&e))
 }
 
-/// The declaration of the imported pool. Drives are named after their group and position.
-fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[DriveSpec]) -> Imported {
-    let config = controller.config();
+/// Refuses a group of which a drive is not named that its labels count as in sync.
+fn refuse_partial(found: &Found) -> Result<(), String> {
+    let label = &found.label;
+    let is_named = |position: &u32| found.drives.iter().any(|(_, own)| own.position == *position);
+    let missing = (0..label.width).find(|position| label.is_in_sync(*position) && !is_named(position));
+    let Some(missing) = missing else { return Ok(()) };
+    Err(format!(
+        "group {:?}: {} of its {} drives are named, and that of position {missing} is not among them; name all of them, or use \
+         force if it is lost: the group is then degraded",
+        label.group_name,
+        found.drives.len(),
+        label.width
+    ))
+}
+
+/// The declarations of the drives and groups of an imported pool. Drives are named after their group and
+/// position.
+fn describe_groups(
+    config: &Config,
+    found: &[Found],
+    specs: &[DriveSpec],
+) -> (Vec<DriveConfig>, Vec<GroupConfig>) {
     let name_of = |f: &Found, position: u32| {
         let name = format!("{}-{position}", f.label.group_name);
         let taken = |name: &String| config.drives.iter().any(|d| d.name == *name);
@@ -167,6 +199,16 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             )
         }
     });
+    (drives.collect(), groups.collect())
+}
+
+/// The declaration of the imported pool.
+fn describe(
+    controller: usize,
+    pool: &Pool,
+    (drives, groups): (Vec<DriveConfig>, Vec<GroupConfig>),
+    owners: Vec<(String, ArrayId)>,
+) -> Imported {
     let space = pool.space();
     let volumes = pool.volumes().into_iter().map(|v| {
         let shape = load_shape(&v);
@@ -179,14 +221,14 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
         }
     });
     Imported {
-        owners: found.iter().map(|f| (f.label.group_name.clone(), f.label.array_id)).collect(),
-        drives: drives.collect(),
-        groups: groups.collect(),
+        owners,
+        drives,
+        groups,
         pool: PoolConfig {
             page_bytes: space.page_bytes,
             soft_threshold_percent: space.soft_threshold_percent.clamp(1, 100),
             critical_threshold_percent: space.critical_threshold_percent.clamp(1, 100),
-            controller: controller.index,
+            controller,
             ..PoolConfig::new(
                 pool.name().to_owned(),
                 pool.groups().iter().map(|g| g.name().to_owned()).collect(),

@@ -46,6 +46,14 @@ fn an_exported_pool_is_imported_with_its_data_and_nothing_else_is() {
         array.apply(empty).await.expect("apply");
         let nothing = array.import_pool(vec![DriveSpec::Modelled { name: "d4".to_owned() }], false).await;
         assert!(nothing.is_err_and(|e| e.to_string().contains("carries a label")));
+        // A refused import dropped the drive that was not named, for good.
+        let labels = || (0..4).map(|i| model.disks().get(&format!("d{i}")).expect("a disk").peek(0, 1 << 20));
+        let before: Vec<Vec<u8>> = labels().collect();
+        let partial = array.import_pool(specs()[..3].to_vec(), false).await;
+        assert!(partial.is_err_and(|e| e.to_string().contains("that of position 3 is not among them")));
+        let too_few = array.import_pool(specs()[..2].to_vec(), true).await;
+        assert!(too_few.is_err_and(|e| e.to_string().contains("needs at least 3 drives")));
+        assert!(labels().eq(before), "labels were written");
         array.import_pool(specs(), false).await.expect("import");
         assert_eq!(array.config().groups[0].drives, ["g-0", "g-1", "g-2", "g-3"]);
         let mut config = array.config().clone();

@@ -153,7 +153,8 @@ pub(crate) enum PoolCommand {
         /// the data directory)
         #[arg(required = true)]
         drives: Vec<String>,
-        /// Import it from an array that did not export it: that array must be gone for good
+        /// Import it from an array that did not export it (that array must be gone for good), or without
+        /// drives that are lost
         #[arg(long)]
         force: bool,
     },
