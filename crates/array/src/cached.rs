@@ -6,7 +6,7 @@ use block::BlockError;
 use cache::{Cache, Journal, JournalError, UnitSpec};
 use futures::future::try_join_all;
 use pool::{Pool, Volume};
-use raid::{Group, OnDrive, Overwrite, examine};
+use raid::{Group, LABEL_REGION_LEN, OnDrive, Overwrite, examine, label_cache};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
 use world::Drive;
 
@@ -76,28 +76,32 @@ pub(crate) async fn open_second_level(
         done.push(format!("controller {index}: {AT_NEXT_START}"));
         return Ok(());
     }
-    if !cache.is_some_and(|cache| cache.set_second_level(drive)) {
+    if !cache.is_some_and(|cache| cache.set_second_level(drive, LABEL_REGION_LEN)) {
         let place = ControlError::at(format!("drive {ssd:?}: cache"));
-        return Err(place(&"the drive is too small: at least 2 MiB are required"));
+        return Err(place(&"the drive is too small: at least 3 MiB are required"));
     }
     done.push(format!("controller {index}: second level on drive {ssd}"));
     Ok(())
 }
 
-/// Opens the drive of a second level. Its file is created also if it was there before, because its content
-/// ends with the process.
+/// Opens the drive of a second level, which has the label of such a one of this array, or gets it now. Its
+/// file is created also if it was there before, because its content ends with the process.
 async fn open_ssd(controller: &Controller, config: &Config, ssd: &str) -> Result<Drive, ControlError> {
     let place = || ControlError::at(format!("drive {ssd:?}: cache"));
     let drive = open_emptied(controller, config, ssd).await?;
-    let found = examine(&drive).await.map_err(|e| place()(&e))?;
-    if matches!(found, OnDrive::Label(_) | OnDrive::Spare { .. }) {
-        return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
+    let own = terms::array_id(config);
+    let may_be_erased = overwrite_of(controller, ssd) != Overwrite::Nothing;
+    match examine(&drive).await.map_err(|e| place()(&e))? {
+        OnDrive::Cache { array_id } if array_id == own => return Ok(drive),
+        OnDrive::Blank => controller.state.borrow_mut().fresh.labelled.push(drive.clone()),
+        found @ (OnDrive::Label(_) | OnDrive::Spare { .. } | OnDrive::NewerFormat { .. }) => {
+            return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
+        }
+        OnDrive::Cache { .. } | OnDrive::DamagedLabel | OnDrive::NotBlank { .. } if may_be_erased => {}
+        // Earlier versions gave their second level no label: its data are not to be told from others.
+        found => return Err(place()(&format!("the drive {found}; pass --overwrite to erase it"))),
     }
-    // A drive that was the second level before still has the content of that cache.
-    let is_new = !controller.state().made.drives.contains(ssd);
-    if is_new && found != OnDrive::Blank && overwrite_of(controller, ssd) == Overwrite::Nothing {
-        return Err(place()(&"the drive is not blank; refusing to overwrite it"));
-    }
+    label_cache(&drive, own).await.map_err(|e| place()(&e))?;
     Ok(drive)
 }
 

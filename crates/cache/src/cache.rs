@@ -164,9 +164,10 @@ impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
         Unit { cache: self.0.clone(), state }
     }
 
-    /// Uses an SSD as the second level; its content is lost. Returns `false` if it is too small.
-    pub fn set_second_level(&self, drive: Drive) -> bool {
-        let second = SecondLevel::new(self.0.world.clone(), drive);
+    /// Uses an SSD as the second level, from this byte on; the content there is lost. Returns `false` if it
+    /// is too small.
+    pub fn set_second_level(&self, drive: Drive, from: u64) -> bool {
+        let second = SecondLevel::new(self.0.world.clone(), drive, from);
         let made = second.is_some();
         self.0.frames.borrow_mut().keep_evicted(if made { EVICTED_MAX } else { 0 });
         *self.0.second.borrow_mut() = second;

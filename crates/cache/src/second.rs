@@ -62,6 +62,8 @@ struct Books {
 pub(crate) struct SecondLevel {
     world: World,
     drive: Drive,
+    /// Where the level begins on the drive.
+    from: u64,
     books: RefCell<Books>,
     busy: Cell<bool>,
     counts: Cell<SecondCounts>,
@@ -72,9 +74,10 @@ fn sum_of(block: &[u8]) -> u32 {
 }
 
 impl SecondLevel {
-    /// An empty level over the whole drive; `None` if it is too small for two chunks.
-    pub(crate) fn new(world: World, drive: Drive) -> Option<Rc<SecondLevel>> {
-        let chunks = drive.info().len_bytes as usize / FRAME_BYTES / CHUNK_BLOCKS;
+    /// An empty level over all of the drive from this byte on; `None` if that is too small for two chunks.
+    pub(crate) fn new(world: World, drive: Drive, from: u64) -> Option<Rc<SecondLevel>> {
+        let len = drive.info().len_bytes.saturating_sub(from);
+        let chunks = len as usize / FRAME_BYTES / CHUNK_BLOCKS;
         // A slot's number has 32 bits.
         let slots = chunks.min(u32::MAX as usize / CHUNK_BLOCKS) * CHUNK_BLOCKS;
         let books = Books { owners: vec![None; slots], ..Books::default() };
@@ -82,6 +85,7 @@ impl SecondLevel {
         let level = SecondLevel {
             world,
             drive,
+            from,
             books: RefCell::new(books),
             busy: Cell::new(false),
             counts: Cell::new(counts),
@@ -143,7 +147,7 @@ impl SecondLevel {
     /// The content of a block, if it is still stored and its checksum is correct.
     pub(crate) async fn read(&self, key: Key) -> Option<Data> {
         let slot = self.books.borrow().index.get(&key).copied()?;
-        let at = u64::from(slot.number) * FRAME_BYTES as u64;
+        let at = self.from + u64::from(slot.number) * FRAME_BYTES as u64;
         let filled = self.drive.read(at, Buf::new(FRAME_BYTES)).await;
         match filled.result {
             Ok(()) if sum_of(&filled.buf) == slot.sum => Some(filled.buf.freeze()),
@@ -183,7 +187,7 @@ impl SecondLevel {
         for (to, (_, data)) in buf.chunks_exact_mut(FRAME_BYTES).zip(&blocks) {
             to.copy_from_slice(data);
         }
-        let written = self.drive.write((first * FRAME_BYTES) as u64, buf.freeze()).await;
+        let written = self.drive.write(self.from + (first * FRAME_BYTES) as u64, buf.freeze()).await;
         if written.is_err() {
             self.fail();
             return;

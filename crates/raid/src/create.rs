@@ -165,13 +165,19 @@ pub(crate) fn may_overwrite(
             let found = format!("array {array_id}, as a spare");
             Err(GroupError::InUse { group, drive, found })
         }
+        OnDrive::Cache { array_id } if overwrite == Overwrite::Nothing => {
+            let found = format!("array {array_id}, as the second level of a cache");
+            Err(GroupError::InUse { group, drive, found })
+        }
         OnDrive::Label(label) if overwrite == Overwrite::Nothing || label.array_id == array_id => {
             Err(GroupError::InUse { group, drive, found: label.to_string() })
         }
         _ if overwrite != Overwrite::Nothing => Ok(()),
         OnDrive::DamagedLabel => Err(GroupError::DamagedLabel { group, drive }),
         OnDrive::NotBlank { at } => Err(GroupError::NotBlank { group, drive, at }),
-        OnDrive::Label(_) | OnDrive::Spare { .. } => unreachable!("all kinds of labels are above"),
+        OnDrive::Label(_) | OnDrive::Spare { .. } | OnDrive::Cache { .. } => {
+            unreachable!("all kinds of labels are above")
+        }
     }
 }
 

@@ -23,6 +23,11 @@ pub enum OnDrive {
         /// The array that owns the spare.
         array_id: ArrayId,
     },
+    /// The label of the second level of a cache, whose content ends with the process.
+    Cache {
+        /// The array that owns the cache.
+        array_id: ArrayId,
+    },
     /// A label of a newer masu. Nothing else is known of the drive, and nothing may be written to it.
     NewerFormat {
         /// The number of the format.
@@ -45,6 +50,7 @@ impl fmt::Display for OnDrive {
         match self {
             OnDrive::Label(label) => write!(f, "belongs to {label}"),
             OnDrive::Spare { array_id } => write!(f, "is labelled as a spare of array {array_id}"),
+            OnDrive::Cache { array_id } => write!(f, "is labelled as a cache of array {array_id}"),
             OnDrive::NewerFormat { format } => {
                 write!(f, "carries a label of format {format}, written by a newer masu")
             }
@@ -77,8 +83,8 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     if let Some(error) = failure {
         return Err(error);
     }
-    if let Some(array_id) = copies.iter().find_map(spare_of) {
-        return Ok(OnDrive::Spare { array_id });
+    if let Some(of_array) = copies.iter().find_map(of_array) {
+        return Ok(of_array);
     }
     let claimed = copies.iter().find_map(damaged_format);
     match (claimed, copies.as_slice()) {
@@ -95,8 +101,12 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     }
 }
 
-fn spare_of(copy: &LabelCopy) -> Option<ArrayId> {
-    if let LabelCopy::Spare { array_id } = copy { Some(*array_id) } else { None }
+fn of_array(copy: &LabelCopy) -> Option<OnDrive> {
+    match copy {
+        LabelCopy::Spare { array_id } => Some(OnDrive::Spare { array_id: *array_id }),
+        LabelCopy::Cache { array_id } => Some(OnDrive::Cache { array_id: *array_id }),
+        _ => None,
+    }
 }
 
 fn newer_format(copy: &LabelCopy) -> Option<u32> {

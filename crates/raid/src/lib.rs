@@ -60,6 +60,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array_label;
 mod await_all;
 mod blank;
 mod changed;
@@ -82,7 +83,6 @@ mod relabel;
 mod replace;
 mod segments;
 mod sets;
-mod spare;
 mod spec;
 mod status;
 mod stripe;
@@ -91,6 +91,7 @@ mod upkeep;
 #[cfg(test)]
 mod tests;
 
+pub use array_label::{erase_array_label, label_cache, label_spare};
 pub use contents::{Contents, KnownContents};
 pub use create::Overwrite;
 pub use erase::erase_label;
@@ -98,10 +99,9 @@ pub use error::{GroupError, MissingCause};
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::Group;
-pub use label::{Label, LabelCopy};
+pub use label::{LABEL_REGION_LEN, Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
-pub use spare::{erase_spare_label, label_spare};
 pub use spec::{
     ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, Ownership, STRIPE_UNIT_BYTES_DEFAULT,
 };

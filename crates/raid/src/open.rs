@@ -94,6 +94,11 @@ async fn label_of(spec: &GroupSpec, drive: &Drive) -> Result<Option<Label>, Grou
             let expected = format!("group {group}");
             Err(GroupError::Foreign { group, drive: name, found, expected })
         }
+        OnDrive::Cache { array_id } => {
+            let found = format!("array {array_id}, as the second level of a cache");
+            let expected = format!("group {group}");
+            Err(GroupError::Foreign { group, drive: name, found, expected })
+        }
         OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(None),
     }
 }

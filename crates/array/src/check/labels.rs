@@ -93,6 +93,9 @@ async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination)
                 let text = format!("copy {copy} of the label is still that of a spare");
                 examination.harmless(place, text);
             }
+            Ok(LabelCopy::Cache { .. }) => {
+                examination.damage(place, format!("copy {copy} of the label is that of a cache"));
+            }
             Ok(LabelCopy::Damaged { .. } | LabelCopy::None) => {
                 examination.damage(place, format!("copy {copy} of the label is torn or overwritten"))
             }

@@ -36,8 +36,8 @@ pub(crate) struct Fresh {
     pub(crate) volumes: Vec<VolumeKey>,
     /// Groups that open pools got: pool, name, identity.
     pub(crate) joined: Vec<(String, String, GroupId)>,
-    /// Spares that were labelled.
-    pub(crate) spares: Vec<Drive>,
+    /// Spares and drives of caches that were labelled.
+    pub(crate) labelled: Vec<Drive>,
 }
 
 impl Fresh {

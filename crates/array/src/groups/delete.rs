@@ -118,6 +118,6 @@ async fn erase(
             }
         }
         found @ (OnDrive::NewerFormat { .. } | OnDrive::DamagedLabel) => Err(found.to_string()),
-        OnDrive::Spare { .. } | OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(()),
+        OnDrive::Spare { .. } | OnDrive::Cache { .. } | OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, OnDrive, Overwrite, erase_spare_label, examine, label_spare};
+use raid::{Group, OnDrive, Overwrite, erase_array_label, examine, label_spare};
 use world::sync::Permit;
 use world::{Drive, DriveError};
 
@@ -86,7 +86,7 @@ async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Re
         (OnDrive::Spare { array_id }, _) if array_id == terms::array_id(config) => Ok(()),
         (found @ OnDrive::NewerFormat { .. }, _) => Err(place()(&format!("the drive {found}"))),
         (_, Overwrite::Foreign) => {
-            controller.state.borrow_mut().fresh.spares.push(drive.clone());
+            controller.state.borrow_mut().fresh.labelled.push(drive.clone());
             label_spare(&drive, terms::array_id(config)).await.map_err(|e| place()(&e))
         }
         (OnDrive::NotBlank { at }, _) => {
@@ -110,7 +110,7 @@ fn smallest_member(controller: &Controller) -> Option<u64> {
 pub(crate) async fn take_back_spares(spares: Vec<Drive>) {
     for drive in spares {
         // If that fails, the drive remains a spare of this array and can be declared again.
-        let _ = erase_spare_label(&drive).await;
+        let _ = erase_array_label(&drive).await;
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) async fn release_spares(controller: &Controller, before: &Config, con
 
 async fn release_spare(drive: &Drive, config: &Config) -> Result<(), DriveError> {
     match examine(drive).await? {
-        OnDrive::Spare { array_id } if array_id == terms::array_id(config) => erase_spare_label(drive).await,
+        OnDrive::Spare { array_id } if array_id == terms::array_id(config) => erase_array_label(drive).await,
         _ => Ok(()),
     }
 }

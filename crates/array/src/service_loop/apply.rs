@@ -274,7 +274,7 @@ async fn left_undeclared(
 
 /// Looks after the spares that are declared now, and lets go of the others.
 async fn follow_spares(controller: &Rc<Controller>, before: &Config, config: &Config) {
-    controller.state.borrow_mut().fresh.spares.clear();
+    controller.state.borrow_mut().fresh.labelled.clear();
     if controller.index == 0 && before.spares != config.spares {
         release_spares(controller, before, config).await;
         begin_spare_watch(controller);
@@ -415,7 +415,7 @@ pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Re
     let mut fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
     // It may not have come to this controller: then these are of the declaration that is in force.
     fresh.keep_undeclared(&config);
-    take_back_spares(std::mem::take(&mut fresh.spares)).await;
+    take_back_spares(std::mem::take(&mut fresh.labelled)).await;
     let put_back = commit(controller, config.clone()).await;
     put_back_caching(controller, &config).await?;
     for (pool, name) in &fresh.volumes {

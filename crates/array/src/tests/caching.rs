@@ -5,7 +5,7 @@ use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
 use world::World;
-use world_model::{Model, Outcome};
+use world_model::{Disk, Model, Outcome};
 
 use super::rig::{Host, VOLUME_BYTES, declaration, group, model, portal, start, wait_until};
 use crate::config::{CACHE_BYTES_MIN, CachePolicy, CacheSettings, Made, VolumeConfig};
@@ -443,10 +443,59 @@ fn a_second_level_that_comes_later_is_checked_when_it_is_declared() {
         config.drives.push(super::rig::drive(4));
         config.cache.as_mut().expect("a cache").ssds.push("d4".to_owned());
         let refusal = array.apply(config.clone()).await.expect_err("it is not blank").to_string();
-        assert!(refusal.contains("the drive is not blank"), "{refusal}");
+        assert!(refusal.contains("data at byte 1048576; pass --overwrite"), "{refusal}");
         ssd.poke(1 << 20, &[0; 15]);
         let done = array.apply(config).await.expect("apply");
         assert!(done.iter().any(|line| line.contains("take effect at the next start")), "{done:?}");
         array.stop().await.expect("stop");
     });
+}
+
+/// Once an array had had a second level, each start overwrote whatever was found at its place.
+#[test]
+fn a_start_does_not_overwrite_what_has_come_to_the_place_of_a_second_level() {
+    const LABELS_AT: [u64; 2] = [0, 512 << 10];
+    let foreign: [(&str, fn(&Disk)); 3] = [
+        ("carries no label, but data at byte 0", |ssd| {
+            LABELS_AT.iter().for_each(|at| ssd.poke(*at, b"somebody's data, not a label"));
+        }),
+        ("carries a damaged label", |ssd| LABELS_AT.iter().for_each(|at| ssd.poke(*at + 100, b"x"))),
+        ("carries a label of format 99", |ssd| LABELS_AT.iter().for_each(|at| ssd.poke(*at + 8, &[99]))),
+    ];
+    let model = model(41, 5);
+    let ssd = model.disks().get("d4").expect("a disk");
+    let config = || {
+        let mut config = cached(41, false);
+        config.drives.push(super::rig::drive(4));
+        config.cache.as_mut().expect("a cache").ssds.push("d4".to_owned());
+        config
+    };
+    let life = |is_made: bool, expected: Option<&str>| {
+        model.run(async |world| {
+            let mut array = start(&world);
+            if is_made {
+                array.adopt(Made::all_of(&config()));
+            }
+            array.apply(config()).await.expect("it starts");
+            Host::log_in(&world, 41).await.fill().await;
+            let missing = status(&array).await.missing;
+            let cause = missing.iter().find(|m| m.name == "d4").map(|m| m.cause.clone());
+            assert!(cause.is_some() == expected.is_some(), "{cause:?}");
+            assert!(
+                expected.is_none_or(|text| cause.is_some_and(|cause| cause.contains(text))),
+                "{missing:?}"
+            );
+            array.stop().await.expect("stop");
+        });
+    };
+    life(false, None);
+    let own = LABELS_AT.map(|at| ssd.peek(at, 4096));
+    for (text, lay) in foreign {
+        lay(&ssd);
+        let before = ssd.peek(0, 4 << 20);
+        life(true, Some(text));
+        assert!(ssd.peek(0, 4 << 20) == before, "{text}: written to");
+        LABELS_AT.iter().zip(&own).for_each(|(at, label)| ssd.poke(*at, label));
+    }
+    life(true, None);
 }

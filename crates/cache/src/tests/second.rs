@@ -5,11 +5,13 @@ use block::conformance::random_against_shadow;
 use super::*;
 
 const LEN: u64 = 24 << 20;
+/// What comes before the level on its drive.
+const FROM: u64 = 1 << 20;
 
 async fn with_second(world: &World) -> (Cache<OnDrive, OnDrive>, Unit<OnDrive, OnDrive>) {
     let (cache, unit) = volatile(world, small(), WritePolicy::Back);
     let ssd = world.open_now(&DriveSpec::Modelled { name: "ssd".to_owned() }).expect("the disk is there");
-    assert!(cache.set_second_level(ssd));
+    assert!(cache.set_second_level(ssd, FROM));
     (cache, unit)
 }
 
@@ -61,7 +63,7 @@ fn nothing_stale_ever() {
 fn check_stale(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         // Two chunks only: they are written over all the time.
-        let (model, _) = rack_with(seed, 2 << 20);
+        let (model, _) = rack_with(seed, FROM + (2 << 20));
         model.run(async |world| {
             let (cache, unit) = with_second(&world).await;
             random_against_shadow(&unit, &mut world.random("conformance"), 4_000).await;

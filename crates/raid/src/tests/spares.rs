@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::label::{COPIES_AT, LABEL_LEN};
-use crate::{OnDrive, Overwrite, erase_spare_label, examine, label_spare};
+use crate::{OnDrive, Overwrite, erase_array_label, examine, label_spare};
 
 const OWN: ArrayId = ArrayId([7; 16]);
 const OTHER: ArrayId = ArrayId([8; 16]);
@@ -28,7 +28,7 @@ fn a_spare_is_known_by_either_copy_of_its_label_and_blank_when_that_is_erased() 
         COPIES_AT.iter().for_each(|at| rack.disks[0].poke(at + 20, &[0xa5; 3]));
         assert_eq!(found_on(&world, 0).await, OnDrive::DamagedLabel);
         label_spare(&drive, OWN).await.expect("labelled");
-        erase_spare_label(&drive).await.expect("erased");
+        erase_array_label(&drive).await.expect("erased");
         assert_eq!(found_on(&world, 0).await, OnDrive::Blank);
     });
 }
@@ -81,7 +81,7 @@ fn a_cut_leaves_a_spare_a_blank_drive_or_one_of_the_group() {
         let outcome = rack.model.run_until_crash(async |world| {
             let drive = drives(&world, [2]).remove(0);
             label_spare(&drive, OWN).await.expect("labelled");
-            erase_spare_label(&drive).await.expect("erased");
+            erase_array_label(&drive).await.expect("erased");
             label_spare(&drive, OWN).await.expect("labelled");
             let group = Group::open_degraded(world.clone(), spec(Level::Raid1), drives(&world, [0])).await;
             group.expect("open").replace(1, drive).await.expect("replace");
