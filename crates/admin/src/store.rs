@@ -68,6 +68,19 @@ pub enum StoreError {
         /// Where the earlier forms are.
         history: String,
     },
+    /// The state is gone, and something shows that there was one.
+    #[error(
+        "{path}: the state of the array is missing, but {sign} is there. Nothing was started. Earlier forms are in {history}: copy the \
+         newest one to {path}; to make a new array, take another data directory"
+    )]
+    Missing {
+        /// The state.
+        path: String,
+        /// What shows that there was one.
+        sign: String,
+        /// Where the earlier forms are.
+        history: String,
+    },
     /// A newer version kept it.
     #[error(
         "{path}: written by a newer masu (state format {format}, this one reads up to {FORMAT}): start the newer masu"
@@ -162,18 +175,31 @@ impl Store {
     /// What was kept, if anything.
     ///
     /// # Errors
-    /// Where it is damaged, or a newer masu wrote it.
+    /// Where it is damaged, a newer masu wrote it, or it is missing and something shows that there was one.
     pub fn load(&self) -> Result<Option<Kept>, StoreError> {
         let path = self.dir.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return self.refuse_missing(&path).map(|()| None);
+            }
             Err(e) => return Err(failed(&path, e)),
         };
         self.check(&path, &text)?;
         let (config, made) = Config::parse_state(&text, &path.display().to_string(), &self.dir)?;
         let made = made.unwrap_or_else(|| Made::all_of(&config));
         Ok(Some(Kept { config, made }))
+    }
+
+    /// Without its state an array looks like a directory without one, in which a start makes a new array.
+    fn refuse_missing(&self, path: &Path) -> Result<(), StoreError> {
+        let history = self.dir.join(HISTORY);
+        let has_forms = numbers_in(&history).is_ok_and(|numbers| !numbers.is_empty());
+        let signs =
+            [has_forms.then(|| history.clone()), Some(self.dir.join(DECLARED)).filter(|path| path.exists())];
+        let Some(sign) = signs.into_iter().flatten().next() else { return Ok(()) };
+        let shown = |path: &Path| path.display().to_string();
+        Err(StoreError::Missing { path: shown(path), sign: shown(&sign), history: shown(&history) })
     }
 
     fn check(&self, path: &Path, text: &str) -> Result<(), StoreError> {
@@ -401,6 +427,22 @@ mod tests {
         assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
         let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
         assert!(newest.contains("controllers = 13"), "{newest}");
+    }
+
+    #[test]
+    fn a_state_that_is_gone_is_not_taken_for_a_new_array() {
+        let (_dir, mut store) = store();
+        (1..=2).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
+        let text = store.text(FILE).expect("readable").expect("a state");
+        fs::remove_file(store.dir().join(FILE)).expect("removed");
+        let refused = store.load().expect_err("there was an array").to_string();
+        assert!(refused.contains(HISTORY) && refused.contains("copy the newest one"), "{refused}");
+        fs::remove_dir_all(store.dir().join(HISTORY)).expect("removed");
+        assert_eq!(store.load().expect("nothing shows it"), None);
+        fs::write(store.dir().join(DECLARED), "").expect("written");
+        assert!(matches!(store.load(), Err(StoreError::Missing { .. })));
+        fs::write(store.dir().join(FILE), text).expect("put back");
+        assert_eq!(store.load().expect("kept").expect("a state").config, config(2));
     }
 
     #[test]
