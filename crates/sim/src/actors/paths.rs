@@ -39,13 +39,13 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// A host that uses no path yet.
-    pub(crate) fn new(world: &World, all: Vec<Options>, think: Duration) -> Paths {
+    pub(crate) fn new(world: &World, name: &str, all: Vec<Options>, think: Duration) -> Paths {
         Paths {
             world: world.clone(),
             all,
             used: RefCell::default(),
             search: Permits::new(1),
-            rng: RefCell::new(world.random("host")),
+            rng: RefCell::new(world.random(name)),
             think,
             changes: Cell::new(0),
             waited_max: Cell::default(),

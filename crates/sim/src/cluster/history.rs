@@ -10,7 +10,8 @@ use array::Lun;
 use world::World;
 use world_model::Model;
 
-use super::node::{Bed, Node, make, paths};
+use super::node::{Bed, NODES_MAX, Node, make, paths};
+use crate::actors::contenders::{Contenders, reserve};
 use crate::actors::paths::Paths;
 use crate::actors::workload::{self, Shared, Snapshot};
 use crate::faults::nodes::{Counts, Faults};
@@ -28,6 +29,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The host does something else between commands, at most for so long.
 const THINK: Duration = Duration::from_millis(150);
 
+/// The LU of which a block is the other hosts' to count in, the last one: no sector of the workload.
+const COUNTED: usize = 0;
+/// The LU that is reserved for the host of the workload.
+const RESERVED: Lun = Lun(1);
+
 /// What happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Story {
@@ -43,6 +49,10 @@ pub(crate) struct Story {
     pub(crate) changes: u64,
     /// The longest time that a command of the host took.
     pub(crate) waited_max: Duration,
+    /// How often other hosts counted by COMPARE AND WRITE.
+    pub(crate) counted: u64,
+    /// How often a reservation kept a host out.
+    pub(crate) refused: u64,
     pub(crate) digest: u64,
 }
 
@@ -63,6 +73,8 @@ impl Story {
         self.pools_moved += other.pools_moved;
         self.changes += other.changes;
         self.waited_max = self.waited_max.max(other.waited_max);
+        self.counted += other.counted;
+        self.refused += other.refused;
         // A sum: histories end in any order.
         self.digest = self.digest.wrapping_add(other.digest);
     }
@@ -77,7 +89,8 @@ impl fmt::Display for Story {
              {cuts} cuts from the registry, {connections} connections broken, {hangs} drives hung; {} times a \
              node began to serve and {} times it could not, {} pools moved between \
              controllers, the host changed its path {} times and waited {:.1} s \
-             at most, digest {:016x}",
+             at most; others counted {} times by COMPARE AND WRITE, and a reservation kept one out {} times, \
+             digest {:016x}",
             self.histories,
             self.nodes,
             self.served,
@@ -85,6 +98,8 @@ impl fmt::Display for Story {
             self.pools_moved,
             self.changes,
             self.waited_max.as_secs_f64(),
+            self.counted,
+            self.refused,
             self.digest
         )
     }
@@ -117,26 +132,29 @@ async fn history(
     let registry = registry::Store::default();
     let bed = Bed { model: model.clone(), world: world.clone(), registry, between, shared: shared.clone() };
     let bed = Rc::new(bed);
-    let count = rng.usize(2..=5);
+    let count = rng.usize(2..=usize::from(NODES_MAX));
     let nodes: Vec<Rc<Node>> =
         (0..count).map(|number| Node::new(&bed, number, rng.i64(-DRIFT_MAX..=DRIFT_MAX))).collect();
     for node in &nodes {
         world.spawn(node.clone().keep_running(bed.clone()));
     }
     world.spawn(watch_owners(world.clone(), nodes.clone()));
-    let all = nodes.iter().flat_map(|node| paths(node)).collect();
-    let host = Rc::new(Paths::new(&world, all, THINK));
+    let all: Vec<_> = nodes.iter().flat_map(|node| paths(node)).collect();
+    let host = Rc::new(Paths::new(&world, "host", all.clone(), THINK));
     let mut units = BTreeMap::new();
     // What is acknowledged has to be durable: with caches, in the pool that has a journal.
     let is_used = |pool: usize| between == Between::Nothing || pool == 0;
     for (lun, (name, pool, pages, _)) in (0..).zip(VOLUMES).filter(|(_, (_, pool, ..))| is_used(*pool)) {
-        let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
+        let sectors = sectors_of(pages) - usize::from(usize::from(lun) == COUNTED);
         shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
         let unit = Lu::behind(Path::Nodes(host.clone()), Lun(lun), pool).await;
         let unit = unit.unwrap_or_else(|e| panic!("{name}: {e}"));
         unit.write_through().await.unwrap_or_else(|e| panic!("{name}: {e}"));
         units.insert(name.to_owned(), unit);
     }
+    reserve(&host, RESERVED).await;
+    let counted = (Lun(COUNTED as u16), sectors_of(VOLUMES[COUNTED].2) as u64 - 1);
+    let contenders = Contenders::start(&world, &all, counted, RESERVED);
     let faults = Faults::new(&world, model, &nodes, &shared);
     world.spawn(faults.clone().strike(rng.u64(6..=14), fault == Fault::NoFence));
     let steps = Rc::new(Cell::new(rng.u64(1500..3500)));
@@ -144,6 +162,7 @@ async fn history(
     for (name, unit) in &units {
         workload::compare_all(unit, &shared, name).await;
     }
+    let (counts, refused) = contenders.end(&all, counted).await;
     let total = |of: fn(&Node) -> u64| nodes.iter().map(|node| of(node)).sum();
     let story = Story {
         nodes: count as u64,
@@ -153,10 +172,16 @@ async fn history(
         pools_moved: total(|node| node.pools_moved.get()),
         changes: host.changes(),
         waited_max: host.waited_max(),
+        counted: counts,
+        refused,
         ..Story::default()
     };
     nodes.iter().filter_map(|node| node.machine()).for_each(|machine| machine.kill());
     story
+}
+
+fn sectors_of(pages: u64) -> usize {
+    (pages * PAGE_BYTES) as usize / SECTOR_BYTES
 }
 
 /// Two nodes within their terms at one instant are the failure that terms are to prevent. One that stands

@@ -2,15 +2,17 @@
 //! a host over several paths, while nodes die, stand still, lose the registry, and their writes are late.
 //!
 //! After each history, and in it for whatever is read: every sector holds what was acknowledged last. At no
-//! instant do two nodes serve within their terms. When nothing fails any more, a node serves.
+//! instant do two nodes serve within their terms. When nothing fails any more, a node serves. Other hosts
+//! count in one block by COMPARE AND WRITE: no count is lost, and none is made twice. A LU is reserved
+//! (persistently, for the host whose data are compared): that host writes, and another one is refused,
+//! whichever node serves.
 //!
 //! # What it leaves out
 //!
-//! Hosts that are led to the owner by a standby (a standby does not listen here), the state that follows
-//! the owner (every node has the same declaration), LUs with WCE = 1 (what a host has not flushed is lost
-//! with the owner, and it does not learn that), persistent reservations, COMPARE AND WRITE (a command may be
-//! executed twice, and would miscompare), and the loss of power. Machines fail as a whole: that one thread of
-//! a process stands still while another goes on is not simulated.
+//! Hosts that are led to the owner by a standby (a standby does not listen here), the state that follows the
+//! owner (every node has the same declaration), LUs with WCE = 1 (what a host has not flushed is lost with
+//! the owner, and it does not learn that), changes of reservations, and the loss of power. Machines fail as a
+//! whole: that one thread of a process stands still while another goes on is not simulated.
 
 mod history;
 pub(crate) mod node;

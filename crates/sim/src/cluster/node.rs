@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Array, Control, Nodes, Ownership};
+use array::{Array, Control, Nodes, OtherPortal, Ownership};
 use cluster::{Clock, Member, NodeRecord, Standing, State, portal_group, run};
 use futures::future::{Either, select};
 use registry::{Faulty, Link, Memory, Registry, Store};
@@ -19,6 +19,8 @@ use world_model::{Machine, Model};
 use crate::actors::workload::Shared;
 use crate::stacks::array::{Between, CONTROLLERS, declaration, portal, start};
 
+/// Nodes of a history, at most.
+pub(super) const NODES_MAX: u16 = 5;
 /// Until a process that has ended is started again.
 const RESTART: Duration = Duration::from_secs(1);
 /// Between two moves of pools between the controllers of an owner, at most.
@@ -219,8 +221,10 @@ async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<()
     let mut array = start(world);
     let number = told.state.borrow().as_ref().and_then(|state| state.number).unwrap_or(0);
     let owner = world.random(&format!("{} {epoch}", node.name)).u64(1..);
+    let others = (0..NODES_MAX).filter(|other| *other != number).flat_map(ports_of).collect();
     let nodes = Arc::new(Nodes {
         first_group: portal_group(number, 0),
+        others,
         ownership: Some(Ownership { epoch, owner }),
         ..Nodes::default()
     });
@@ -238,6 +242,15 @@ async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<()
     }
     node.serves.set(None);
     array.stop().await.map_err(|e| e.to_string())
+}
+
+/// The ports of the node of this number, as the owner lists them.
+fn ports_of(number: u16) -> impl Iterator<Item = OtherPortal> {
+    (0..CONTROLLERS).map(move |controller| OtherPortal {
+        listen: portal(address(usize::from(number)), controller),
+        portal_group: portal_group(number, controller),
+        is_up: false,
+    })
 }
 
 /// Moves pools between the controllers until the node is asked to hand over. Where drives hang or writes are
@@ -267,8 +280,12 @@ pub(super) async fn make(world: &World, between: Between) {
     array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
 }
 
-/// The options of sessions to the ports of this node.
+/// The options of sessions to the ports of this node. The host is one initiator port at all of them, so that
+/// one registration holds for all.
 pub(super) fn paths(node: &Node) -> impl Iterator<Item = iscsi::initiator::Options> {
-    let at = node.address();
-    (0..CONTROLLERS).map(move |controller| crate::stacks::array::options(at, controller))
+    let (at, isid) = (node.address(), crate::stacks::array::options(node.address(), 0).isid);
+    (0..CONTROLLERS).map(move |controller| {
+        let options = crate::stacks::array::options(at, controller);
+        iscsi::initiator::Options { isid, ..options }
+    })
 }
