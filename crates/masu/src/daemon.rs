@@ -475,6 +475,9 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
     let mut again = None;
     let outcome = owner.apply_again("SIGHUP", |store| {
         let start = read(serve, store)?;
+        if let Some(fault) = &start.fault {
+            bail!("{fault}");
+        }
         let config = start.config.clone();
         again = Some((start, store.clone()));
         anyhow::Ok(config)
@@ -543,6 +546,12 @@ async fn bring_up_to_date(
     match array.finish_deletions().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::warn!("{error}; its deletion is completed later"),
+    }
+    if let Some(fault) = &start.fault {
+        tracing::error!(
+            "{fault}; the declaration is not applied, and the array keeps its previous configuration"
+        );
+        return Some(fault.clone());
     }
     let wanted = without_deleted(&start.config, array.config(), &deleting);
     if *array.config() != wanted {
