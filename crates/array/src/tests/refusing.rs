@@ -336,6 +336,10 @@ fn a_volume_that_no_declaration_has_is_told_and_deleted_or_declared() {
         let done = array.delete_volume("s").await.expect("deleted");
         assert!(done.contains(&"volume s: deleted".to_owned()), "{done:?}");
         assert_eq!(undeclared(&array).await, [of("u")]);
+        // A snapshot that is refused is deleted by its name: that is not its own here.
+        let refused = array.clone_volume("v", "u").await.expect_err("the name is taken").to_string();
+        assert!(refused.contains("pool \"p\" has one of this name with its data"), "{refused}");
+        assert_eq!(undeclared(&array).await, [of("u")], "it is there as it was");
         let done = array.apply(before()).await.expect("declared again");
         assert!(done.contains(&"volume u: is in pool p, with its data".to_owned()), "{done:?}");
         assert_eq!(undeclared(&array).await, []);
