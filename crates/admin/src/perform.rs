@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use array::{Array, DriveSpec, Steer};
+use array::{Array, ControlError, DriveSpec, Steer};
 use config::{ArrayId, Config, Made};
 
 use crate::change;
@@ -160,12 +160,35 @@ async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<S
                 Ok(done)
             }
             // The drive that did not fit is declared no longer.
-            Err(error) => array.apply(before).await.and(Err(error)),
+            Err(error) => Err(match array.apply(before).await {
+                Ok(_) => error.to_string(),
+                Err(left) => still_declared(&error, &new, &left),
+            }),
         },
-        Err(error) => Err(error),
+        Err(error) => Err(error.to_string()),
     };
     if replaced.is_err() {
         files.remove(array.config()).await;
     }
-    replaced.map_err(|e| e.to_string())
+    replaced
+}
+
+/// Why a drive was not replaced, and why the one that did not fit is still declared.
+fn still_declared(refused: &ControlError, new: &str, left: &ControlError) -> String {
+    format!("{refused}; drive {new} is still declared, and of no group ({left}): masu drive forget {new}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_that_cannot_be_taken_back_says_both_why() {
+        let failed =
+            |place: &str, cause: &str| ControlError::Failed { place: place.into(), cause: cause.into() };
+        let said = still_declared(&failed("group \"g\"", "too small"), "n", &failed("state", "no space"));
+        for part in ["group \"g\": too small", "drive n is still declared", "state: no space", "forget n"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
 }
