@@ -164,6 +164,7 @@ fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) 
         if !status.drives.iter().any(|d| d.name == declared.name) {
             status.drives.push(Drive {
                 name: declared.name.clone(),
+                medium: declared.spec.name(),
                 state: "free".into(),
                 ..Drive::default()
             });
@@ -188,6 +189,11 @@ fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) 
             drive.state = "spare".into();
         }
     }
+}
+
+/// Says by what the block devices are known again.
+pub(crate) fn tell_identities(status: &mut Status, known: &BTreeMap<String, String>) {
+    status.drives.iter_mut().for_each(|drive| drive.identity = known.get(&drive.name).cloned());
 }
 
 fn lower(value: impl std::fmt::Debug) -> String {

@@ -77,6 +77,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
         let parts = array.status().await.map_err(|e| e.to_string())?;
         let up_s = served.started.elapsed().as_secs();
         let mut status = crate::convert::status_of(array.config(), parts, up_s);
+        crate::convert::tell_identities(&mut status, &array.made().devices);
         status.state_fault = array.state_fault();
         Ok::<_, String>(status)
     });

@@ -227,6 +227,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         let mut status = crate::convert::status_of(array.config(), parts, 0);
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
+        crate::convert::tell_identities(&mut status, &array.made().devices);
         status.failover = served.failover();
         status.state_fault = array.state_fault();
         balance(&served, &mut array, &status).await;
