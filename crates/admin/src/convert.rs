@@ -37,6 +37,7 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         sessions: vec![],
         missing: vec![],
         jobs: vec![],
+        under_way: None,
         events: vec![],
         trouble: vec![],
         below_minimum: vec![],

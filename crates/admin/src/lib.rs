@@ -19,6 +19,7 @@ mod digest;
 mod drift;
 mod events;
 mod health;
+mod holding;
 pub mod identity;
 mod membership;
 mod metrics;

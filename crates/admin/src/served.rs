@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::{Array, Control, ControlError, EventSender};
+use array::{Control, ControlError, EventSender};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use status::{Failover, Status, Trouble};
@@ -18,6 +18,7 @@ use crate::api::Keys;
 use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::health::Records;
+use crate::holding::Holding;
 use crate::metrics::Named;
 use crate::moves::Balance;
 use crate::nodes::{self, Nodes};
@@ -32,7 +33,7 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// The array, and what is known of it beside.
 pub(crate) struct Served {
-    pub(crate) array: Mutex<Array>,
+    pub(crate) array: Holding,
     pub(crate) store: Store,
     pub(crate) started: Instant,
     pub(crate) log: EventLog,
@@ -73,16 +74,16 @@ pub(crate) struct Served {
 /// A controller does not answer in time.
 pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
     let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
-        let array = served.array.lock().await;
-        let parts = array.status().await.map_err(|e| e.to_string())?;
-        let up_s = served.started.elapsed().as_secs();
-        let mut status = crate::convert::status_of(array.config(), parts, up_s);
-        crate::convert::tell_identities(&mut status, &array.made().devices);
-        status.state_fault = array.state_fault();
+        let parts = array::status_of(served.array.controllers()).await.map_err(|e| e.to_string())?;
+        let (known, up_s) = (served.array.known(), served.started.elapsed().as_secs());
+        let mut status = crate::convert::status_of(&known.config, parts, up_s);
+        crate::convert::tell_identities(&mut status, &known.devices);
+        status.under_way = known.under_way();
+        status.state_fault = known.state_fault;
         Ok::<_, String>(status)
     });
     let silent = |_| {
-        let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
+        let mut why = "a controller does not answer: see masu events".to_owned();
         let slow = served.answers.trouble(tokio::time::Instant::now());
         slow.iter().for_each(|t| why += &format!("\n{}: {}", t.object, t.text));
         Problem::unavailable(why)
@@ -101,8 +102,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
 /// Whether all controllers answer in time; much less work than [`current`].
 pub(crate) async fn all_answer(served: &Served) -> bool {
     let asked = async {
-        let controllers = served.array.lock().await.controllers().to_vec();
-        for controller in controllers {
+        for controller in served.array.controllers() {
             controller.ask(Control::Ping).await?;
         }
         Ok::<_, ControlError>(())

@@ -18,6 +18,7 @@ use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
 use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
+use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
 use crate::served::{Peer, Served};
@@ -145,7 +146,7 @@ impl Bound {
     ) -> (Server, ArrayOwner) {
         let controllers = array.controllers().to_vec();
         let served = Arc::new(Served {
-            array: Mutex::new(array),
+            array: Holding::new(array),
             access: Access::new(tokens, store.clone(), events.clone()),
             store,
             started: Instant::now(),
@@ -212,7 +213,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
             () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
             () = &mut stopped => return,
         }
-        let mut array = served.array.lock().await;
+        let mut array = served.array.hold("what is done by itself: masu events").await;
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
         identity::remember(&mut array).await;
@@ -298,7 +299,7 @@ impl ArrayOwner {
         who: &str,
         read: impl FnOnce(&Store) -> Result<array::Config, E>,
     ) -> Result<Vec<String>, E> {
-        let mut array = self.0.array.lock().await;
+        let mut array = self.0.array.hold(format!("the declaration, by {who}")).await;
         let mut config = read(&self.0.store)?;
         if config.id == config::ArrayId::default() {
             config.id = array.config().id;
@@ -319,7 +320,7 @@ impl ArrayOwner {
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
-        let mut array = self.0.array.lock().await;
+        let mut array = self.0.array.hold("its stop").await;
         array.settle();
         array.stop().await
     }

@@ -354,17 +354,7 @@ impl Array {
     ///
     /// A controller has stopped.
     pub async fn status(&self) -> Result<Vec<ControllerStatus>, ControlError> {
-        self.ask_all(Control::Status).await
-    }
-
-    async fn ask_all(&self, what: Control) -> Result<Vec<ControllerStatus>, ControlError> {
-        let mut parts = Vec::new();
-        for controller in &self.controllers {
-            if let Reply::Status(part) = controller.ask(what.clone()).await? {
-                parts.push(*part);
-            }
-        }
-        Ok(parts)
+        status_of(&self.controllers).await
     }
 
     /// The status without volumes and cached volumes, of which there may be thousands: for frequent polling.
@@ -373,7 +363,7 @@ impl Array {
     ///
     /// A controller has stopped.
     pub async fn overview(&self) -> Result<Vec<ControllerStatus>, ControlError> {
-        self.ask_all(Control::Overview).await
+        ask_all(&self.controllers, Control::Overview).await
     }
 
     /// Stops the array cleanly: hosts are notified, running commands end, all data are durable.
@@ -390,4 +380,26 @@ impl Array {
         }
         first_error
     }
+}
+
+/// The status of each controller, for who has their handles and not the array: a change may be under way.
+///
+/// # Errors
+///
+/// A controller has stopped.
+pub async fn status_of(controllers: &[ControllerHandle]) -> Result<Vec<ControllerStatus>, ControlError> {
+    ask_all(controllers, Control::Status).await
+}
+
+async fn ask_all(
+    controllers: &[ControllerHandle],
+    what: Control,
+) -> Result<Vec<ControllerStatus>, ControlError> {
+    let mut parts = Vec::new();
+    for controller in controllers {
+        if let Reply::Status(part) = controller.ask(what.clone()).await? {
+            parts.push(*part);
+        }
+    }
+    Ok(parts)
 }
