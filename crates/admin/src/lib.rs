@@ -29,6 +29,7 @@ mod perform;
 mod preview;
 mod random;
 mod request;
+mod room;
 mod served;
 mod server;
 mod standby;

@@ -22,6 +22,7 @@ use crate::holding::Holding;
 use crate::metrics::Named;
 use crate::moves::Balance;
 use crate::nodes::{self, Nodes};
+use crate::room::RoomWatch;
 use crate::store::Store;
 use crate::tls::{Tls, trouble_of_end};
 use crate::traces::TraceMeter;
@@ -64,6 +65,8 @@ pub(crate) struct Served {
     pub(crate) declaration_fault: std::sync::Mutex<Option<String>>,
     /// Why what changed by itself, a spare that was taken, is not declared so.
     pub(crate) follow_fault: std::sync::Mutex<Option<String>>,
+    /// What the file system of the data directory has left.
+    pub(crate) room: RoomWatch,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -159,6 +162,7 @@ impl Served {
         all.extend(trouble_of(status));
         all.extend(self.health().trouble(&status.drives));
         all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
+        all.extend(self.room.trouble(self.store.dir()));
         all.extend(self.declaration_fault().as_deref().map(trouble_of_declaration));
         all.extend(self.follow_fault().as_deref().map(trouble_of_following));
         sort(&mut all);

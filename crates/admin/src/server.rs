@@ -21,6 +21,7 @@ use crate::health::watch_task;
 use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
+use crate::room::RoomWatch;
 use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
@@ -164,6 +165,7 @@ impl Bound {
             health: std::sync::Mutex::default(),
             declaration_fault: std::sync::Mutex::default(),
             follow_fault: std::sync::Mutex::default(),
+            room: RoomWatch::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -261,6 +263,7 @@ async fn tell_trouble(served: &Served) {
         let late = served.certificate_end_s().and_then(|end_s| reminder(end_s, looked_s, now_s));
         late.into_iter().for_each(|event| served.events.tell(event));
         looked_s = now_s;
+        served.room.look(&served.store).await;
         let mut all = match &*served.last() {
             Some(status) => served.trouble_of(status),
             None => continue,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use array::Keeper;
-use config::{ArrayId, Config, Made};
+use config::{ArrayId, Config, Made, read_small_text};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use config::DeclarationError;
@@ -27,6 +27,9 @@ const FORMAT: u32 = 2;
 const FORMAT_LINE: &str = "# masu-state ";
 /// The checksum of the declaration that was applied last. An older masu wrote none.
 const DECLARED_LINE: &str = "# masu-declared ";
+
+/// Longer than any text of a data directory: a declaration has at most 64 MiB.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
 
 /// Puts a text where all nodes of a cluster see it, under the name of its file. An error: why, in one line.
 pub type Share = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
@@ -140,7 +143,7 @@ impl Store {
     /// Where it cannot be read.
     pub fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
         let path = self.dir.join(name);
-        match fs::read_to_string(&path) {
+        match read_small_text(&path, TEXT_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(&path, e)),
@@ -168,6 +171,11 @@ impl Store {
         share(name, text).map_err(|cause| StoreError::Io { path, cause })
     }
 
+    /// How long the state is; 0 while there is none.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        fs::metadata(self.dir.join(FILE)).map_or(0, |about| about.len())
+    }
+
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -179,7 +187,7 @@ impl Store {
     /// Where it is damaged, or a newer masu wrote it.
     pub fn load(&self) -> Result<Option<Kept>, StoreError> {
         let path = self.dir.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match read_small_text(&path, TEXT_BYTES_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(&path, e)),
@@ -316,9 +324,9 @@ impl Store {
     /// # Errors
     /// Where it cannot be read, or is damaged.
     pub fn declared(&self) -> Result<Option<Config>, StoreError> {
-        let path = self.dir.join(DECLARED).display().to_string();
-        let damaged = |cause: String| StoreError::Declared { path: path.clone(), cause };
-        let text = match fs::read_to_string(&path) {
+        let path = self.dir.join(DECLARED);
+        let damaged = |cause| StoreError::Declared { path: path.display().to_string(), cause };
+        let text = match read_small_text(&path, TEXT_BYTES_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(damaged(e.to_string())),
