@@ -1,11 +1,7 @@
 //! Small files that a user names. A pipe that nobody writes to, or a device without an end, would keep who
 //! reads it for ever.
 
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "files of a user, outside the worlds"
-)]
+#![expect(clippy::disallowed_types, reason = "files of a user, outside the worlds")]
 
 use std::fs::{File, metadata};
 use std::io::{Error, Read, Result};
