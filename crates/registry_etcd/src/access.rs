@@ -1,5 +1,7 @@
 //! Who the client is, and whom it trusts: from files and the environment, never from the command line.
 
+#![expect(clippy::disallowed_types, reason = "files of a user, of which no more is read than they may have")]
+
 use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
