@@ -37,6 +37,7 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         sessions: vec![],
         missing: vec![],
         jobs: vec![],
+        under_way: None,
         events: vec![],
         trouble: vec![],
         below_minimum: vec![],
@@ -164,6 +165,7 @@ fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) 
         if !status.drives.iter().any(|d| d.name == declared.name) {
             status.drives.push(Drive {
                 name: declared.name.clone(),
+                medium: declared.spec.name(),
                 state: "free".into(),
                 ..Drive::default()
             });
@@ -188,6 +190,11 @@ fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) 
             drive.state = "spare".into();
         }
     }
+}
+
+/// Says by what the block devices are known again.
+pub(crate) fn tell_identities(status: &mut Status, known: &BTreeMap<String, String>) {
+    status.drives.iter_mut().for_each(|drive| drive.identity = known.get(&drive.name).cloned());
 }
 
 fn lower(value: impl std::fmt::Debug) -> String {

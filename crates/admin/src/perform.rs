@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use array::{Array, DriveSpec, Steer};
+use array::{Array, ControlError, DriveSpec, Steer};
 use config::{ArrayId, Config, Made};
 
 use crate::change;
@@ -60,7 +60,7 @@ pub(crate) async fn perform(
             }
             let next = change::next(array.config(), declared, dir).map_err(PerformError::Invalid)?;
             if let Change::VolumeCreate { name, .. } = declared {
-                refuse_undeclared(array, name).await?;
+                array.refuse_undeclared(name).await.map_err(|e| PerformError::Refused(e.to_string()))?;
             }
             let new = takeover::new_drives(array, &next);
             let names: Vec<String> = match change::overwrites(declared) {
@@ -80,16 +80,6 @@ pub(crate) async fn perform(
         }
     };
     done.map_err(|e| PerformError::Refused(e.to_string()))
-}
-
-/// Refuses a new volume of a name that is in a pool already, with data: nobody expects these in a new one.
-async fn refuse_undeclared(array: &Array, name: &str) -> Result<(), PerformError> {
-    let found = array.undeclared(name).await.map_err(|e| PerformError::Refused(e.to_string()))?;
-    let Some((pool, _)) = found else { return Ok(()) };
-    Err(PerformError::Refused(format!(
-        "volume {name:?}: pool {pool:?} has one of this name with its data, which no declaration has; declare it in \
-         a file to have it as it is (masu config import FILE), or delete it first: masu volume delete {name}"
-    )))
 }
 
 fn steer_of(work: Work) -> Steer {
@@ -117,7 +107,9 @@ pub(crate) async fn import(
         next.id = declared.id;
     }
     if plan {
-        return Ok(changes(&now, &next));
+        let mut lines = changes(&now, &next);
+        lines.extend(found_with_data(array, &next).await?);
+        return Ok(lines);
     }
     if becomes {
         array.adopt(Made::all_of(&next));
@@ -135,6 +127,17 @@ pub(crate) async fn import(
         files.remove(array.config()).await;
     }
     applied.map_err(|e| e.to_string())
+}
+
+/// The volumes of a declaration that its pools have already, which no declaration had.
+async fn found_with_data(array: &Array, next: &Config) -> Result<Vec<String>, String> {
+    let parts = array.overview().await.map_err(|e| e.to_string())?;
+    let found = parts.iter().flat_map(|part| &part.undeclared);
+    let found = found.filter(|(pool, name)| next.volume(name).is_some_and(|v| v.pool == *pool));
+    let line = |(pool, name): &(String, String)| {
+        format!("volume {name}: is in pool {pool} already: it would be opened with its data")
+    };
+    Ok(found.map(line).collect())
 }
 
 async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
@@ -157,12 +160,35 @@ async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<S
                 Ok(done)
             }
             // The drive that did not fit is declared no longer.
-            Err(error) => array.apply(before).await.and(Err(error)),
+            Err(error) => Err(match array.apply(before).await {
+                Ok(_) => error.to_string(),
+                Err(left) => still_declared(&error, &new, &left),
+            }),
         },
-        Err(error) => Err(error),
+        Err(error) => Err(error.to_string()),
     };
     if replaced.is_err() {
         files.remove(array.config()).await;
     }
-    replaced.map_err(|e| e.to_string())
+    replaced
+}
+
+/// Why a drive was not replaced, and why the one that did not fit is still declared.
+fn still_declared(refused: &ControlError, new: &str, left: &ControlError) -> String {
+    format!("{refused}; drive {new} is still declared, and of no group ({left}): masu drive forget {new}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_that_cannot_be_taken_back_says_both_why() {
+        let failed =
+            |place: &str, cause: &str| ControlError::Failed { place: place.into(), cause: cause.into() };
+        let said = still_declared(&failed("group \"g\"", "too small"), "n", &failed("state", "no space"));
+        for part in ["group \"g\": too small", "drive n is still declared", "state: no space", "forget n"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
 }

@@ -18,12 +18,20 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
     let config = array.config();
     match change {
         Change::DryRun { .. } => Err("a dry run of a dry run".into()),
+        Change::VolumeDelete { name } if config.volume(name).is_none() => {
+            let found = array.undeclared(name).await.map_err(|e| e.to_string())?;
+            found.map_or_else(|| delete_volume(config, name), |_| Ok(deleted(name)))
+        }
         Change::VolumeDelete { name } => delete_volume(config, name),
         Change::SnapshotDelete { name } => {
             refusals::must_be_snapshot(config, name).map_err(|e| e.to_string())?;
             delete_volume(config, name)
         }
-        Change::SnapshotCreate { volume, name } => snapshot(config, volume, name),
+        Change::SnapshotCreate { volume, name } => {
+            let lines = snapshot(config, volume, name)?;
+            array.refuse_undeclared(name).await.map_err(|e| e.to_string())?;
+            Ok(lines)
+        }
         Change::GroupScrub { name } => of_group(config, name, "scrubbed"),
         Change::GroupWork { name, work } => {
             let what = match work {
@@ -62,6 +70,9 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
                 return Ok(vec![line]);
             }
             let next = change::next(config, simple, dir)?;
+            if let Change::VolumeCreate { name, .. } = simple {
+                array.refuse_undeclared(name).await.map_err(|e| e.to_string())?;
+            }
             declared(array, &next, change::overwrites(simple)).await
         }
     }
@@ -81,7 +92,11 @@ async fn declared(array: &Array, next: &Config, overwrite: bool) -> Result<Vec<S
 
 fn delete_volume(config: &Config, name: &str) -> Result<Vec<String>, String> {
     refusals::deletable(config, name).map_err(|e| e.to_string())?;
-    Ok(vec![format!("volume {name}: it and its data would be deleted")])
+    Ok(deleted(name))
+}
+
+fn deleted(name: &str) -> Vec<String> {
+    vec![format!("volume {name}: it and its data would be deleted")]
 }
 
 fn delete_pool(config: &Config, name: &str) -> Result<Vec<String>, String> {

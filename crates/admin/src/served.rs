@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::{Array, Control, ControlError, EventSender};
+use array::{Control, ControlError, EventSender};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use status::{Failover, Status, Trouble};
@@ -18,9 +18,11 @@ use crate::api::Keys;
 use crate::api::problem::Problem;
 use crate::events::{EventLog, now_ms};
 use crate::health::Records;
+use crate::holding::Holding;
 use crate::metrics::Named;
 use crate::moves::Balance;
 use crate::nodes::{self, Nodes};
+use crate::room::RoomWatch;
 use crate::store::Store;
 use crate::tls::{Tls, trouble_of_end};
 use crate::traces::TraceMeter;
@@ -32,7 +34,7 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// The array, and what is known of it beside.
 pub(crate) struct Served {
-    pub(crate) array: Mutex<Array>,
+    pub(crate) array: Holding,
     pub(crate) store: Store,
     pub(crate) started: Instant,
     pub(crate) log: EventLog,
@@ -63,6 +65,8 @@ pub(crate) struct Served {
     pub(crate) declaration_fault: std::sync::Mutex<Option<String>>,
     /// Why what changed by itself, a spare that was taken, is not declared so.
     pub(crate) follow_fault: std::sync::Mutex<Option<String>>,
+    /// What the file system of the data directory has left.
+    pub(crate) room: RoomWatch,
     /// The objects that have metrics of their own.
     pub(crate) named: std::sync::Mutex<Named>,
 }
@@ -73,15 +77,16 @@ pub(crate) struct Served {
 /// A controller does not answer in time.
 pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
     let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
-        let array = served.array.lock().await;
-        let parts = array.status().await.map_err(|e| e.to_string())?;
-        let up_s = served.started.elapsed().as_secs();
-        let mut status = crate::convert::status_of(array.config(), parts, up_s);
-        status.state_fault = array.state_fault();
+        let parts = array::status_of(served.array.controllers()).await.map_err(|e| e.to_string())?;
+        let (known, up_s) = (served.array.known(), served.started.elapsed().as_secs());
+        let mut status = crate::convert::status_of(&known.config, parts, up_s);
+        crate::convert::tell_identities(&mut status, &known.devices);
+        status.under_way = known.under_way();
+        status.state_fault = known.state_fault;
         Ok::<_, String>(status)
     });
     let silent = |_| {
-        let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
+        let mut why = "a controller does not answer: see masu events".to_owned();
         let slow = served.answers.trouble(tokio::time::Instant::now());
         slow.iter().for_each(|t| why += &format!("\n{}: {}", t.object, t.text));
         Problem::unavailable(why)
@@ -100,8 +105,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
 /// Whether all controllers answer in time; much less work than [`current`].
 pub(crate) async fn all_answer(served: &Served) -> bool {
     let asked = async {
-        let controllers = served.array.lock().await.controllers().to_vec();
-        for controller in controllers {
+        for controller in served.array.controllers() {
             controller.ask(Control::Ping).await?;
         }
         Ok::<_, ControlError>(())
@@ -158,6 +162,7 @@ impl Served {
         all.extend(trouble_of(status));
         all.extend(self.health().trouble(&status.drives));
         all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
+        all.extend(self.room.trouble(self.store.dir()));
         all.extend(self.declaration_fault().as_deref().map(trouble_of_declaration));
         all.extend(self.follow_fault().as_deref().map(trouble_of_following));
         sort(&mut all);

@@ -18,8 +18,10 @@ use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
 use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
+use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
+use crate::room::RoomWatch;
 use crate::served::{Peer, Served};
 use crate::store::Store;
 use crate::takeover::NewFiles;
@@ -145,7 +147,7 @@ impl Bound {
     ) -> (Server, ArrayOwner) {
         let controllers = array.controllers().to_vec();
         let served = Arc::new(Served {
-            array: Mutex::new(array),
+            array: Holding::new(array),
             access: Access::new(tokens, store.clone(), events.clone()),
             store,
             started: Instant::now(),
@@ -163,6 +165,7 @@ impl Bound {
             health: std::sync::Mutex::default(),
             declaration_fault: std::sync::Mutex::default(),
             follow_fault: std::sync::Mutex::default(),
+            room: RoomWatch::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -212,7 +215,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
             () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
             () = &mut stopped => return,
         }
-        let mut array = served.array.lock().await;
+        let mut array = served.array.hold("what is done by itself: masu events").await;
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
         identity::remember(&mut array).await;
@@ -227,6 +230,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         let mut status = crate::convert::status_of(array.config(), parts, 0);
         served.trends().look(served.started.elapsed().as_secs(), &status.pools);
         served.trends().tell(&mut status.pools);
+        crate::convert::tell_identities(&mut status, &array.made().devices);
         status.failover = served.failover();
         status.state_fault = array.state_fault();
         balance(&served, &mut array, &status).await;
@@ -259,6 +263,7 @@ async fn tell_trouble(served: &Served) {
         let late = served.certificate_end_s().and_then(|end_s| reminder(end_s, looked_s, now_s));
         late.into_iter().for_each(|event| served.events.tell(event));
         looked_s = now_s;
+        served.room.look(&served.store).await;
         let mut all = match &*served.last() {
             Some(status) => served.trouble_of(status),
             None => continue,
@@ -297,7 +302,7 @@ impl ArrayOwner {
         who: &str,
         read: impl FnOnce(&Store) -> Result<array::Config, E>,
     ) -> Result<Vec<String>, E> {
-        let mut array = self.0.array.lock().await;
+        let mut array = self.0.array.hold(format!("the declaration, by {who}")).await;
         let mut config = read(&self.0.store)?;
         if config.id == config::ArrayId::default() {
             config.id = array.config().id;
@@ -318,7 +323,7 @@ impl ArrayOwner {
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
-        let mut array = self.0.array.lock().await;
+        let mut array = self.0.array.hold("its stop").await;
         array.settle();
         array.stop().await
     }

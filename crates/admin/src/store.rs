@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use array::Keeper;
-use config::{ArrayId, Config, Made};
+use config::{ArrayId, Config, Made, read_small_text};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use config::DeclarationError;
@@ -25,6 +25,11 @@ const DECLARED: &str = "array.declared.toml";
 /// What this version writes. It reads all before; the first had no such line.
 const FORMAT: u32 = 2;
 const FORMAT_LINE: &str = "# masu-state ";
+/// The checksum of the declaration that was applied last. An older masu wrote none.
+const DECLARED_LINE: &str = "# masu-declared ";
+
+/// Longer than any text of a data directory: a declaration has at most 64 MiB.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
 
 /// Puts a text where all nodes of a cluster see it, under the name of its file. An error: why, in one line.
 pub type Share = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
@@ -91,6 +96,18 @@ pub enum StoreError {
         /// Read from the file's first line.
         format: u32,
     },
+    /// The declaration that was applied last is damaged, or was edited.
+    #[error(
+        "{path}: damaged ({cause}), so that what was changed in the declaration cannot be told from what was changed by \
+         command. See what differs (masu config diff FILE); to apply the whole declaration, move this file away \
+         and send SIGHUP to masu serve: what is not declared stays"
+    )]
+    Declared {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// What is kept makes no sense.
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
@@ -139,7 +156,7 @@ impl Store {
     /// Where it cannot be read.
     pub fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
         let path = self.dir.join(name);
-        match fs::read_to_string(&path) {
+        match read_small_text(&path, TEXT_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(&path, e)),
@@ -167,6 +184,11 @@ impl Store {
         share(name, text).map_err(|cause| StoreError::Io { path, cause })
     }
 
+    /// How long the state is; 0 while there is none.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        fs::metadata(self.dir.join(FILE)).map_or(0, |about| about.len())
+    }
+
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -178,7 +200,7 @@ impl Store {
     /// Where it is damaged, a newer masu wrote it, or it is missing and something shows that there was one.
     pub fn load(&self) -> Result<Option<Kept>, StoreError> {
         let path = self.dir.join(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match read_small_text(&path, TEXT_BYTES_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return self.refuse_missing(&path).map(|()| None);
@@ -208,10 +230,9 @@ impl Store {
             path: shown.clone(),
             history: self.dir.join(HISTORY).display().to_string(),
         };
-        let Some((line, body)) = split(text) else {
+        let Some((line, body)) = split(text, FORMAT_LINE) else {
             // An older masu wrote no checksum; but a file without any content was cut.
-            let is_empty = text.lines().all(|line| line.trim().is_empty() || line.starts_with('#'));
-            return if is_empty { Err(damaged()) } else { Ok(()) };
+            return if is_empty(text) { Err(damaged()) } else { Ok(()) };
         };
         let (format, sum) = line.split_once(' ').ok_or_else(damaged)?;
         let format: u32 = format.parse().map_err(|_| damaged())?;
@@ -327,13 +348,24 @@ impl Store {
     /// The declaration that was applied last, if one was.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Where it cannot be read, or is damaged.
     pub fn declared(&self) -> Result<Option<Config>, StoreError> {
         let path = self.dir.join(DECLARED);
-        if !path.exists() {
-            return Ok(None);
+        let damaged = |cause| StoreError::Declared { path: path.display().to_string(), cause };
+        let text = match read_small_text(&path, TEXT_BYTES_MAX) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(damaged(e.to_string())),
+        };
+        if is_empty(&text) {
+            return Err(damaged("it is empty".into()));
         }
-        Ok(Some(Config::read(&path, &self.dir)?))
+        if let Some((sum, body)) = split(&text, DECLARED_LINE)
+            && sum != checksum(body)
+        {
+            return Err(damaged("the checksum does not match".into()));
+        }
+        Config::parse(&text, DECLARED, &self.dir).map(Some).map_err(|e| damaged(e.to_string()))
     }
 
     /// Keeps the declaration that was applied.
@@ -341,7 +373,9 @@ impl Store {
     /// # Errors
     /// Where it cannot be written.
     pub fn save_declared(&self, declared: &Config) -> Result<(), StoreError> {
-        let text = format!("# The declaration that was applied last. Kept by masu.\n{}", declared.to_text());
+        let body = declared.to_text();
+        let head = "# The declaration that was applied last. Kept by masu.\n";
+        let text = format!("{head}{DECLARED_LINE}{}\n{body}", checksum(&body));
         self.share(DECLARED, &text)?;
         self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
     }
@@ -374,10 +408,15 @@ impl Keeper for Store {
     }
 }
 
-/// The format and checksum of a state, and what they are of.
-fn split(text: &str) -> Option<(&str, &str)> {
-    let at = text.find(FORMAT_LINE)?;
-    text[at + FORMAT_LINE.len()..].split_once('\n')
+/// What a line that begins so says of the rest of a text (the format and checksum of a state), and that rest.
+fn split<'a>(text: &'a str, line: &str) -> Option<(&'a str, &'a str)> {
+    let at = text.find(line)?;
+    text[at + line.len()..].split_once('\n')
+}
+
+/// Whether a text has no content, or comments only.
+fn is_empty(text: &str) -> bool {
+    text.lines().all(|line| line.trim().is_empty() || line.starts_with('#'))
 }
 
 fn checksum(body: &str) -> String {
@@ -508,6 +547,32 @@ mod tests {
             second.adopt(name, text).expect("adopted again");
         }
         assert_eq!(second.load().expect("read").expect("kept").config, config(2));
+    }
+
+    #[test]
+    fn a_damaged_declaration_of_before_is_named_with_what_to_do() {
+        let (_dir, store) = store();
+        assert_eq!(store.declared().expect("none"), None);
+        store.save_declared(&config(3)).expect("kept");
+        assert_eq!(store.declared().expect("read").map(|c| c.controllers), Some(3));
+        let path = store.dir().join(DECLARED);
+        let text = fs::read_to_string(&path).expect("readable");
+        // An older masu wrote no checksum.
+        let older: String = text.lines().skip(2).map(|line| format!("{line}\n")).collect();
+        fs::write(&path, &older).expect("written");
+        assert_eq!(store.declared().expect("read").map(|c| c.controllers), Some(3));
+        let other = text.replace("controllers = 3", "controllers = 2");
+        let cut = &text[..text.find("target").expect("a key")];
+        for damaged in [other.as_bytes(), cut.as_bytes(), b"", b"[[drive\n", b"\xff\xfe"] {
+            fs::write(&path, damaged).expect("written");
+            let said = store.declared().expect_err("damaged").to_string();
+            for part in [DECLARED, "damaged", "move this file away", "SIGHUP"] {
+                assert!(said.contains(part), "{damaged:?}: {said}");
+            }
+        }
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir(&path).expect("made");
+        assert!(matches!(store.declared(), Err(StoreError::Declared { .. })));
     }
 
     #[test]

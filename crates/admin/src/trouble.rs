@@ -34,15 +34,14 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
             }
             _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
         };
-        all.push(trouble(
-            Severity::Error,
-            object,
-            "missing",
-            format!("is not served: {}", missing.cause),
-            to_do,
-        ));
+        let lost = match missing.kind.as_str() {
+            "group" => lost_of(&missing.name, status),
+            _ => String::new(),
+        };
+        let text = format!("is not served: {}{lost}", missing.cause);
+        all.push(trouble(Severity::Error, object, "missing", text, to_do));
     }
-    status.groups.iter().for_each(|group| of_group(group, &mut all));
+    status.groups.iter().for_each(|group| of_group(group, &lost_of(&group.name, status), &mut all));
     status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
     status.images.iter().for_each(|image| of_image(image, &mut all));
     status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
@@ -138,7 +137,19 @@ pub(crate) fn trouble(
     }
 }
 
-fn of_group(group: &Group, all: &mut Vec<Trouble>) {
+/// Where the drives of a group were that it has not: who looks for one needs more than its name.
+fn lost_of(group: &str, status: &Status) -> String {
+    let is_away = |d: &&Drive| {
+        d.group.as_deref() == Some(group) && matches!(d.state.as_str(), "missing" | "failed" | "stale")
+    };
+    let was = |drive: &Drive| {
+        let identity = drive.identity.as_ref().map_or(String::new(), |of| format!(" ({of})"));
+        format!("; drive {} was {}{identity}", drive.name, drive.medium)
+    };
+    status.drives.iter().filter(is_away).map(was).collect()
+}
+
+fn of_group(group: &Group, lost: &str, all: &mut Vec<Trouble>) {
     let object = format!("group {}", group.name);
     let serves = group.state == "degraded";
     if group.state != "optimal" {
@@ -150,7 +161,7 @@ fn of_group(group: &Group, all: &mut Vec<Trouble>) {
             (true, n) => format!("{n} further drives may fail"),
         };
         let level = &group.level;
-        let text = format!("{} ({level}): {}; {left}", group.state, away.join(", "));
+        let text = format!("{} ({level}): {}{lost}; {left}", group.state, away.join(", "));
         let to_do = match &group.rebuild {
             Some(p) => format!("wait: it is being rebuilt, {} %", 100 * p.done_bytes / p.total_bytes.max(1)),
             None if serves => format!("no spare is left: {TO_REPLACE}"),
@@ -442,6 +453,39 @@ mod tests {
         check(&group("degraded", Some(progress), 0), "warning", &["it is being rebuilt, 43 %"]);
         check(&group("failed", None, 0), "error", &["it serves no more"]);
         check(&group("optimal", None, 3), "error", &["3 ranges are lost"]);
+    }
+
+    #[test]
+    fn a_drive_that_is_away_is_told_with_its_device() {
+        let mut status = group("degraded", None, 0);
+        // It could not be opened: the group knows no more than that nothing is there.
+        status.groups[0].members[1] = Member {
+            drive: None,
+            state: "missing".into(),
+            cause: None,
+            ..status.groups[0].members[1].clone()
+        };
+        let drive = |name: &str, state: &str| Drive {
+            name: name.into(),
+            medium: format!("/dev/{name}"),
+            identity: Some(format!("wwid: naa.{name}")),
+            group: Some("g0".into()),
+            state: state.into(),
+            ..Drive::default()
+        };
+        status.drives = vec![drive("d0", "active"), drive("d1", "missing")];
+        check(
+            &status,
+            "warning",
+            &["position 1 is missing; drive d1 was /dev/d1 (wwid: naa.d1); no further"],
+        );
+        assert!(!trouble_of(&status)[0].text.contains("/dev/d0"));
+        status.drives[1].identity = None;
+        check(&status, "warning", &["; drive d1 was /dev/d1; no further"]);
+        status.groups.clear();
+        status.missing =
+            vec![status::Missing { kind: "group".into(), name: "g0".into(), cause: "too few".into() }];
+        check(&status, "error", &["is not served: too few; drive d1 was /dev/d1"]);
     }
 
     #[test]

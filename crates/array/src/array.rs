@@ -18,7 +18,7 @@ use self::stored::{Stored, also};
 use crate::config::{Config, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;
-use crate::status::ControllerStatus;
+use crate::status::{ControllerStatus, VolumeStatus};
 
 /// How long hosts get to log out when the array stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -162,16 +162,50 @@ impl Array {
                 (self.config, self.made) = (config, made);
                 Ok(done)
             }
-            Err(error) => {
-                let undone = self.undo().await;
-                // Whatever could not be undone: what was refused does not stay stored.
-                let error = self.stored.refused(error);
-                Err(match undone {
-                    Ok(()) => error,
-                    Err(left) => also(error, &format!("not all was undone: {left}")),
-                })
-            }
+            Err(error) => Err(self.refused(&config, error).await),
         }
+    }
+
+    /// Takes back what there is of a declaration that is refused. What has grown stays as it is: hosts may
+    /// have written to the new part.
+    async fn refused(&mut self, refused: &Config, error: ControlError) -> ControlError {
+        let grown = self.grown(refused).await;
+        for (name, len_bytes) in &grown {
+            let own = self.config.volumes.iter_mut().find(|v| v.name == *name);
+            own.into_iter().for_each(|volume| volume.len_bytes = *len_bytes);
+        }
+        let undone = self.undo().await;
+        // Whatever could not be undone: what was refused does not stay stored.
+        let mut error = match undone {
+            Ok(()) => self.stored.refused(error),
+            Err(left) => also(self.stored.refused(error), &format!("not all was undone: {left}")),
+        };
+        for (name, len_bytes) in &grown {
+            error = also(error, &format!("volume {name} was grown to {len_bytes} bytes all the same"));
+        }
+        if !grown.is_empty()
+            && let Some(later) = self.stored.in_force_already(&self.config, &self.made)
+        {
+            error = also(error, &later);
+        }
+        error
+    }
+
+    /// The volumes in force that have a larger size than declared, as a declaration that is refused has
+    /// them.
+    async fn grown(&self, refused: &Config) -> Vec<(String, u64)> {
+        let grows = |name: &str| match (self.config.volume(name), refused.volume(name)) {
+            (Some(own), Some(next)) => own.len_bytes < next.len_bytes && own.pool == next.pool,
+            _ => false,
+        };
+        if !self.config.volumes.iter().any(|v| grows(&v.name)) {
+            return Vec::new();
+        }
+        let parts = self.status().await.unwrap_or_default();
+        let has =
+            |v: &VolumeStatus| refused.volume(&v.name).is_some_and(|next| next.len_bytes == v.len_bytes);
+        let all = parts.iter().flat_map(|part| &part.volumes).filter(|v| grows(&v.name) && has(v));
+        all.map(|v| (v.name.clone(), v.len_bytes)).collect()
     }
 
     /// Assigns identities to the groups that are to be created. They are stored first, so that an interrupted
@@ -320,17 +354,7 @@ impl Array {
     ///
     /// A controller has stopped.
     pub async fn status(&self) -> Result<Vec<ControllerStatus>, ControlError> {
-        self.ask_all(Control::Status).await
-    }
-
-    async fn ask_all(&self, what: Control) -> Result<Vec<ControllerStatus>, ControlError> {
-        let mut parts = Vec::new();
-        for controller in &self.controllers {
-            if let Reply::Status(part) = controller.ask(what.clone()).await? {
-                parts.push(*part);
-            }
-        }
-        Ok(parts)
+        status_of(&self.controllers).await
     }
 
     /// The status without volumes and cached volumes, of which there may be thousands: for frequent polling.
@@ -339,7 +363,7 @@ impl Array {
     ///
     /// A controller has stopped.
     pub async fn overview(&self) -> Result<Vec<ControllerStatus>, ControlError> {
-        self.ask_all(Control::Overview).await
+        ask_all(&self.controllers, Control::Overview).await
     }
 
     /// Stops the array cleanly: hosts are notified, running commands end, all data are durable.
@@ -356,4 +380,26 @@ impl Array {
         }
         first_error
     }
+}
+
+/// The status of each controller, for who has their handles and not the array: a change may be under way.
+///
+/// # Errors
+///
+/// A controller has stopped.
+pub async fn status_of(controllers: &[ControllerHandle]) -> Result<Vec<ControllerStatus>, ControlError> {
+    ask_all(controllers, Control::Status).await
+}
+
+async fn ask_all(
+    controllers: &[ControllerHandle],
+    what: Control,
+) -> Result<Vec<ControllerStatus>, ControlError> {
+    let mut parts = Vec::new();
+    for controller in controllers {
+        if let Reply::Status(part) = controller.ask(what.clone()).await? {
+            parts.push(*part);
+        }
+    }
+    Ok(parts)
 }

@@ -225,8 +225,21 @@ pub enum ControlError {
 impl ControlError {
     pub(crate) fn at(place: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> ControlError {
         let place = place.into();
-        move |cause| ControlError::Failed { place, cause: cause.to_string() }
+        move |cause| ControlError::Failed { cause: without_place(&place, &cause.to_string()), place }
     }
+}
+
+/// A cause without the place, if it begins with that itself: layers below name it without quotes.
+fn without_place(place: &str, cause: &str) -> String {
+    let plain = place.replace('"', "");
+    let said = |text: &str| {
+        [place, &plain].iter().find_map(|p| Some(text.strip_prefix(*p)?.strip_prefix(": ")?.len()))
+    };
+    let mut rest = cause;
+    while let Some(len) = said(rest) {
+        rest = &rest[rest.len() - len..];
+    }
+    rest.to_owned()
 }
 
 /// A message to a controller from another thread.
@@ -318,5 +331,22 @@ impl ControllerHandle {
     /// For a sender that cannot wait (a drop). Returns whether the queue had room.
     pub(crate) fn try_send(&self, message: Message) -> bool {
         self.sender.try_send(message).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_once_whoever_names_it() {
+        let text = |place: &str, cause: &dyn std::fmt::Display| ControlError::at(place)(cause).to_string();
+        let of_raid = "group g9: drive d0 is too small";
+        assert_eq!(text("group \"g9\"", &of_raid), "group \"g9\": drive d0 is too small");
+        let again = ControlError::at("group \"g9\"")(&of_raid);
+        assert_eq!(text("group \"g9\"", &again), "group \"g9\": drive d0 is too small");
+        assert_eq!(text("group \"g\"", &of_raid), "group \"g\": group g9: drive d0 is too small");
+        assert_eq!(text("pool \"p\"", &of_raid), "pool \"p\": group g9: drive d0 is too small");
+        assert_eq!(text("volume \"v\"", &"volume v"), "volume \"v\": volume v");
     }
 }

@@ -12,6 +12,7 @@ mod caching;
 mod change;
 mod check;
 mod drives;
+mod files;
 mod hosts;
 mod ids;
 mod images;
@@ -37,6 +38,7 @@ pub use check::{ConfigError, check_names};
 pub use drives::{
     Class, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, stripe_unit_bytes_default,
 };
+pub use files::{must_be_file, read_small, read_small_text};
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
 pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};

@@ -32,7 +32,7 @@ use self::nodes::{Join, Node, Portals, keep, refuse_alone, relay_to_successor, s
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
-use crate::registry_option::RegistryOption;
+use crate::registry_option::{RegistryOption, node_name};
 use crate::state_key::StateKeys;
 use world_real::is_lent;
 
@@ -60,7 +60,7 @@ pub(crate) struct Serve {
     registry: RegistryOption,
     /// Name of this node; no other of its registry may have it. The nodes of a registry share their drives:
     /// one owns the array and serves it, the others stand by (docs/cluster.md)
-    #[arg(long, requires = "registry")]
+    #[arg(long, requires = "registry", value_parser = node_name)]
     node: Option<String>,
     /// File with the key by which the state in the registry is encrypted, which has the secrets of hosts: the
     /// same on all nodes, and other users cannot read it. `masu node key` makes one. Further lines are older
@@ -162,6 +162,10 @@ pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
 async fn start_and_serve(serve: &Serve) -> Result<()> {
     let mut signals = Signals::heed()?;
     serve.registry.warn_if_readable()?;
+    if let Some(file) = &serve.config {
+        // It is read again at each SIGHUP.
+        config::must_be_file(file).with_context(|| format!("--config {}", file.display()))?;
+    }
     let mut kept = Portals::new();
     // Each turn is a life of its own: a node that was drained stands by again.
     while let Some(portals) = live(serve, &mut signals, kept).await? {
@@ -475,6 +479,9 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
     let mut again = None;
     let outcome = owner.apply_again("SIGHUP", |store| {
         let start = read(serve, store)?;
+        if let Some(fault) = &start.fault {
+            bail!("{fault}");
+        }
         let config = start.config.clone();
         again = Some((start, store.clone()));
         anyhow::Ok(config)
@@ -543,6 +550,12 @@ async fn bring_up_to_date(
     match array.finish_deletions().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::warn!("{error}; its deletion is completed later"),
+    }
+    if let Some(fault) = &start.fault {
+        tracing::error!(
+            "{fault}; the declaration is not applied, and the array keeps its previous configuration"
+        );
+        return Some(fault.clone());
     }
     let wanted = without_deleted(&start.config, array.config(), &deleting);
     if *array.config() != wanted {

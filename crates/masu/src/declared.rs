@@ -22,6 +22,8 @@ pub(crate) struct Start {
     base: Option<Config>,
     /// The merged declaration.
     pub(crate) config: Config,
+    /// Why the declaration is not a part of `config`, which is then as the array was.
+    pub(crate) fault: Option<String>,
 }
 
 impl Start {
@@ -39,8 +41,15 @@ impl Start {
         let id = kept.as_ref().map(|kept| kept.config.id);
         let kept = kept.filter(begun);
         let declared = file.map(|path| Config::read(path, store.dir())).transpose()?;
-        let base = if kept.is_some() && declared.is_some() { store.declared()? } else { None };
+        let (base, fault) = match (&kept, &declared) {
+            (Some(_), Some(_)) => match store.declared() {
+                Ok(base) => (base, None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            _ => (None, None),
+        };
         let mut config = match (&kept, &declared) {
+            (Some(kept), Some(declared)) if fault.is_some() => without_changes(&kept.config, declared),
             (Some(kept), Some(declared)) => with_kept(&kept.config, base.as_ref(), declared, store.dir())?,
             (Some(kept), None) => kept.config.clone(),
             (None, Some(declared)) => declared.clone(),
@@ -52,7 +61,7 @@ impl Start {
         if declared.as_ref().is_none_or(|declared| declared.portals.is_empty()) {
             config.portals = undeclared_portals(listen, config.portals);
         }
-        Ok(Start { kept, declared, base, config })
+        Ok(Start { kept, declared, base, config, fault })
     }
 
     /// What is applied first: the stored state, with the addresses declared now.
@@ -109,6 +118,15 @@ fn with_kept(kept: &Config, base: Option<&Config>, declared: &Config, data_dir: 
         // An older masu did not keep what it applied.
         None => Ok(laid_over(kept.clone(), declared.clone())),
     }
+}
+
+/// The array as it was, with the addresses of this node, which are declared alone.
+fn without_changes(kept: &Config, declared: &Config) -> Config {
+    let mut config = kept.clone();
+    if !declared.portals.is_empty() {
+        config.portals.clone_from(&declared.portals);
+    }
+    if config.check().is_ok() { config } else { kept.clone() }
 }
 
 /// The mark beside the file where a declaration was applied, so that an unmounted data directory is not taken

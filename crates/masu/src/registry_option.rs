@@ -12,6 +12,21 @@ use world::World;
 /// Of the group, and of all others: to list, and to enter.
 const OTHERS_READ: u32 = 0o055;
 
+/// The longest name of a node: the keys that have it are at most 200 characters long.
+const NODE_LEN_MAX: usize = 128;
+
+/// A name for this node, as `--node` takes it: a part of keys of the registry, and of file names.
+pub(crate) fn node_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    if text.is_empty() || text.len() > NODE_LEN_MAX || !text.chars().all(fits) {
+        return Err(format!("must be 1 to {NODE_LEN_MAX} letters, digits, and . - _"));
+    }
+    match text {
+        "." | ".." => Err("must be a name, and not a directory".into()),
+        _ => Ok(text.into()),
+    }
+}
+
 /// Where the registry is, and how it is reached. Passwords come from a file or the environment: the command
 /// line is visible to every user of the machine.
 #[derive(Clone, clap::Args)]
@@ -124,6 +139,18 @@ mod tests {
     struct Line {
         #[command(flatten)]
         registry: RegistryOption,
+    }
+
+    #[test]
+    fn a_name_of_a_node_is_one_part_of_a_key() {
+        let longest = "n".repeat(NODE_LEN_MAX);
+        for good in ["n1", "host-7.example.net", "a_b", "...", &longest] {
+            assert_eq!(node_name(good).as_deref(), Ok(good));
+        }
+        for bad in ["", ".", "..", "a/b", "/", "a b", "ä", "a\n", &format!("{longest}n")] {
+            let refused = node_name(bad).expect_err(bad);
+            assert!(refused.starts_with("must be"), "{bad}: {refused}");
+        }
     }
 
     #[test]

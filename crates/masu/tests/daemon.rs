@@ -391,6 +391,39 @@ fn what_commands_changed_outlives_an_old_declaration_and_is_shown_as_drift() {
 }
 
 #[test]
+fn a_damaged_record_of_the_declaration_ends_no_service_and_says_how_to_go_on() {
+    let mut array = Running::start(&format!(
+        "{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
+    ));
+    qemu_io(&array.url(0), &["write -P 0x5a 0 64k", "flush"]).expect("write");
+    array.ok(&["volume", "create", "by-command", "--size", "8MiB"]);
+    array.stop();
+    let record = array.data().join("array.declared.toml");
+    std::fs::write(&record, "[[drive\n").expect("damaged");
+    let file = array.data().with_file_name("array.toml");
+    let text = std::fs::read_to_string(&file).expect("the declaration");
+    let more = "[[volume]]\nname = \"later\"\npool = \"p0\"\nsize = \"8MiB\"\n";
+    std::fs::write(&file, text + more).expect("another volume is declared");
+    array.restart();
+    qemu_io(&array.url(0), &["read -P 0x5a 0 64k"]).expect("it is served as it was");
+    array.wait_until(&["status"], "what to do", |text| {
+        ["array.declared.toml", "damaged", "move this file away"].iter().all(|part| text.contains(part))
+    });
+    assert_eq!(std::fs::read_to_string(&record).expect("the record"), "[[drive\n", "it is left as it was");
+    let listed = array.ok(&["volume", "list"]);
+    assert!(listed.contains("by-command") && !listed.contains("later"), "{listed}");
+    // As the message says.
+    std::fs::rename(&record, array.data().join("away")).expect("moved away");
+    let pid = array.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().expect("kill").success());
+    array.wait_until(&["volume", "list"], "the new volume", |text| text.contains("later"));
+    assert!(array.ok(&["volume", "list"]).contains("by-command"));
+    array.wait_until(&["status"], "that all is well", |text| !text.contains("array.declared.toml"));
+    assert!(record.exists(), "it is kept anew");
+}
+
+#[test]
 fn masu_never_writes_to_the_declaration_so_comments_stay() {
     let mut array = Running::start(&format!("# Why it is so.\n{POOL}# The end.\n"));
     let file = array.data().with_file_name("array.toml");

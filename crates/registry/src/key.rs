@@ -24,6 +24,10 @@ impl Key {
         if name.split('/').any(str::is_empty) {
             return fault("a part between two / must not be empty");
         }
+        // As file names they are directories.
+        if name.split('/').any(|part| part == "." || part == "..") {
+            return fault("a part must not be . or ..");
+        }
         Ok(Key(name.into()))
     }
 
@@ -58,7 +62,7 @@ mod tests {
         let key = Key::new("nodes/n-1/demand").expect("a key");
         assert_eq!(Key::of_file_name(&key.file_name()), Some(key));
         let long = "a".repeat(KEY_LEN_MAX + 1);
-        for bad in ["", "/", "a//b", "a/", "a b", "a%b", "ä", long.as_str()] {
+        for bad in ["", "/", ".", "..", "a/..", "a//b", "a/", "a b", "a%b", "ä", long.as_str()] {
             assert!(Key::new(bad).is_err(), "{bad}");
         }
     }

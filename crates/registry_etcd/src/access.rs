@@ -1,6 +1,9 @@
 //! Who the client is, and whom it trusts: from files and the environment, never from the command line.
 
+#![expect(clippy::disallowed_types, reason = "files of a user, of which no more is read than they may have")]
+
 use std::fmt;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +69,10 @@ pub enum AccessError {
     #[error("{} is readable by every user of this machine: remove that permission (chmod o-rwx)", path.display())]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Exposed { path: PathBuf },
+    /// Reading it may never end.
+    #[error("{} is a directory, a pipe or a device: name a file", path.display())]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Kind { path: PathBuf },
     /// Not what it should be.
     #[error("{} is longer than {FILE_LEN_MAX} bytes: name another file", path.display())]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -106,13 +113,20 @@ pub fn read_secret(path: &Path) -> Result<String, AccessError> {
 fn read(path: &Path, is_secret: bool) -> Result<Vec<u8>, AccessError> {
     let failed = |cause| AccessError::File { path: path.into(), cause };
     let about = std::fs::metadata(path).map_err(failed)?;
+    if !about.is_file() {
+        return Err(AccessError::Kind { path: path.into() });
+    }
     if is_secret && about.mode() & 0o007 != 0 {
         return Err(AccessError::Exposed { path: path.into() });
     }
-    if about.len() > FILE_LEN_MAX {
-        return Err(AccessError::Long { path: path.into() });
+    let mut bytes = Vec::new();
+    // Files of /proc and /sys say that they are empty.
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match bytes.len() as u64 > FILE_LEN_MAX {
+        true => Err(AccessError::Long { path: path.into() }),
+        false => Ok(bytes),
     }
-    std::fs::read(path).map_err(failed)
 }
 
 /// A file of PEM that has at least one of these.
@@ -205,6 +219,22 @@ mod tests {
             std::fs::write(&path, bad).expect("written");
             assert!(matches!(access("etcd://a", &files), Err(AccessError::Login { .. })), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn what_is_no_file_is_named_and_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        for path in [dir.path(), &pipe, Path::new("/dev/zero")] {
+            let files = AccessFiles { authority: Some(path.into()), ..AccessFiles::default() };
+            let refused = access("etcds://a", &files).map(drop).expect_err("refused");
+            assert!(matches!(refused, AccessError::Kind { .. }), "{refused}");
+            assert!(refused.to_string().contains("name a file"), "{refused}");
+        }
+        let long = dir.path().join("long");
+        std::fs::File::create(&long).and_then(|file| file.set_len(FILE_LEN_MAX + 1)).expect("made");
+        assert!(matches!(read(&long, false), Err(AccessError::Long { .. })));
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn refuse_stale<D: LogicalDisk>(
 ) -> Option<Response> {
     let lu = &*seat.lu;
     let respond = |error| respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted);
-    match lu.history.check(request.arrival, &seat.nexus).err()? {
+    match lu.history.check(request.arrival, (&seat.nexus, seat.lun)).err()? {
         // It says what is there now.
         Stale::ForAnother if found.is_some_and(|c| c.access == Access::Free) => None,
         Stale::ForAnother => Some(respond(CommandError::LunNotSupported)),

@@ -7,6 +7,7 @@ use lu::NexusId;
 
 use crate::arrival::Arrival;
 use crate::nexus::Nexus;
+use crate::request::Lun;
 use crate::reservation::ItNexus;
 
 /// PREEMPT AND ABORT is remembered for this many nexuses: more than may be registered at once.
@@ -18,6 +19,8 @@ struct Abort {
     at: u64,
     /// Whose own commands its transport has aborted.
     by: NexusId,
+    /// Those at this LUN; none: at all of its LUNs.
+    lun: Option<Lun>,
     /// The control mode page then said that hosts are told (TAS).
     told: bool,
     /// CLEAR TASK SET: who lost commands gets a unit attention.
@@ -61,14 +64,15 @@ impl History {
         }
     }
 
-    fn abort(&self, by: NexusId, told: bool, clears: bool) -> Abort {
+    fn abort(&self, (by, lun): (NexusId, Option<Lun>), told: bool, clears: bool) -> Abort {
         let at = Arrival::event();
         self.latest.set(at);
-        Abort { at, by, told, clears }
+        Abort { at, by, lun, told, clears }
     }
 
-    /// Aborts the commands of all nexuses that arrived before this; gives its number.
-    pub(crate) fn abort_all(&self, by: NexusId, told: bool, clears: bool) -> u64 {
+    /// Aborts the commands of all nexuses that arrived before this; gives its number. `by`: the nexus, and
+    /// the LUN at which its transport has aborted its commands.
+    pub(crate) fn abort_all(&self, by: (NexusId, Option<Lun>), told: bool, clears: bool) -> u64 {
         let abort = self.abort(by, told, clears);
         self.all.set(Some(abort));
         abort.at
@@ -76,7 +80,7 @@ impl History {
 
     /// PREEMPT AND ABORT: those of these nexuses.
     pub(crate) fn abort_of(&self, by: NexusId, nexuses: &[ItNexus], told: bool) {
-        let abort = self.abort(by, told, false);
+        let abort = self.abort((by, None), told, false);
         let mut preempted = self.preempted.borrow_mut();
         preempted.retain(|(nexus, _)| !nexuses.contains(nexus));
         preempted.extend(nexuses.iter().map(|nexus| (nexus.clone(), abort)));
@@ -94,15 +98,17 @@ impl History {
         arrival.is_before(self.sanitized.get())
     }
 
-    /// Whether a command of this nexus must not be executed any more.
-    pub(crate) fn check(&self, arrival: Arrival, nexus: &Nexus) -> Result<(), Stale> {
+    /// Whether a command of this nexus at this LUN must not be executed any more.
+    pub(crate) fn check(&self, arrival: Arrival, (nexus, lun): (&Nexus, Lun)) -> Result<(), Stale> {
         if !arrival.is_before(self.latest.get()) {
             return Ok(());
         }
         if arrival.is_before(self.began) {
             return Err(Stale::ForAnother);
         }
-        let ends = |abort: &Abort| arrival.is_before(abort.at) && abort.by != nexus.id;
+        // The host may see the logical unit at a second LUN, of which the transport knows nothing.
+        let is_own = |abort: &Abort| abort.by == nexus.id && abort.lun.is_none_or(|own| own == lun);
+        let ends = |abort: &Abort| arrival.is_before(abort.at) && !is_own(abort);
         let preempted = || {
             let all = self.preempted.borrow();
             all.iter().find(|(of, abort)| ends(abort) && *of == ItNexus::of(nexus)).map(|(_, abort)| *abort)

@@ -27,6 +27,7 @@ mod designator;
 mod dispatch;
 pub mod error;
 mod extended_copy;
+mod formats;
 mod history;
 mod holding;
 mod host_view;

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::rc::Rc;
 
+use block::Pieces;
 use lu::LogicalDisk;
 use world::{Instant, Stage, Trace};
 
@@ -24,6 +25,24 @@ fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let asked =
         opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
     if asked <= DATA_OUT_BYTES_MAX { asked } else { 0 }
+}
+
+/// MODE SENSE(6) of the control mode page alone: its current values, without block descriptors.
+const CONTROL_PAGE: [u8; 16] = [0x1a, 0x08, 0x0a, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The format of sense data, by its response code (SPC-5 4.4.1).
+fn format_of(sense: &[u8]) -> Option<Format> {
+    match sense.first()? & 0x7f {
+        0x70 | 0x71 => Some(Format::Fixed),
+        0x72 | 0x73 => Some(Format::Descriptor),
+        _ => None,
+    }
+}
+
+/// The format that a control mode page selects, behind a header of four bytes (SPC-5 7.5.10).
+fn format_selected(modes: &[u8]) -> Option<Format> {
+    let d_sense = modes.get(4 + 2)? & 0x04 != 0;
+    Some(if d_sense { Format::Descriptor } else { Format::Fixed })
 }
 
 /// The additional sense code of sense data.
@@ -82,19 +101,26 @@ impl<D: LogicalDisk> View<D> {
     /// A command on a logical unit of another controller.
     async fn cross(&self, unit: &Elsewhere, owner: &dyn Owner, mut request: Request) -> Response {
         if self.is_for_another(unit.lun, unit.key, &request) {
-            return Self::refuse_for_another(unit.block_bytes, Format::Fixed);
+            // The owner refuses it, in the format of the logical unit: no other has this key.
+            request.arrival = request.arrival.for_unit(!unit.key, false);
+            return owner.execute(unit.lun, request).await;
         }
         // Commands seldom find the condition pending; only then it matters what they are.
         if !self.reported_luns.is_pending() {
             request.arrival = request.arrival.for_unit(unit.key, false);
-            return owner.execute(unit.lun, request).await;
+            let cdb = request.cdb;
+            let response = owner.execute(unit.lun, request).await;
+            self.hear(unit, owner, (&cdb, &response)).await;
+            return response;
         }
         let found = opcode::find(&Cdb(request.cdb));
         let lists_luns = found.is_some_and(|c| c.handler == Handler::ReportLuns);
         let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
         let is_told = !asks_about_state && self.reported_luns.take().is_some();
         request.arrival = request.arrival.for_unit(unit.key, is_told);
+        let cdb = request.cdb;
         let response = owner.execute(unit.lun, request).await;
+        self.hear(unit, owner, (&cdb, &response)).await;
         if is_told && asc_of(&response.sense) != Some(Attention::ReportedLunsChanged.asc()) {
             // Something else came first.
             self.reported_luns.changed();
@@ -103,6 +129,23 @@ impl<D: LogicalDisk> View<D> {
             self.reported_luns.reported();
         }
         response
+    }
+
+    /// Learns the sense data format of a logical unit of another controller, for what the transport refuses
+    /// itself: from its sense data, and after a MODE SELECT of this host by asking. That of another host
+    /// raises a unit attention, whose sense data has the new format.
+    async fn hear(&self, unit: &Elsewhere, owner: &dyn Owner, (cdb, response): (&[u8; 16], &Response)) {
+        let selects = opcode::find(&Cdb(*cdb)).is_some_and(|c| c.handler == Handler::ModeSelect);
+        let format = match format_of(&response.sense) {
+            None if selects && response.status == Status::Good => {
+                let mut ask = Request::new(CONTROL_PAGE, Pieces::new(), 0xff);
+                ask.arrival = ask.arrival.for_unit(unit.key, false);
+                let told = Box::pin(owner.execute(unit.lun, ask)).await;
+                format_of(&told.sense).or_else(|| format_selected(&told.data_in.joined()))
+            }
+            told => told,
+        };
+        format.into_iter().for_each(|format| self.formats.hear(unit.lun, unit.key, format));
     }
 
     /// The response to a command that was aborted while its logical unit moved.
@@ -145,16 +188,16 @@ impl<D: LogicalDisk> View<D> {
             }
             TaskFunction::ClearTaskSet(lun) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
-                seat.lu.clear_task_set(self.nexus).await;
+                seat.lu.clear_task_set((self.nexus, lun)).await;
             }
             TaskFunction::LunReset(lun) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
-                seat.lu.reset(self.nexus, Attention::DeviceReset).await;
+                seat.lu.reset((self.nexus, Some(lun)), Attention::DeviceReset).await;
             }
             TaskFunction::TargetReset => {
                 let seats: Vec<_> = self.seats.borrow().values().cloned().collect();
                 for seat in seats {
-                    seat.lu.reset(self.nexus, Attention::PowerOn).await;
+                    seat.lu.reset((self.nexus, None), Attention::PowerOn).await;
                 }
             }
         }
@@ -187,7 +230,10 @@ impl<D: LogicalDisk> HostView for View<D> {
     }
 
     fn sense_format(&self, lun: Option<Lun>) -> Format {
-        lun.and_then(|l| self.seat(l)).map_or(Format::Fixed, |seat| seat.lu.sense_format())
+        if let Some(seat) = lun.and_then(|l| self.seat(l)) {
+            return seat.lu.sense_format();
+        }
+        self.elsewhere(lun).map_or(Format::Fixed, |unit| self.formats.of(unit.lun, unit.key))
     }
 
     fn waits(&self) -> Option<&Stage> {

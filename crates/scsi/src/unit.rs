@@ -18,6 +18,7 @@ use crate::limits::{COPIES_MAX, UNCOUNTED_MAX};
 use crate::mode::Modes;
 use crate::mover::Mover;
 use crate::nexus::Nexus;
+use crate::request::Lun;
 use crate::reservation::Reservations;
 use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
@@ -258,9 +259,9 @@ impl<D: LogicalDisk> LogicalUnit<D> {
 
     /// LOGICAL UNIT RESET (SAM-5 7.7), or the part of a target reset for one LU: aborts commands, releases
     /// RESERVE, restores mode parameters, and reports `attention` to every nexus.
-    pub(crate) async fn reset(&self, by: NexusId, attention: Attention) {
+    pub(crate) async fn reset(&self, by: (NexusId, Option<Lun>), attention: Attention) {
         self.history.abort_all(by, self.modes.task_aborted_status(), false);
-        self.abort(Some(by), None, |_| true);
+        self.abort(Some(by.0), None, |_| true);
         self.tasks.aborted_ended().await;
         self.reservations.reset();
         self.modes.reset();
@@ -269,8 +270,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
 
     /// CLEAR TASK SET (SAM-5 7.5): aborts the commands of all nexuses and reports it to those that lost
     /// commands.
-    pub(crate) async fn clear_task_set(&self, by: NexusId) {
-        let event = self.history.abort_all(by, self.modes.task_aborted_status(), true);
+    pub(crate) async fn clear_task_set(&self, (by, lun): (NexusId, Lun)) {
+        let event = self.history.abort_all((by, Some(lun)), self.modes.task_aborted_status(), true);
         let lost = self.tasks.abort_all(by);
         for nexus in self.nexuses().iter().filter(|n| n.id != by && lost.contains(&n.id)) {
             nexus.lost_commands(event);

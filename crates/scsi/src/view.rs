@@ -10,6 +10,7 @@ use lu::{LogicalDisk, NexusId};
 use crate::attention::Attention;
 use crate::error::TokenFault;
 use crate::extended_copy::Operations;
+use crate::formats::Formats;
 use crate::holding::Holding;
 use crate::host_view::{Elsewhere, HostTraffic, Owner, PortTraffic, Traffic};
 use crate::nexus::{InitiatorPort, Nexus, Ports, TargetPort};
@@ -71,6 +72,7 @@ pub struct View<D: LogicalDisk> {
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
     pub(crate) places: Places,
     pub(crate) reported_luns: ReportedLuns,
+    pub(crate) formats: Formats,
     pub(crate) holding: Holding,
     pub(crate) at_port: bool,
     traffic: Traffic,
@@ -95,6 +97,7 @@ impl<D: LogicalDisk> View<D> {
             elsewhere: RefCell::default(),
             places: Places::default(),
             reported_luns: ReportedLuns::default(),
+            formats: Formats::default(),
             holding: Holding::default(),
             at_port: spec.at_port,
             traffic: Traffic::default(),

@@ -10,8 +10,12 @@ use crate::jobs::Progress;
 pub struct Drive {
     /// As declared.
     pub name: String,
-    /// Path or kind.
+    /// Path or kind; while it is not open, as declared.
     pub medium: String,
+    /// By what masu knows the block device again when its path changes, such as `wwid: naa.5000c500a1b2c3d4`;
+    /// none of other drives, and of devices that nothing identifies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// Size; 0 while it is not open.
     pub size_bytes: u64,
     /// The group that has or had it as a member.

@@ -22,3 +22,12 @@ pub struct Job {
     /// How far it is.
     pub progress: Progress,
 }
+
+/// A change that is being made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnderWay {
+    /// What it is, and who asked for it.
+    pub what: String,
+    /// Since when, in milliseconds.
+    pub for_ms: u64,
+}

@@ -21,7 +21,7 @@ pub use drives::{Drive, DriveHealth, Group, Member};
 pub use events::{BelowMinimum, EventRecord, Events, Refusals, Trouble};
 pub use failover::{Failover, LastFailover};
 pub use hosts::{Host, HostLun, Port, Session};
-pub use jobs::{Job, Progress};
+pub use jobs::{Job, Progress, UnderWay};
 pub use latency::{Histograms, HostServed, LATENCY_BUCKETS, Latencies, Latency, LuLatency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
 pub use nodes::Node;
@@ -79,6 +79,9 @@ pub struct Status {
     pub missing: Vec<Missing>,
     /// Long work that runs now.
     pub jobs: Vec<Job>,
+    /// The change that is being made: what follows waits for it. What is declared is as it was before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<UnderWay>,
     /// The last events since the start, oldest first: what `masu status` shows. `GET /v1/events` has those
     /// that are kept.
     pub events: Vec<String>,

@@ -46,7 +46,7 @@ pub(super) async fn show(
             None => Problem::not_found(collection.one(), name),
         });
     };
-    let declared = collection.declared(served.array.lock().await.config(), name);
+    let declared = collection.declared(&served.array.known().config, name);
     let mut response = Json(object).into_response();
     if let Some(value) = declared.and_then(|text| HeaderValue::from_str(&tag(&text)).ok()) {
         response.headers_mut().insert(header::ETAG, value);

@@ -137,7 +137,7 @@ async fn set_pool(
     Names(name): Names<String>,
     Body(body, _): Body<PoolSet>,
 ) -> Answered {
-    let body = body.with_thresholds_of(served.array.lock().await.config().pool(&name));
+    let body = body.with_thresholds_of(served.array.known().config.pool(&name));
     let asker = Asker { who, headers };
     resources::set(Collection::Pools, served, asker, (&name, body)).await
 }

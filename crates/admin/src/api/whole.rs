@@ -73,7 +73,7 @@ pub(super) async fn latencies(State(served): State<Arc<Served>>) -> Result<Json<
 }
 
 pub(super) async fn config(State(served): State<Arc<Served>>) -> Result<Json<Declared>, Problem> {
-    let now = served.array.lock().await.config().clone();
+    let now = served.array.known().config;
     let declared = served.store.declared().map_err(|e| Problem::internal(e.to_string()))?;
     let drift = declared.map(|declared| differences(&declared, &now));
     Ok(Json(Declared { text: now.to_text(), drift }))

@@ -28,8 +28,10 @@ pub(crate) async fn make(
     who: &Who,
     changes: impl FnOnce(&Config) -> Result<Vec<Change>, Problem>,
 ) -> Result<Vec<String>, Problem> {
-    let mut array = served.array.lock().await;
+    let mut array = served.array.hold(format!("a change by {}", who.name)).await;
     let changes = changes(array.config())?;
+    let kinds: Vec<String> = changes.iter().map(|change| change.kind().to_string()).collect();
+    array.is_for(format!("{} by {}", kinds.join(", "), who.name));
     if let Some(change) = changes.iter().find(|change| change.role() > who.role) {
         served.access.require(who, change.role(), &format!("the change {}", change.kind()))?;
     }

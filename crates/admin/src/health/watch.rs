@@ -24,7 +24,7 @@ pub(crate) async fn watch_task(served: &Served) {
     let mut watch = Watch::default();
     tokio::time::sleep(FIRST_LOOK).await;
     loop {
-        let drives = drives(served).await;
+        let drives = drives(served);
         if !drives.is_empty() {
             let smartctl = tokio::task::spawn_blocking(Smartctl::find).await.ok().flatten();
             watch.look(&drives, smartctl.as_ref(), &served.health).await;
@@ -34,8 +34,8 @@ pub(crate) async fn watch_task(served: &Served) {
 }
 
 /// The drives that are open and block devices: in the place of one that is not open may be another one.
-async fn drives(served: &Served) -> Vec<(String, PathBuf)> {
-    let declared = served.array.lock().await.config().drives.clone();
+fn drives(served: &Served) -> Vec<(String, PathBuf)> {
+    let declared = served.array.known().config.drives.clone();
     let last = served.last();
     let is_open = |name: &str| {
         let known = last.iter().flat_map(|status| &status.drives).find(|drive| drive.name == name);

@@ -30,7 +30,7 @@ pub(crate) async fn move_as_asked(
             () = &mut stopped => return,
         };
         let Some(request) = next else { return };
-        let mut array = served.array.lock().await;
+        let mut array = served.array.hold(format!("a move of pool {}, by {HOST}", request.pool)).await;
         move_pool(&served, &mut array, (&request.pool, request.controller), HOST).await;
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use config::read_small;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -17,6 +18,9 @@ use crate::store::{Store, StoreError};
 /// What is made at the first start, in the data directory.
 const OWN_CERTIFICATE: &str = "api.cert.pem";
 const OWN_KEY: &str = "api.key.pem";
+
+/// Longer than any chain of certificates.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a certificate and its key are, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +170,8 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 /// It cannot be read, or has none.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |cause: String| TlsError::File { path: path.display().to_string(), cause };
-    let all = CertificateDer::pem_file_iter(path).map_err(|e| failed(e.to_string()))?;
+    let pem = read_small(path, PEM_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
+    let all = CertificateDer::pem_slice_iter(&pem);
     let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| failed(e.to_string()))?;
     if all.is_empty() { Err(failed("no certificate (PEM) is in it".into())) } else { Ok(all) }
 }
@@ -181,8 +186,9 @@ pub fn certificate_end_s(path: &Path) -> Result<Option<u64>, TlsError> {
 
 fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {
     let chain = certificates(&files.certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|e| TlsError::File { path: files.key.display().to_string(), cause: e.to_string() })?;
+    let failed = |cause| TlsError::File { path: files.key.display().to_string(), cause };
+    let pem = read_small(&files.key, PEM_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| failed(e.to_string()))?;
     let (sha256, end_s) = (sha256(&chain[0]), end_of(&chain));
     let pair = |e: rustls::Error| TlsError::Pair {
         certificate: files.certificate.display().to_string(),

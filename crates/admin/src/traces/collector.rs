@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::TraceSettings;
+use config::{TraceSettings, read_small_text};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -20,6 +20,8 @@ use crate::tls::{self, Trust};
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// An answer has a few words.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Longer than any file of headers.
+const HEADERS_BYTES_MAX: u64 = 1 << 20;
 /// Headers of a collector at most.
 const HEADERS_MAX: usize = 32;
 
@@ -59,7 +61,9 @@ async fn exchange(settings: &TraceSettings, body: Bytes) -> Result<Option<String
     let mut request = Request::post(path).header(HOST, &place).header(CONTENT_TYPE, "application/x-protobuf");
     if let Some(file) = &settings.headers_file {
         let failed = |cause: &str| never(format!("{}: {cause}", file.display()));
-        let text = tokio::fs::read_to_string(file).await.map_err(|e| failed(&e.to_string()))?;
+        let path = file.clone();
+        let reading = tokio::task::spawn_blocking(move || read_small_text(&path, HEADERS_BYTES_MAX));
+        let text = reading.await.map_err(later)?.map_err(|e| failed(&e.to_string()))?;
         for (name, value) in headers_of(&text).map_err(|cause| failed(&cause))? {
             request = request.header(name, value);
         }

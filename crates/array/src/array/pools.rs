@@ -88,8 +88,12 @@ impl Array {
             Ok(lines) => done.extend(lines),
             Err(error) => {
                 let owners = imported.owners.clone();
-                self.ask(owner, Control::GiveBack { drives, owners }).await?;
-                return Err(error);
+                return Err(match self.ask(owner, Control::GiveBack { drives, owners }).await {
+                    Ok(_) => error,
+                    Err(left) => {
+                        also(error, &format!("its drives may name this array as their owner: {left}"))
+                    }
+                });
             }
         }
         Ok(done)

@@ -84,6 +84,19 @@ impl Array {
         Ok(all.find(|((_, volume), _)| volume == name).map(|((pool, _), owner)| (pool.clone(), owner)))
     }
 
+    /// Refuses a new volume of a name that is in a pool already, with data: nobody expects these in a new
+    /// one.
+    ///
+    /// # Errors
+    /// A pool has it, or a controller has stopped.
+    pub async fn refuse_undeclared(&self, name: &str) -> Result<(), ControlError> {
+        let Some((pool, _)) = self.undeclared(name).await? else { return Ok(()) };
+        Err(ControlError::at(format!("volume {name:?}"))(&format!(
+            "pool {pool:?} has one of this name with its data, which no declaration has; declare it in a file to \
+             have it as it is (masu config import FILE), or delete it first: masu volume delete {name}"
+        )))
+    }
+
     /// Deletes a volume that a pool has and no declaration.
     async fn delete_undeclared(
         &mut self,
@@ -139,15 +152,21 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// No such volume, the name is in use, or the pool has no room for the map.
+    /// No such volume, the name is in use (also by a volume that no declaration has), the pool is not served,
+    /// or has no room for the map.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let config = refusals::with_clone(&self.config, from, to)?;
         self.refuse_discarded(&config, &self.made)?;
+        // A clone that is refused after it was recorded is deleted, by its name.
+        self.refuse_undeclared(to).await?;
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
             return Err(fail(&"not found"));
         };
         let pool = source.pool.clone();
+        if !self.overview().await?.iter().flat_map(|part| &part.pools).any(|p| p.name == pool) {
+            return Err(fail(&format!("pool {pool:?} is not open")));
+        }
         // If a crash interrupts this before the declaration, the next start deletes the clone.
         let mut made = self.made.clone();
         made.discarded.insert(to.into(), pool.clone());

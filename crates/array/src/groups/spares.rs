@@ -53,6 +53,7 @@ pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String,
 /// of some group. An erasable spare is labelled at once, the others when the declaration is in force.
 pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Result<(), ControlError> {
     let made = controller.state().made.clone();
+    let mut known: Vec<&String> = config.spares.iter().filter(|name| made.drives.contains(*name)).collect();
     for name in &config.spares {
         let (is_new, may_be_erased) = (!made.drives.contains(name), made.overwrite.contains(name));
         if !is_new && !may_be_erased {
@@ -60,12 +61,73 @@ pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Re
         }
         match check_spare(controller, config, name).await {
             Err(error) if is_new => return Err(error),
+            Ok(()) if is_new => {
+                refuse_same_medium(controller, config, (name, &known)).await?;
+                known.push(name);
+            }
             // The next check reports what is wrong.
             Ok(()) | Err(_) => {}
         }
         leave_to_others(controller, name);
     }
     Ok(())
+}
+
+/// Refuses a new spare that is the medium of another one, by another path: two spares would be one. Its label
+/// is written, or erased if it has one, and put back: who shows the same change is the same medium. After a
+/// crash meanwhile it is blank or a spare, as it may be anyway.
+async fn refuse_same_medium(
+    controller: &Controller,
+    config: &Config,
+    (name, known): (&String, &[&String]),
+) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("spare {name:?}"));
+    let _turn = spare_turn(controller).await;
+    let mut others = Vec::new();
+    for other in known.iter().filter(|other| **other != name) {
+        if let Ok(drive) = open_existing(controller, config, other).await
+            && let Ok(found) = examine(&drive).await
+            && is_spare(&found).is_some()
+        {
+            others.push((*other, drive, found));
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    let drive = open_existing(controller, config, name).await?;
+    let found = examine(&drive).await.map_err(|e| place()(&e))?;
+    let Some(is_labelled) = is_spare(&found) else { return Ok(()) };
+    set_spare(&drive, config, !is_labelled).await.map_err(|e| place()(&e))?;
+    let mut same = None;
+    for (other, of_other, before) in &others {
+        if examine(of_other).await.is_ok_and(|after| after != *before) {
+            same = Some(*other);
+        }
+    }
+    set_spare(&drive, config, is_labelled).await.map_err(|e| place()(&e))?;
+    others.iter().for_each(|(other, ..)| leave_to_others(controller, other));
+    let Some(other) = same else { return Ok(()) };
+    leave_to_others(controller, name);
+    Err(place()(&format!(
+        "it and spare {other:?} are one medium: what is written to the one is read from the other; name another drive"
+    )))
+}
+
+/// Whether what was found is the label of a spare; none: neither that nor blank.
+fn is_spare(found: &OnDrive) -> Option<bool> {
+    match found {
+        OnDrive::Blank => Some(false),
+        OnDrive::Spare { .. } => Some(true),
+        _ => None,
+    }
+}
+
+async fn set_spare(drive: &Drive, config: &Config, is_labelled: bool) -> Result<(), DriveError> {
+    match is_labelled {
+        true => label_spare(drive, terms::array_id(config)).await,
+        false => erase_spare_label(drive).await,
+    }
 }
 
 async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Result<(), ControlError> {

@@ -16,5 +16,5 @@ pub(crate) use open::{drop_pool, open_pool};
 pub(crate) use placement::PLACEMENT_INTERVAL;
 pub(crate) use placement::set_classes;
 pub(crate) use travel::{export, give_back, import};
-pub(crate) use volumes::{clone_volume, create_volumes, delete_volume, open_volume};
+pub(crate) use volumes::{clone_volume, create_volumes, delete_volume, grow_volumes, open_volume};
 pub(crate) use work::{rebalance, reclaim};

@@ -20,7 +20,8 @@ fn lost(pool: &str) -> String {
     format!("{VOLUME_LOST} {pool:?}, where it was created earlier; masu does not create it again")
 }
 
-/// Opens a declared volume, or creates it; `known` is the existing volume of that name.
+/// Opens a declared volume, or creates it; `known` is the existing volume of that name. One that hosts use
+/// keeps its size here: see [`grow_volumes`].
 pub(crate) async fn open_volume(
     controller: &Rc<Controller>,
     config: &Config,
@@ -58,15 +59,11 @@ pub(crate) async fn open_volume(
         return Err(place()(&format!("cannot shrink from {len} to {} bytes", declared.len_bytes)));
     }
     let lu = controller.state().lus.get(&declared.name).cloned();
-    let mut has_grown = false;
-    if declared.len_bytes > len {
+    if declared.len_bytes > len && lu.is_none() {
         match pool.grow_volume(&declared.name, declared.len_bytes).await {
-            Ok(()) => {
-                done.push(format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes));
-                has_grown = true;
-            }
+            Ok(()) => done.push(grown(declared)),
             // Hosts have their data all the same.
-            Err(error) if was_made && lu.is_none() => {
+            Err(error) if was_made => {
                 let (name, declared) = (&declared.name, declared.len_bytes);
                 let told = format!(
                     "volume {name}: declared with {declared} bytes, but has {len}: cannot grow: {error}"
@@ -76,17 +73,34 @@ pub(crate) async fn open_volume(
             Err(error) => return Err(place()(&error)),
         }
     }
-    match lu {
-        Some(lu) => {
-            cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
-            if has_grown {
-                lu.capacity_changed();
-            }
-        }
-        None => {
-            let lu = open_lu(controller, config, (declared, volume), done).await.map_err(|e| place()(&e))?;
-            controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
-        }
+    if lu.is_some() {
+        cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
+        return Ok(());
+    }
+    let lu = open_lu(controller, config, (declared, volume), done).await.map_err(|e| place()(&e))?;
+    controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
+    Ok(())
+}
+
+fn grown(declared: &VolumeConfig) -> String {
+    format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes)
+}
+
+/// Grows volumes that hosts use already. It cannot be taken back, because a host may use the new part at
+/// once: so it comes after all else that may refuse the declaration.
+pub(crate) async fn grow_volumes(
+    controller: &Rc<Controller>,
+    larger: Vec<(&VolumeConfig, Volume)>,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    for (declared, volume) in larger {
+        let place = || ControlError::at(format!("volume {:?}", declared.name));
+        let pool = volume.pool();
+        pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
+        done.push(grown(declared));
+        cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
+        let lu = controller.state().lus.get(&declared.name).cloned();
+        lu.into_iter().for_each(|lu| lu.capacity_changed());
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pool::Pool;
+use block::Device;
+use pool::{Pool, Volume};
 
 use crate::cached::{
     close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
@@ -28,7 +29,9 @@ use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images};
 use crate::journal_groups::check_journals;
 use crate::policies::set_policies;
-use crate::pools::{DELETING, create_volumes, drop_pool, expect_lus, open_pool, open_volume, set_classes};
+use crate::pools::{
+    DELETING, create_volumes, drop_pool, expect_lus, grow_volumes, open_pool, open_volume, set_classes,
+};
 use crate::trace::choose_traced;
 
 /// Opens and creates what is declared.
@@ -93,8 +96,9 @@ pub(crate) async fn prepare(
         settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
     }
     let opening = Opening { index: &index, arriving, starting };
-    open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
+    let larger = open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
+    grow_volumes(controller, larger, &mut done).await?;
     index.let_go(&mut slices).await;
     let ids =
         controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
@@ -325,14 +329,14 @@ struct Opening<'a> {
     starting: bool,
 }
 
-/// Opens the volumes of this controller that are not open, and grows those that are declared larger.
-async fn open_volumes(
+/// Opens the volumes of this controller that are not open. Gives those that are, and are declared larger.
+async fn open_volumes<'a>(
     controller: &Rc<Controller>,
-    config: &Config,
+    config: &'a Config,
     opening: &Opening<'_>,
     slices: &mut Slices,
     done: &mut Vec<String>,
-) -> Result<(), ControlError> {
+) -> Result<Vec<(&'a VolumeConfig, Volume)>, ControlError> {
     let index = opening.index;
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
     let made = controller.state().made.clone();
@@ -360,6 +364,7 @@ async fn open_volumes(
             Err(error) => _ = failed.insert(key(declared), error),
         }
     }
+    let mut larger = Vec::new();
     for declared in own() {
         slices.step(4).await;
         let is_open = controller.state().lus.contains_key(&declared.name);
@@ -368,6 +373,8 @@ async fn open_volumes(
             Some(error) => Err(error),
             None => {
                 let volume = known.remove(&key(declared));
+                let grows = |v: &&Volume| is_open && v.geometry().len_bytes < declared.len_bytes;
+                larger.extend(volume.as_ref().filter(grows).map(|v| (declared, v.clone())));
                 open_volume(controller, config, (declared, volume), done).await
             }
         };
@@ -377,7 +384,7 @@ async fn open_volumes(
                 && opening.arriving.as_ref() != Some(&declared.pool);
         settle(controller, (Kind::Volume, &declared.name), may_miss, opened)?;
     }
-    Ok(())
+    Ok(larger)
 }
 
 /// Whether this controller is to have the pool.

@@ -93,6 +93,24 @@ fn the_list_of_luns_has_changed_in_the_format_that_the_host_has_selected() {
 }
 
 #[test]
+fn a_command_for_another_volume_is_refused_in_the_format_of_the_one_that_is_there() {
+    for (lun, volume, is_at) in [(1, "w1", 3), (0, "w0", 2)] {
+        for port in [0, 1] {
+            Rig::run(|mut rig| async move {
+                let host = rig.host("b", port, 4).await;
+                let list = [0, 0, 0, 0, 0x0a, 0x0a, 0x04, 0x10, 0, 0, 0, 0, 0, 0, 0, 0];
+                let selected = host.send(is_at, &[0x15, 0x10, 0, 0, 16, 0], Pieces::copy_of(&list), 0).await;
+                assert_eq!(outcome(&selected), GOOD);
+                let late = write();
+                rig.array.apply(remapped(lun, volume)).await.expect("it is mapped");
+                let refused = host.execute(lun, late).await;
+                assert_eq!(refused.sense[..4], [0x72, 5, 0x25, 0], "LUN {lun} at port {port}");
+            });
+        }
+    }
+}
+
+#[test]
 fn a_reset_counts_after_the_pool_has_moved() {
     Rig::run(|mut rig| async move {
         let (a, b) = (rig.host("a", 0, 2).await, rig.host("b", 1, 4).await);

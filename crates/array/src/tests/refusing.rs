@@ -9,7 +9,7 @@ use world_model::Model;
 
 use super::deleting::Stored;
 use super::rig::{declaration, drive, group, model, start, wait_until};
-use crate::config::{Config, Level, Made, PoolConfig, VolumeConfig};
+use crate::config::{Config, Level, Made, PoolConfig, Provisioning, VolumeConfig};
 use crate::{Array, ControlError, Keeper};
 
 /// Keeps so many forms, and then has no room.
@@ -314,6 +314,53 @@ fn a_volume_that_is_declared_and_was_not_made_is_tried_again() {
     });
 }
 
+/// A thick volume that no pool of the rig has room for.
+fn too_thick(config: &Config) -> VolumeConfig {
+    let thick = Provisioning::Thick;
+    VolumeConfig { name: "n".into(), len_bytes: 1 << 30, provisioning: thick, ..config.volumes[0].clone() }
+}
+
+#[test]
+fn a_refused_declaration_grows_no_volume() {
+    let (model, stored) = (model(77, 8), Stored::default());
+    model.run(async |world| {
+        let mut array = start_full(&world, &Full::of(&stored));
+        array.apply(before()).await.expect("apply");
+        let mut next = before();
+        next.volumes[0].len_bytes *= 2;
+        next.volumes.push(too_thick(&next));
+        let now = served(&array).await;
+        let refused = array.apply(next).await.expect_err("there is no room").to_string();
+        assert!(!refused.contains("grown"), "{refused}");
+        assert_eq!((served(&array).await, array.config()), (now, &before()));
+        array.stop().await.expect("stop");
+    });
+    assert_eq!(restarted(&model, &stored).0, before());
+}
+
+#[test]
+fn what_has_grown_before_a_declaration_was_refused_is_said_and_stays() {
+    let (model, stored) = (model(78, 8), Stored::default());
+    let mut grown = before();
+    grown.volumes[0].len_bytes *= 2;
+    model.run(async |world| {
+        let mut array = start_full(&world, &Full::of(&stored));
+        array.apply(before()).await.expect("apply");
+        // The second one finds no room for its map.
+        let mut next = grown.clone();
+        next.volumes[1].len_bytes = 1 << 60;
+        let refused = array.apply(next).await.expect_err("it is too long").to_string();
+        let told = format!("volume v was grown to {} bytes all the same", grown.volumes[0].len_bytes);
+        assert!(refused.contains(&told) && !refused.contains("volume u was"), "{refused}");
+        assert_eq!(array.config(), &grown);
+        assert_eq!(stored.last().expect("stored").0, grown);
+        array.stop().await.expect("stop");
+    });
+    let (config, names) = restarted(&model, &stored);
+    assert_eq!(config, grown);
+    assert!(names.contains(&format!("volume v {}", grown.volumes[0].len_bytes)), "{names:?}");
+}
+
 /// As an older data directory leaves it.
 #[test]
 fn a_volume_that_no_declaration_has_is_told_and_deleted_or_declared() {
@@ -336,6 +383,10 @@ fn a_volume_that_no_declaration_has_is_told_and_deleted_or_declared() {
         let done = array.delete_volume("s").await.expect("deleted");
         assert!(done.contains(&"volume s: deleted".to_owned()), "{done:?}");
         assert_eq!(undeclared(&array).await, [of("u")]);
+        // A snapshot that is refused is deleted by its name: that is not its own here.
+        let refused = array.clone_volume("v", "u").await.expect_err("the name is taken").to_string();
+        assert!(refused.contains("pool \"p\" has one of this name with its data"), "{refused}");
+        assert_eq!(undeclared(&array).await, [of("u")], "it is there as it was");
         let done = array.apply(before()).await.expect("declared again");
         assert!(done.contains(&"volume u: is in pool p, with its data".to_owned()), "{done:?}");
         assert_eq!(undeclared(&array).await, []);

@@ -9,8 +9,8 @@ use crate::config::Level;
 use world::World;
 use world_model::Model;
 
-use super::rig::{declaration, group, model, start, wait_until};
-use crate::config::{Config, Provisioning, VolumeConfig};
+use super::rig::{declaration, drive, group, model, start, wait_until};
+use crate::config::{Config, DriveConfig, Provisioning, VolumeConfig};
 use crate::status::ControllerStatus;
 use crate::{Array, DriveSpec};
 
@@ -78,6 +78,44 @@ fn a_spare_is_labelled_while_it_is_declared() {
         array.apply_over(config, &["d2".into()]).await.expect("it may be erased");
         assert_eq!(found_on(&world, "d2").await, OnDrive::Spare { array_id: ArrayId([2; 16]) });
     });
+}
+
+/// Two paths of one LU, two loop devices over one file: the group would have one spare, and report two.
+#[test]
+fn a_second_spare_that_is_the_medium_of_the_first_is_refused() {
+    let both = |first: &str| {
+        let mut config = with_spare();
+        let path = DriveConfig { name: "path".into(), ..drive(2) };
+        config.drives.push(path);
+        config.drives.push(drive(3));
+        config.spares = vec![first.into(), "path".into()];
+        config
+    };
+    for (at_once, first) in [(true, "d2"), (false, "d2"), (true, "d3"), (false, "d3")] {
+        let model = model(7, 4);
+        model.run(async |world| {
+            let mut array = start(&world);
+            let before = match at_once {
+                true => Config { spares: vec![], ..with_spare() },
+                false => Config { spares: vec![first.into()], drives: both(first).drives, ..with_spare() },
+            };
+            array.apply(before).await.expect("apply");
+            world.sleep(Duration::from_secs(5)).await;
+            let found = found_on(&world, first).await;
+            let outcome = array.apply(both(first)).await;
+            if first == "d2" {
+                let refused = outcome.expect_err("one medium").to_string();
+                assert!(refused.contains("spare \"path\": it and spare \"d2\" are one medium"), "{refused}");
+                assert_eq!(found_on(&world, "d2").await, found, "it is as it was");
+            } else {
+                outcome.expect("two media");
+                world.sleep(Duration::from_secs(5)).await;
+                let status = array.status().await.expect("status");
+                assert!(status[0].spares.len() == 2 && status[0].spare_faults.is_empty());
+            }
+            array.stop().await.expect("stop");
+        });
+    }
 }
 
 #[test]

@@ -27,6 +27,8 @@ use crate::table::{self, ListArgs};
 /// A new owner has to serve by then.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
+/// Most moves have ended by then. Who waits longer is told what for, and again when that changes.
+const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
@@ -217,6 +219,7 @@ async fn hand_over(
     let begun = world.now();
     Overview::ask(registry, &AskRecord { ask, epoch, to: to.map(str::to_owned) }).await??;
     let serves = Key::new(SERVES)?;
+    let (mut told, mut tells_at) = (String::new(), begun + SILENCE);
     while world.now() - begun < MOVE_TIME_MAX {
         // A registry that does not answer for a moment is asked again.
         if let Ok(Some(entry)) = registry.get(&serves).await {
@@ -232,12 +235,39 @@ async fn hand_over(
                 });
             }
         }
+        if world.now() >= tells_at {
+            tells_at = world.now() + SILENCE;
+            let waits = match Overview::look(registry, &Store::SHARED).await {
+                Ok(seen) => waits_for(&seen, &from, epoch),
+                Err(error) => format!("the registry does not answer: {error}"),
+            };
+            if waits != told {
+                eprintln!("still waiting, {} s at most: {waits}", MOVE_TIME_MAX.as_secs());
+            }
+            told = waits;
+        }
         world.sleep(LOOK).await;
     }
+    let told = if told.is_empty() { String::new() } else { format!(": {told}") };
     bail!(
-        "no other node serves after {} s; see `masu node list` and the logs of the nodes",
+        "no other node serves after {} s{told}; see `masu node list` and the logs of the nodes",
         MOVE_TIME_MAX.as_secs()
     )
+}
+
+/// What keeps an array from being served by another node than `from`, which owned it in this epoch.
+fn waits_for(seen: &Overview, from: &str, epoch: u64) -> String {
+    match seen.living_owner() {
+        Some((owner, now)) if now == epoch => format!(
+            "node {owner} has not given the array away: it is still ending sessions, or stands still (stopped, or its \
+             machine hangs); when its lease has ended, another node takes over"
+        ),
+        Some((owner, now)) => format!("node {owner} owns the array (epoch {now}), and is opening it"),
+        None => match &seen.fault {
+            Some(fault) => format!("no node owns the array: {fault}"),
+            None => format!("node {from} has given the array away, and no other node has taken over yet"),
+        },
+    }
 }
 
 fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
@@ -351,6 +381,19 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.could_take_over).collect::<Vec<_>>(), [false, true, false]);
         let left: Vec<_> = rows.iter().map(|row| row.lease_left_us).collect();
         assert_eq!(left, [Some(5_500_000), None, None], "of its own lease, and of none that has ended");
+    }
+
+    #[test]
+    fn who_waits_for_a_move_is_told_what_for() {
+        let waits = |seen: &Overview| waits_for(seen, "n1", 3);
+        assert!(waits(&seen(Some(("n1", 5)))).starts_with("node n1 has not given the array away"));
+        let mut next = seen(Some(("n2", 6)));
+        next.owner.iter_mut().for_each(|owner| owner.epoch = 4);
+        assert_eq!(waits(&next), "node n2 owns the array (epoch 4), and is opening it");
+        let mut gone = seen(Some(("n1", 4)));
+        assert!(waits(&gone).contains("no other node has taken over yet"));
+        gone.fault = Some("the state is damaged".into());
+        assert_eq!(waits(&gone), "no node owns the array: the state is damaged");
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::table::{Look, part};
 const COLUMNS: usize = 80;
 /// Events at the end of the status.
 const EVENTS_SHOWN: usize = 10;
+/// Most changes take less.
+const CHANGE_SHOWN_MS: u64 = 1000;
 
 pub(super) fn print(s: &Status, look: Look) {
     let busy = |l: &admin::Load| format!("{:.0} %", 100.0 * l.busy_ms as f64 / l.up_ms.max(1) as f64);
@@ -26,6 +28,15 @@ pub(super) fn print(s: &Status, look: Look) {
             s.trouble.iter().for_each(print_trouble);
             println!();
         }
+    }
+    if let Some(change) = s.under_way.as_ref().filter(|change| change.for_ms >= CHANGE_SHOWN_MS) {
+        let text = format!(
+            "A change is being made for {}: {}. Others wait for it; what is declared is shown as before it.",
+            time(change.for_ms / 1000),
+            change.what
+        );
+        wrapped(&text, "", "");
+        println!();
     }
     if !s.jobs.is_empty() {
         section("JOBS", || part(&JOB, &s.jobs, look));

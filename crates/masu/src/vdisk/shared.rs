@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use block::{BlockError, Device, Geometry, Pieces};
 use config::format_bytes;
 use qos::{Policy, UNIT_BYTES_DEFAULT};
 use share::{Node, Store, run, set_policies};
 use world::World;
 
-use crate::registry_option::RegistryOption;
+use crate::registry_option::{RegistryOption, node_name};
 
 /// How the images of this process share storage with those of others.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Sharing {
     #[command(flatten)]
     registry: RegistryOption,
     /// Name of this node in the registry; no other may have it
-    #[arg(long, requires = "registry")]
+    #[arg(long, requires = "registry", value_parser = node_name)]
     node: Option<String>,
     /// Policy of the images, e.g. minimum=3000,weight=200: minimum, maximum (8 KiB per second), bandwidth
     /// (bytes per second), weight; without it the registry's stays
@@ -68,7 +68,6 @@ impl Sharing {
         if names.len() < disks.len() {
             bail!("two images of one name: nodes tell them apart by it");
         }
-        registry::Key::new(&format!("qos/nodes/{name}")).with_context(|| format!("invalid --node {name}"))?;
         if let Some(policy) = self.policy {
             let policies: BTreeMap<String, Policy> =
                 disks.iter().map(|disk| (disk.clone(), policy)).collect();

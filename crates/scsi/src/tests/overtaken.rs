@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::host_view::Elsewhere;
-use crate::request::TaskFunction;
+use crate::host_view::{CopyAnswer, CopyRequest, Elsewhere, HostView, Owner, Remote};
+use crate::request::{Response, Status, TaskFunction, TaskOutcome};
+use crate::sense::Format;
 
 const WRITE: &str = "2a 00 00000000 00 0001 00";
 const READ: &str = "28 00 00000000 00 0001 00";
@@ -117,6 +118,87 @@ fn resets_and_clear_task_set_reach_commands_of_others_that_are_not_in_the_task_s
             let _ = ends(&one, request("00", &[])).await;
         }
         check(&two, WRITE, &pattern(1, 1), "good").await;
+    });
+}
+
+#[test]
+fn a_reset_reaches_commands_of_the_same_host_at_another_lun_of_the_unit() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        host.map(Lun(1), b.lu.clone());
+        let heard = async || {
+            for lun in [0, 1] {
+                while send(&host, lun, request("00", &[])).await.0 != "good" {}
+            }
+        };
+        heard().await;
+        for function in [TaskFunction::LunReset(Lun(0)), TaskFunction::ClearTaskSet(Lun(0))] {
+            let late = write();
+            host.manage(function).await;
+            assert_eq!(send(&host, 1, late).await.0, "aborted", "{function:?}");
+            heard().await;
+            assert!(is_untouched(&host).await);
+        }
+        // A target reset is for all of its commands: the transport has aborted those of both LUNs.
+        let newer = write();
+        host.manage(TaskFunction::TargetReset).await;
+        heard().await;
+        assert_eq!(send(&host, 1, newer).await.0, "good");
+    });
+}
+
+/// The owner of the logical units of another view.
+struct Other(Rc<View<ThinMemory>>);
+
+impl Owner for Other {
+    fn execute(&self, lun: Lun, request: Request) -> Remote<Response> {
+        let view = self.0.clone();
+        Box::pin(async move { view.execute(Some(lun), request).await })
+    }
+
+    fn copy(&self, _: CopyRequest) -> Remote<Option<CopyAnswer>> {
+        Box::pin(async { None })
+    }
+
+    fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome> {
+        let view = self.0.clone();
+        Box::pin(async move { view.manage(function).await })
+    }
+}
+
+#[test]
+fn a_port_refuses_in_the_format_of_a_unit_of_another_controller() {
+    bench(async |b| {
+        let (near, far) = (b.host(1).await, Rc::new(b.host(2).await));
+        let another_host = b.host(3).await;
+        near.unmap(Lun(0));
+        let unit = |key| {
+            let owner: Rc<dyn Owner> = Rc::new(Other(far.clone()));
+            vec![Elsewhere { lun: Lun(0), key, block_bytes: 512, owner: Some(owner) }]
+        };
+        near.set_elsewhere(unit(b.lu.identity.key));
+        while send(&near, 0, request("00", &[])).await.0 != "good" {}
+        assert_eq!(near.sense_format(Some(Lun(0))), Format::Fixed);
+        let select = |d_sense: u8| {
+            let page = hex(&format!("00000000 0a0a {d_sense:02x} 10 00 00 0000 0000 0000"));
+            request("15 10 00 00 10 00", &page)
+        };
+        assert_eq!(near.execute(Some(Lun(0)), select(4)).await.status, Status::Good);
+        assert_eq!(near.sense_format(Some(Lun(0))), Format::Descriptor, "its own MODE SELECT");
+        // That of another host raises a unit attention.
+        assert_eq!(another_host.execute(Some(Lun(0)), select(0)).await.status, Status::CheckCondition);
+        assert_eq!(another_host.execute(Some(Lun(0)), select(0)).await.status, Status::Good);
+        assert_eq!(near.execute(Some(Lun(0)), request("00", &[])).await.sense[0], 0x70);
+        assert_eq!(near.sense_format(Some(Lun(0))), Format::Fixed);
+        assert_eq!(near.execute(Some(Lun(0)), select(4)).await.status, Status::Good);
+        // What was sent to another logical unit is refused by this one, in its format.
+        let late = write();
+        near.set_elsewhere(vec![]);
+        near.set_elsewhere(unit(b.lu.identity.key));
+        let refused = near.execute(Some(Lun(0)), late).await;
+        assert_eq!(refused.sense[..4], [0x72, 5, 0x25, 0], "{:02x?}", refused.sense);
+        near.set_elsewhere(unit(1));
+        assert_eq!(near.sense_format(Some(Lun(0))), Format::Fixed, "nothing is known of that one");
     });
 }
 

@@ -9,7 +9,7 @@ fn of_health<T: Into<Value>>(d: &Drive, value: impl FnOnce(&DriveHealth) -> Opti
     d.health.as_ref().and_then(value).into()
 }
 
-static DRIVE_COLUMNS: [Column<Drive>; 24] = [
+static DRIVE_COLUMNS: [Column<Drive>; 25] = [
     Column::shown("name", Kind::Text, |d| (&d.name).into()),
     Column::shown("group", Kind::Text, |d| d.group.as_ref().into()),
     Column::shown("state", Kind::State, |d| (&d.state).into()),
@@ -33,6 +33,7 @@ static DRIVE_COLUMNS: [Column<Drive>; 24] = [
     Column::new("serial", Kind::Text, |d| of_health(d, |h| h.serial.clone())),
     Column::new("health-read", Kind::Time, |d| of_health(d, |h| Some(h.read_unix_ms))),
     Column::new("health-unknown", Kind::Text, |d| d.health_unknown.as_ref().into()),
+    Column::new("identity", Kind::Text, |d| d.identity.as_ref().into()),
     Column::shown("medium", Kind::Text, |d| (&d.medium).into()),
 ];
 
