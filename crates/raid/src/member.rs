@@ -62,6 +62,8 @@ pub(crate) struct Member {
     pub(crate) silent: Cell<bool>,
     /// It was dropped because it was gone.
     pub(crate) gone: Cell<bool>,
+    /// A label was read from its drive: not every drive keeps content (modelled drives of the laboratory).
+    pub(crate) has_kept_label: Cell<bool>,
     /// Failed operations of its drives.
     pub(crate) errors: Cell<u64>,
     /// Reads in flight, to choose the least loaded mirror.
@@ -79,6 +81,7 @@ impl Member {
             missed: RefCell::default(),
             silent: Cell::new(false),
             gone: Cell::new(false),
+            has_kept_label: Cell::new(false),
             errors: Cell::new(0),
             reads_in_flight: Cell::new(0),
         }

@@ -144,7 +144,15 @@ impl Inner {
             .collect();
         let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
         let checks = labels.iter().map(|(m, drive, label)| async move {
-            still_has_one(drive, label).await.map_err(|error| (*m, error))
+            let kept = &self.members[*m].has_kept_label;
+            match has_label(drive, label).await.map_err(|error| (*m, error))? {
+                Some(false) if kept.get() => Err((*m, overwritten(drive))),
+                Some(is_there) => {
+                    kept.set(is_there);
+                    Ok(())
+                }
+                None => Ok(()),
+            }
         });
         try_join_all(checks).await?;
         // The last attempt, or an earlier process, may have left the second copy in a drive's cache. A power
@@ -166,10 +174,9 @@ impl Inner {
     }
 }
 
-/// Whether a drive that takes part has a label of this group and position: a new one gets its first label
-/// when it takes the position. Whatever has overwritten both copies has overwritten data as well, and a new
-/// label would count the drive as in sync at the next start. A copy that cannot be read says nothing.
-async fn still_has_one(drive: &Drive, label: &Label) -> Result<(), DriveError> {
+/// Whether a drive that takes part has a label of this group and position: a new one gets its first label when
+/// it takes the position. `None` if a copy cannot be read, which says nothing.
+async fn has_label(drive: &Drive, label: &Label) -> Result<Option<bool>, DriveError> {
     for at in COPIES_AT {
         let filled = drive.read(at, Buf::new(LABEL_LEN)).await;
         match filled.result {
@@ -178,15 +185,21 @@ async fn still_has_one(drive: &Drive, label: &Label) -> Result<(), DriveError> {
                 let own =
                     |found: &Label| (found.group_id, found.position) == (label.group_id, label.position);
                 if found.label().is_some_and(own) {
-                    return Ok(());
+                    return Ok(Some(true));
                 }
             }
             Err(error) if error.is_of_drive() => return Err(error),
-            Err(_) => return Ok(()),
+            Err(_) => return Ok(None),
         }
     }
+    Ok(Some(false))
+}
+
+/// What has overwritten both copies of a label has overwritten data as well, and a new label would count the
+/// drive as in sync at the next start.
+fn overwritten(drive: &Drive) -> DriveError {
     let cause = "its label was overwritten: another program writes to it".to_owned();
-    Err(DriveError::Gone { drive: drive.info().name.clone(), cause })
+    DriveError::Gone { drive: drive.info().name.clone(), cause }
 }
 
 /// If only one copy of the label is valid, makes the other one equal to it. The first copy is written first,

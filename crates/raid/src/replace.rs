@@ -169,6 +169,7 @@ impl Group {
         }
         member.silent.set(false);
         member.gone.set(false);
+        member.has_kept_label.set(false);
         *member.cause.borrow_mut() = None;
         member.tag.set(tag);
         member.state.set(MemberState::Rebuilding);

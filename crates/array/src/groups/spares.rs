@@ -126,7 +126,7 @@ fn is_spare(found: &OnDrive) -> Option<bool> {
 async fn set_spare(drive: &Drive, config: &Config, is_labelled: bool) -> Result<(), DriveError> {
     match is_labelled {
         true => label_spare(drive, terms::array_id(config)).await,
-        false => erase_spare_label(drive).await,
+        false => erase_array_label(drive).await,
     }
 }
 
