@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!   run ──> Bed (the array with the template, thick and thin) ──> Piece: one operation on a fresh copy of it
+//!    Piece: bulk operations, power-ons, and what else hosts leave to the array (`daily`)
 //!            host (its code) ──> ModelledPort: processors, 1 GbE ──> the array's own code on modelled drives
 //! ```
 
 mod bed;
+mod daily;
+mod guest;
 pub(crate) mod inputs;
 mod piece;
 pub(crate) mod sizes;
@@ -63,6 +66,7 @@ fn gathered(done: Vec<(Piece, Found)>, pieces: usize) -> (Record, Faults) {
         record.append(found.record);
         faults.power_ons += u64::from(matches!(piece, Piece::PowerOn(_)));
         faults.owners.extend(found.violations);
+        faults.daily.extend(found.wrong);
     }
     let not_filled = "the model fills no pool: the real form does";
     record.not_judged.insert("thin", not_filled.into());

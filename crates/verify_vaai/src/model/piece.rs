@@ -8,6 +8,7 @@ use lab_tools::testbed::embedded::ArrayReading;
 use world::World;
 
 use super::bed::{Bed, LUNS, Reach, Space, plan};
+use super::daily::Daily;
 use super::sizes::Sizes;
 use crate::bulk::{Bulk, Job, Way};
 use crate::host::{Datastores, Host};
@@ -21,6 +22,8 @@ use lab_core::interrupt::Stop;
 pub(super) enum Piece {
     Bulk(Bulk, Way, Space),
     PowerOn(Crowd),
+    /// Not multiplied: of the same size in the quick form.
+    Daily(Daily),
 }
 
 /// What pieces are run on.
@@ -38,6 +41,8 @@ pub(super) struct Found {
     pub(super) record: Record,
     /// What was wrong with locks.
     pub(super) violations: Vec<String>,
+    /// What was wrong after the other operations with locks.
+    pub(super) wrong: Vec<String>,
     /// What the array calls itself.
     pub(super) product: String,
 }
@@ -65,6 +70,7 @@ impl Piece {
     pub(super) fn all() -> Vec<Piece> {
         let mut all: Vec<Piece> = Bulk::ALL.map(|bulk| Piece::Bulk(bulk, Way::Off, Space::Thick)).into();
         all.extend(Crowd::ALL.map(Piece::PowerOn));
+        all.extend(Daily::all().into_iter().map(Piece::Daily));
         for bulk in Bulk::ALL {
             for way in Way::ALL.into_iter().filter(|way| *way != Way::Off && way.does(bulk)) {
                 all.extend([Space::Thick, Space::Thin].map(|space| Piece::Bulk(bulk, way, space)));
@@ -77,6 +83,7 @@ impl Piece {
         match self {
             Piece::Bulk(bulk, way, space) => format!("{}, {}", bulk.name(), mode(way, space)),
             Piece::PowerOn(crowd) => format!("power-on, {}", crowd.name()),
+            Piece::Daily(daily) => daily.words(),
         }
     }
 }
@@ -96,14 +103,22 @@ async fn reading(array: &Array, port: &ModelledPort) -> Result<ArrayReading> {
 }
 
 impl Stand<'_> {
+    pub(super) fn bed(&self, space: Space) -> &Bed {
+        if space == Space::Thick { self.thick } else { self.thin }
+    }
+
     pub(super) fn play(&self, piece: Piece) -> Result<Found> {
         match piece {
             Piece::Bulk(bulk, way, space) => {
-                let bed = if space == Space::Thick { self.thick } else { self.thin };
+                let bed = self.bed(space);
                 bed.model(self.seed).run(async |world| self.bulk(&world, bed, (bulk, way, space)).await)
             }
             Piece::PowerOn(crowd) => {
                 self.thin.model(self.seed).run(async |world| self.power_on(&world, crowd).await)
+            }
+            Piece::Daily(daily) => {
+                let model = self.bed(daily.space()).model(self.seed);
+                model.run(async |world| self.daily(&world, daily).await)
             }
         }
     }
