@@ -124,6 +124,10 @@ pub struct Thin {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Daily {
+    /// How much of all of it the quick form does.
+    pub quick_share: f64,
+    /// VMs of each host.
+    pub vms_per_host: usize,
     /// The host's own work before each lock operation.
     pub pause: Time,
     /// Extents by which a thin disk grows.
@@ -144,10 +148,39 @@ pub struct Daily {
     pub moved_region: Size,
     /// The disk of a VM that is deleted.
     pub deleted_disk: Size,
+    /// That of the VM beside it, and of a template whose clone is deleted.
+    pub other_disk: Size,
 }
 
+/// Less than what one segment copies is no region, and no disk.
+const PART_BYTES_MIN: u64 = 4 << 20;
+
 impl Daily {
+    /// All of it, or the quick form's share.
+    pub(crate) fn of(&self, quick: bool) -> Daily {
+        if !quick {
+            return self.clone();
+        }
+        let count = |n: usize| ((n as f64 * self.quick_share).round() as usize).max(1);
+        let part = |size: Size| {
+            let bytes = (size.0 as f64 * self.quick_share) as u64;
+            Size((bytes / PART_BYTES_MIN * PART_BYTES_MIN).max(PART_BYTES_MIN))
+        };
+        Daily {
+            vms_per_host: count(self.vms_per_host),
+            first_writes: count(self.first_writes),
+            deployed_disk: part(self.deployed_disk),
+            moved_disk: part(self.moved_disk),
+            moved_region: part(self.moved_region),
+            deleted_disk: part(self.deleted_disk),
+            other_disk: part(self.other_disk),
+            ..self.clone()
+        }
+    }
+
     fn check(&self, c: &mut Checks) {
+        c.share("daily.quick_share", self.quick_share);
+        c.range("daily.vms_per_host", self.vms_per_host, 1..=60);
         c.range("daily.growths", self.growths, 1..=16);
         c.range("daily.first_writes", self.first_writes, 1..=256);
         c.range("daily.guest_outstanding", self.guest_outstanding, 1..=64);
@@ -157,8 +190,9 @@ impl Daily {
             ("daily.moved_disk", self.moved_disk),
             ("daily.moved_region", self.moved_region),
             ("daily.deleted_disk", self.deleted_disk),
+            ("daily.other_disk", self.other_disk),
         ] {
-            c.multiple(key, size, Size(1 << 20), 1 << 20..=256 << 20);
+            c.multiple(key, size, Size(PART_BYTES_MIN), PART_BYTES_MIN..=256 << 20);
         }
     }
 }

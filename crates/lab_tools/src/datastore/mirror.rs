@@ -15,7 +15,7 @@ use world::sync::Signal;
 
 /// Where a write goes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+enum Route {
     /// To the old disk: the copy comes by later.
     Old,
     /// To the old disk and to the new one.
@@ -26,16 +26,16 @@ pub enum Route {
 
 /// How far the copy is. No write crosses the end of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+struct Progress {
     /// Everything before it is on the new disk.
-    pub copied: u64,
+    copied: u64,
     /// The end of the region that is copied now; `copied` where none is.
-    pub copying: u64,
+    copying: u64,
 }
 
 impl Progress {
     /// Where a write at this offset goes.
-    pub fn route(&self, offset: u64) -> Route {
+    fn route(&self, offset: u64) -> Route {
         match offset {
             before if before < self.copied => Route::Both,
             within if within < self.copying => Route::Wait,

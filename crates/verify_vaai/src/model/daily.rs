@@ -128,9 +128,13 @@ impl Stage<'_> {
     }
 }
 
+async fn reading(array: &Array) -> Result<ArrayReading> {
+    Ok(ArrayReading::of(std::time::Duration::ZERO, array.status().await?))
+}
+
 /// What is used of the first pool.
 async fn used_bytes(array: &Array) -> Result<u64> {
-    let reading = ArrayReading::of(std::time::Duration::ZERO, array.status().await?);
+    let reading = reading(array).await?;
     Ok(reading.pools.get(POOLS[0]).map_or(0, |(used, _)| *used))
 }
 
@@ -153,28 +157,31 @@ impl Stand<'_> {
         let started = self.bed(daily.space()).start(world).await?;
         let reach = Reach::new(self.vaai, world)?;
         let stage = Stage { stand: self, world, started, reach };
+        // Boxed: a future of commands through all layers is large, and the threads' stacks are not.
         match daily {
-            Daily::Locks(crowd) => stage.locks(crowd).await,
-            Daily::First(bytes, way, space) => stage.first_writes(bytes, (way, space)).await,
-            Daily::Deploy(way, space) => stage.deploy((way, space)).await,
-            Daily::Moved(way, space) => stage.moved((way, space)).await,
-            Daily::Deleted => stage.deleted().await,
+            Daily::Locks(crowd) => Box::pin(stage.locks(crowd)).await,
+            Daily::First(bytes, way, space) => Box::pin(stage.first_writes(bytes, (way, space))).await,
+            Daily::Deploy(way, space) => Box::pin(stage.deploy((way, space))).await,
+            Daily::Moved(way, space) => Box::pin(stage.moved((way, space))).await,
+            Daily::Deleted => Box::pin(stage.deleted()).await,
         }
     }
 }
 
 impl Stage<'_> {
     async fn locks(&self, crowd: Crowd) -> Result<Found> {
-        let vaai = self.stand.vaai;
+        let (vaai, daily) = (self.stand.vaai, &self.stand.daily);
         let connections =
             (0..vaai.published.hosts as u8).map(|host| self.reach.host(&self.started, host + 1));
         let ways = Ways { outstanding: vaai.model.outstanding, transfer_bytes: vaai.model.transfer.0 };
-        let plan = ClusterPlan { lun: LUNS[0], ways, stop: Stop::default(), vaai: vaai.clone() };
+        let mut own = vaai.clone();
+        own.published.vms_per_host = daily.vms_per_host;
+        let plan = ClusterPlan { lun: LUNS[0], ways, stop: Stop::default(), vaai: own };
         let connections = connections.collect::<Result<Vec<_>>>()?;
         let cluster = Cluster::open(self.world.clone(), connections, plan).await?;
         let beside = self.reach.host(&self.started, BESIDE)?;
         let template = &self.stand.bed(Space::Thin).template;
-        let lived = Box::pin(cluster.live(crowd, &vaai.daily, (beside, LUNS[0], template))).await?;
+        let lived = Box::pin(cluster.live(crowd, daily, (beside, LUNS[0], template))).await?;
         let mut found = Found::default();
         found.wrong = note_lived(lived, crowd, &mut found.record);
         Ok(found)
@@ -182,7 +189,7 @@ impl Stage<'_> {
 
     /// A guest writes into blocks that hold what a deleted VM left there: each must be zeroed before.
     async fn first_writes(&self, bytes: u64, (way, space): (Way, Space)) -> Result<Found> {
-        let daily = &self.stand.vaai.daily;
+        let daily = &self.stand.daily;
         let host = self.host(0, daily.guest_outstanding).await?;
         let (store, len) = (&host.stores[0], daily.first_writes as u64 * EXTENT_BYTES);
         let file = store.create_file(SLOT, "old.vmdk", len, len).await?;
@@ -207,13 +214,17 @@ impl Stage<'_> {
             }
         };
         let all = async { Ok(store.at_once(offsets.clone(), write).await?) };
+        let before = reading(&self.started.array).await?;
         let ((), spent, _) = host.measure(all).await?;
+        self.world.sleep(SETTLE).await;
+        let drives = reading(&self.started.array).await?.drive_bytes_since(&before);
         let mut found = Found::default();
         let (test, mode) = (if bytes == FIRST_BYTES[0] { "first_4k" } else { "first_64k" }, mode(way, space));
         note_spent(&mut found, test, mode, &spent);
         let took = took.into_inner();
         let response = took.iter().sum::<f64>() / took.len().max(1) as f64;
         found.record.add(test, mode, 1, "response_s", response);
+        found.record.add(test, mode, 1, "drive_bytes", drives as f64);
         let content = first_content((store, &file), &offsets, (bytes, new)).await?;
         note_content(&mut found, test, mode, content);
         Ok(found)
@@ -221,7 +232,7 @@ impl Stage<'_> {
 
     /// Hosts that clone one template at once, a disk each.
     async fn deploy(&self, (way, space): (Way, Space)) -> Result<Found> {
-        let daily = &self.stand.vaai.daily;
+        let daily = &self.stand.daily;
         let mut hosts = Vec::new();
         for number in 0..daily.deployed as u8 {
             hosts.push(self.host(number, self.outstanding(way)).await?);

@@ -110,7 +110,7 @@ impl Guest {
         place: Place<'_>,
         (outstanding, pause): (usize, Duration),
     ) -> Result<(), StoreError> {
-        try_join_all((0..outstanding).map(|_| self.work(place, pause))).await.map(drop)
+        try_join_all((0..outstanding).map(|_| Box::pin(self.work(place, pause)))).await.map(drop)
     }
 
     pub(super) fn end(&self) {

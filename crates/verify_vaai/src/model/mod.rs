@@ -41,7 +41,8 @@ pub(crate) fn run(vaai: &Vaai, request: &Request, own: &Options, stop: &Stop) ->
     let made = parallel::run((beds.len(), parallel::cores()), stop, make, |()| ())?;
     let beds: Vec<Bed> = made.into_iter().map(|(_, bed)| bed).collect();
     let [thick, thin] = &beds[..] else { return Ok(stopped()) };
-    let stand = Stand { vaai, sizes: &sizes, thick, thin, seed: request.seed };
+    let daily = vaai.daily.of(own.quick);
+    let stand = Stand { vaai, sizes: &sizes, daily, thick, thin, seed: request.seed };
     let product = Mutex::new(String::new());
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());

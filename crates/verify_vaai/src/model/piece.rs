@@ -14,7 +14,7 @@ use crate::bulk::{Bulk, Job, Way};
 use crate::host::{Datastores, Host};
 use crate::power_on::{self, Cluster, ClusterPlan, Crowd};
 use crate::record::{Course, Record, Tick};
-use crate::scenario::Vaai;
+use crate::scenario::{self, Vaai};
 use lab_core::interrupt::Stop;
 
 /// What is run.
@@ -22,7 +22,7 @@ use lab_core::interrupt::Stop;
 pub(super) enum Piece {
     Bulk(Bulk, Way, Space),
     PowerOn(Crowd),
-    /// Not multiplied: of the same size in the quick form.
+    /// Not multiplied: a share of it is what the quick form shows.
     Daily(Daily),
 }
 
@@ -30,6 +30,8 @@ pub(super) enum Piece {
 pub(super) struct Stand<'a> {
     pub(super) vaai: &'a Vaai,
     pub(super) sizes: &'a Sizes,
+    /// How much the other operations do.
+    pub(super) daily: scenario::Daily,
     pub(super) thick: &'a Bed,
     pub(super) thin: &'a Bed,
     pub(super) seed: u64,
@@ -102,6 +104,17 @@ async fn reading(array: &Array, port: &ModelledPort) -> Result<ArrayReading> {
     Ok(ArrayReading::of(port.controller_cpu(), array.status().await?))
 }
 
+/// Hosts, guests and copies within each other are more than the stack of an ordinary thread holds.
+const STACK_BYTES: usize = 16 << 20;
+
+fn on_a_deep_stack(work: impl FnOnce() -> Result<Found> + Send) -> Result<Found> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = builder.spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 impl Stand<'_> {
     pub(super) fn bed(&self, space: Space) -> &Bed {
         if space == Space::Thick { self.thick } else { self.thin }
@@ -116,10 +129,10 @@ impl Stand<'_> {
             Piece::PowerOn(crowd) => {
                 self.thin.model(self.seed).run(async |world| self.power_on(&world, crowd).await)
             }
-            Piece::Daily(daily) => {
+            Piece::Daily(daily) => on_a_deep_stack(|| {
                 let model = self.bed(daily.space()).model(self.seed);
-                model.run(async |world| self.daily(&world, daily).await)
-            }
+                model.run(async |world| Box::pin(self.daily(&world, daily)).await)
+            }),
         }
     }
 

@@ -163,7 +163,7 @@ impl Cluster {
         daily: &Daily,
         (beside, lun, template): (Connection, Lun, &File),
     ) -> Result<(Vec<Lived>, Bystander)> {
-        let life = self.begin_life(crowd, daily).await?;
+        let life = Box::pin(self.begin_life(crowd, daily)).await?;
         let watched = Watched::default();
         let disk = Disk::open(self.world.clone(), beside, lun).await?;
         let rng = self.world.random("locks of the host beside");
@@ -217,11 +217,12 @@ impl Cluster {
         for operation in Operation::ALL {
             let (counts, meters) = (life.counts(), self.read_meters());
             watched.is_busy.set(true);
-            let times_s = self.live_once(life, operation).await.with_context(|| operation.name())?;
+            let times_s =
+                Box::pin(self.live_once(life, operation)).await.with_context(|| operation.name())?;
             watched.is_busy.set(false);
             let spent = Spent::between(&meters, &self.read_meters());
             let counts = since(life.counts(), counts);
-            let violations = self.audit_life(life, operation).await?;
+            let violations = Box::pin(self.audit_life(life, operation)).await?;
             lived.push(Lived { operation, times_s, spent, counts, violations });
         }
         Ok(lived)
@@ -229,7 +230,7 @@ impl Cluster {
 
     /// One operation by all VMs, and the heartbeats of their hosts.
     async fn live_once(&self, life: &Life<'_>, operation: Operation) -> Result<Vec<f64>, StoreError> {
-        let all = try_join_all((0..life.vms.len()).map(|vm| self.operate(life, operation, vm)));
+        let all = try_join_all((0..life.vms.len()).map(|vm| Box::pin(self.operate(life, operation, vm))));
         let beating = try_join_all(life.sides.iter().map(|side| self.beat(side)));
         match select(Box::pin(all), Box::pin(beating)).await {
             Either::Left((times, _)) => times,
@@ -395,7 +396,7 @@ impl Cluster {
     async fn run_beside(&self, locks: &Locks, at: &File, daily: &Daily, watched: &Watched) -> Result<()> {
         let rng = RefCell::new(self.world.random("the VM beside"));
         let guest = || self.read_beside((locks, at), &rng, watched);
-        try_join_all((0..daily.guest_outstanding).map(|_| guest())).await?;
+        try_join_all((0..daily.guest_outstanding).map(|_| Box::pin(guest()))).await?;
         Ok(())
     }
 

@@ -17,24 +17,22 @@ const AFTER: Duration = Duration::from_millis(500);
 /// Between two looks at the pool, and how many there are at most.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS_MAX: u32 = 6000;
-/// The other VM's disk, and a template with its clone.
-const OTHER_BYTES: u64 = 64 << 20;
-/// What the clone writes into its own disk.
-const OVERWRITTEN: u64 = 16;
+/// One extent of so many is overwritten by the clone.
+const OVERWRITTEN_ONE_OF: u64 = 4;
 
 impl Stage<'_> {
     pub(super) async fn deleted(&self) -> Result<Found> {
-        let daily = &self.stand.vaai.daily;
+        let daily = &self.stand.daily;
         let host = self.host(0, self.outstanding(Way::Off)).await?;
         let store = &host.stores[0];
         let content = |n: u64| Content::Pattern { key: self.stand.seed ^ n, used_bytes: u64::MAX };
-        let other = filled(store, (SLOT, "other.vmdk"), OTHER_BYTES, content(1)).await?;
+        let other = filled(store, (SLOT, "other.vmdk"), daily.other_disk.0, content(1)).await?;
         let used_before = self.used_bytes().await?;
         let deleted = filled(store, (SLOT + 1, "deleted.vmdk"), daily.deleted_disk.0, content(2)).await?;
         self.world.sleep(SETTLE).await;
         let used = self.used_bytes().await?;
         let own = self.host(1, daily.guest_outstanding).await?;
-        let guest = Guest::new(self.world, content(1), OTHER_BYTES);
+        let guest = Guest::new(self.world, content(1), daily.other_disk.0);
         let watched = self.world.now();
         let run = async {
             let pace = (daily.guest_outstanding, daily.guest_pause.0);
@@ -82,13 +80,14 @@ impl Stage<'_> {
     /// A clone that has overwritten some of its template's pages: what comes back of what it took, and its
     /// template afterwards.
     async fn deleted_clone(&self, store: &Datastore, content: Content) -> Result<(f64, guest::Found)> {
-        let template = filled(store, (SLOT + 2, "template-2.vmdk"), OTHER_BYTES, content).await?;
+        let len = self.stand.daily.other_disk.0;
+        let template = filled(store, (SLOT + 2, "template-2.vmdk"), len, content).await?;
         self.world.sleep(SETTLE).await;
         let used_before = self.used_bytes().await?;
         let clone = store.clone_file(store, &template, SLOT + 3, "clone.vmdk", self.by(Way::Paper)).await?;
         let zeros = Content::Zeros;
-        for nth in 0..OVERWRITTEN {
-            let (at, _) = clone.place(nth * OTHER_BYTES / OVERWRITTEN).unwrap_or_default();
+        for nth in 0..len / EXTENT_BYTES / OVERWRITTEN_ONE_OF {
+            let (at, _) = clone.place(nth * OVERWRITTEN_ONE_OF * EXTENT_BYTES).unwrap_or_default();
             store.locks().write(at, zeros.bytes(0, EXTENT_BYTES)).await?;
         }
         let used = self.used_bytes().await?;

@@ -13,7 +13,7 @@ use crate::bulk::Way;
 impl Stage<'_> {
     /// Regions one after the other, by the host or by the array; the VM's writes as the mirror says.
     pub(super) async fn moved(&self, (way, space): (Way, Space)) -> Result<Found> {
-        let daily = &self.stand.vaai.daily;
+        let daily = &self.stand.daily;
         let host = self.host(0, self.outstanding(way)).await?;
         let (from, to, len) = (&host.stores[0], &host.stores[1], daily.moved_disk.0);
         let content = Content::Pattern { key: self.stand.seed, used_bytes: len };
