@@ -6,7 +6,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a claim can ask for.
-pub(crate) const MEASURES: [&str; 109] = [
+pub(crate) const MEASURES: [&str; 106] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
     "zeroing.paper.packets",
@@ -74,13 +74,10 @@ pub(crate) const MEASURES: [&str; 109] = [
     "locking.reserve.max",
     "locking.compare.max",
     "create.saved",
-    "create.uncontended",
     "create.owners",
     "grow.saved",
-    "grow.uncontended",
     "grow.owners",
     "snapshot.saved",
-    "snapshot.uncontended",
     "snapshot.owners",
     "hand_over.saved",
     "hand_over.uncontended",
@@ -305,7 +302,7 @@ fn daily(record: &Record, (test, what, third): (&str, &str, Option<&str>)) -> Op
         ratio(&record.series(test, mode, "response_s"), &record.series(test, mode, "idle_response_s"))
     };
     match (test, what, third) {
-        ("bystander", "response", _) => to_idle("bystander", "compare"),
+        ("bystander", "response", _) => against("bystander", ["compare", "reserve"], "response_s"),
         ("bystander", "conflicts", _) => value("bystander", "compare", "reservation_conflicts"),
         ("first", "content", _) => {
             let wrong = [total_wrong(record, "first_4k")?, total_wrong(record, "first_64k")?];
