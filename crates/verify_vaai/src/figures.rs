@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bulk::{Bulk, Way};
-use super::power_on::Crowd;
+use super::power_on::{Crowd, Operation};
 use super::recording::Judgement;
 use super::words::{bytes, count, mean_of, seconds};
 use lab_core::report::{Axis, Figure, Mark, Series};
@@ -22,6 +22,8 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
         course(judgement),
         locking(judgement),
         filling(judgement),
+        daily_locks(judgement),
+        daily(judgement),
     ];
     all.into_iter().flatten().collect()
 }
@@ -316,6 +318,94 @@ fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
         x: Axis { label: "VM, by rank".into(), ..Axis::default() },
         y: Axis { label: "time to power on".into(), unit: "s".into(), log: false },
         series,
+        ..Figure::default()
+    })
+}
+
+/// What else VMs ask of locks.
+fn daily_locks(judgement: &Judgement<'_>) -> Option<Figure> {
+    let done = |operation: &Operation| mean_of(judgement, operation.name(), "compare", "vm_time_mean_s");
+    let operations: Vec<Operation> = Operation::ALL.into_iter().filter(|o| done(o).is_some()).collect();
+    let all = [
+        (Crowd::Reserve, "LU reserved", "orange"),
+        (Crowd::Compare, "COMPARE AND WRITE", "blue"),
+        (Crowd::Alone, "one host alone", "grey"),
+    ];
+    let series = all.map(|(crowd, name, color)| {
+        let points = operations.iter().enumerate().filter_map(|(x, operation)| {
+            let mean_s = mean_of(judgement, operation.name(), crowd.name(), "vm_time_mean_s")?;
+            Some(vec![x as f64, 1e3 * mean_s])
+        });
+        Series { name: name.into(), color, points: points.collect(), panel: None }
+    });
+    let saved = |operation: &Operation| judgement.estimate(&format!("{}.saved", operation.name()));
+    let saved: Vec<f64> = operations.iter().filter_map(saved).map(|e| e.mean).collect();
+    let (least, most) = (saved.iter().copied().reduce(f64::min)?, saved.iter().copied().reduce(f64::max)?);
+    Some(Figure {
+        id: "daily-locks".into(),
+        title: format!(
+            "Creating, growing, snapshots, hand-over and shutting down take {} to {} % less time with COMPARE AND WRITE",
+            plain(round2(least)),
+            plain(round2(most))
+        ),
+        subtitle: Some("Mean time of a VM, while all VMs of all hosts do the same; in virtual time".into()),
+        kind: "bars",
+        y: Axis { label: "mean time of a VM".into(), unit: "ms".into(), log: true },
+        categories: operations.iter().map(|o| operation_words(*o).to_owned()).collect(),
+        series: series.into(),
+        ..Figure::default()
+    })
+}
+
+/// An operation with locks, as it is called on the page.
+pub(crate) fn operation_words(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "create",
+        Operation::Grow => "grow a thin disk",
+        Operation::Snapshot => "create a snapshot",
+        Operation::HandOver => "hand over",
+        Operation::Consolidate => "delete a snapshot",
+        Operation::ShutDown => "shut down",
+    }
+}
+
+/// What was done with data besides, and how it is called.
+pub(crate) const DAILY: [(&str, &str); 4] = [
+    ("first_4k", "First writes, 4 KiB"),
+    ("first_64k", "First writes, 64 KiB"),
+    ("deploy", "Disks deployed at once"),
+    ("live", "Live migration of a disk"),
+];
+
+/// First writes, deployment and migration, by the host and by the array.
+fn daily(judgement: &Judgement<'_>) -> Option<Figure> {
+    let done = |(test, _): &(&str, &str)| mean_of(judgement, test, "paper", "time_s").is_some();
+    let tests: Vec<(&str, &str)> = DAILY.into_iter().filter(done).collect();
+    let all = [
+        ("off", "host, thick", "orange"),
+        ("paper", "array, thick", "blue"),
+        ("thin_off", "host, thin", "vermillion"),
+        ("thin_paper", "array, thin", "sky"),
+    ];
+    let series = all.map(|(mode, name, color)| {
+        let points = tests.iter().enumerate().filter_map(|(x, (test, _))| {
+            Some(vec![x as f64, 1e3 * mean_of(judgement, test, mode, "time_s")?])
+        });
+        Series { name: name.into(), color, points: points.collect(), panel: None }
+    });
+    let of = |mode: &str| mean_of(judgement, "first_4k", mode, "response_s");
+    Some(Figure {
+        id: "daily".into(),
+        title: format!(
+            "The first write into a block of a thin disk takes {} instead of {}",
+            seconds(of("thin_paper")?),
+            seconds(of("thin_off")?)
+        ),
+        subtitle: Some("Time of one operation, in the published steps; in virtual time".into()),
+        kind: "bars",
+        y: Axis { label: "time".into(), unit: "ms".into(), log: true },
+        categories: tests.iter().map(|(_, name)| (*name).to_owned()).collect(),
+        series: series.into(),
         ..Figure::default()
     })
 }

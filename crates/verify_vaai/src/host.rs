@@ -35,6 +35,8 @@ pub(crate) struct HostPlan {
     pub(crate) ways: Ways,
     pub(crate) patience: Patience,
     pub(crate) stop: Stop,
+    /// Of the host: the owner of its locks.
+    pub(crate) number: u32,
 }
 
 /// Whether the LUs of a host have datastores.
@@ -78,8 +80,9 @@ impl Host {
                     .with_context(|| format!("LUN {}: a new datastore", lun.0))?;
             }
             let caps = datastore::capabilities(&disk, &layout).await?;
-            let rng = world.random(&format!("locks of host 0 on LUN {}", lun.0));
-            let locks = Locks::new(disk.clone(), layout, HostId(1), locking(&caps), plan.patience, rng);
+            let rng = world.random(&format!("locks of host {} on LUN {}", plan.number, lun.0));
+            let me = HostId(plan.number + 1);
+            let locks = Locks::new(disk.clone(), layout, me, locking(&caps), plan.patience, rng);
             stores.push(Datastore::mount(disk, caps, locks, plan.ways, plan.stop.clone()).await?);
         }
         Ok(Host { world, connection, stores, product })

@@ -6,7 +6,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a claim can ask for.
-pub(crate) const MEASURES: [&str; 66] = [
+pub(crate) const MEASURES: [&str; 106] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
     "zeroing.paper.packets",
@@ -73,6 +73,46 @@ pub(crate) const MEASURES: [&str; 66] = [
     "locking.reserve.mean",
     "locking.reserve.max",
     "locking.compare.max",
+    "create.saved",
+    "create.owners",
+    "grow.saved",
+    "grow.owners",
+    "snapshot.saved",
+    "snapshot.owners",
+    "hand_over.saved",
+    "hand_over.uncontended",
+    "hand_over.owners",
+    "consolidate.saved",
+    "consolidate.uncontended",
+    "consolidate.owners",
+    "shut_down.saved",
+    "shut_down.uncontended",
+    "shut_down.owners",
+    "bystander.response",
+    "bystander.conflicts",
+    "first.4k.thick",
+    "first.4k.thin",
+    "first.64k.thick",
+    "first.64k.thin",
+    "first.content",
+    "zeroing.thin.drive_io",
+    "copy.thin.drive_io",
+    "deploy.thick",
+    "deploy.thin",
+    "deploy.content",
+    "deploy.shared",
+    "live.thick",
+    "live.thin",
+    "live.content",
+    "live.gap",
+    "live.response.thick",
+    "live.response.thin",
+    "space.returned",
+    "space.time",
+    "space.content",
+    "space.response",
+    "space.gap",
+    "space.clone",
 ];
 
 /// Blocks of 4 KiB that were read back.
@@ -107,6 +147,8 @@ pub(crate) struct Faults {
     pub(crate) power_ons: u64,
     /// Locks with two owners, allocations made twice.
     pub(crate) owners: Vec<String>,
+    /// What was wrong after the other operations with locks.
+    pub(crate) daily: Vec<String>,
 }
 
 /// What was measured for every claim.
@@ -150,7 +192,16 @@ fn note(id: &str, vaai: &Vaai) -> Option<String> {
 pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Estimate> {
     let mut parts = id.split('.');
     let (test, second, third) = (parts.next()?, parts.next(), parts.next());
+    let other = second.and_then(|second| daily(record, (test, second, third)));
+    if other.is_some() {
+        return other;
+    }
     match (test, second, third) {
+        ("zeroing" | "copy", Some("thin"), Some("drive_io")) => {
+            let (paper, advertised) =
+                record.paired(test, ["thin_paper", "thin_advertised"], "drive_io_percent");
+            worst(&paper, &advertised)
+        }
         ("zeroing" | "copy" | "between", Some("thin"), Some("saved")) => {
             let (off, on) = record.paired(test, ["off", "thin_paper"], "time_s");
             saving_percent(&off, &on).map(at_most_all)
@@ -185,8 +236,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         }
         (_, Some("drive_io"), None) => {
             let (paper, advertised) = record.paired(test, ["paper", "advertised"], "drive_io_percent");
-            let worst: Vec<f64> = paper.iter().zip(&advertised).map(|(a, b)| a.max(*b)).collect();
-            (!worst.is_empty()).then(|| mean(&worst))
+            worst(&paper, &advertised)
         }
         ("offload", Some("zeroed"), _) => share_offloaded(record, "zeroing", "zeroed_bytes"),
         ("offload", Some("copied"), _) => share_offloaded(record, "copy", "shared_bytes"),
@@ -213,6 +263,79 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
                 .then(|| mean(&values))
         }
         ("content", ..) => faults.blocks.wrong(),
+        _ => None,
+    }
+}
+
+/// The greater of each pair, on average.
+fn worst(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let worst: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.max(*b)).collect();
+    (!worst.is_empty()).then(|| mean(&worst))
+}
+
+/// Tests after which blocks are read back.
+pub(crate) const WRITTEN: [&str; 5] = ["first_4k", "first_64k", "deploy", "live", "space"];
+
+/// Blocks that were wrong after a test, in whatever mode; none where nothing was compared.
+pub(crate) fn total_wrong(record: &Record, test: &str) -> Option<f64> {
+    let of = |metric: &str| -> f64 {
+        let all = record.samples.iter().filter(|s| s.test == test && s.metric == metric);
+        all.map(|s| s.value).sum()
+    };
+    (of("compared") > 0.0).then(|| of("wrong"))
+}
+
+/// The estimate of the other operations, in the model.
+fn daily(record: &Record, (test, what, third): (&str, &str, Option<&str>)) -> Option<Estimate> {
+    let value = |test: &str, mode: &str, metric: &str| only(record.series(test, mode, metric));
+    let saved = |test: &str, modes: [&str; 2], metric: &str| {
+        let (off, on) = record.paired(test, modes, metric);
+        saving_percent(&off, &on).map(at_most_all)
+    };
+    let against = |test: &str, modes: [&str; 2], metric: &str| {
+        let (a, b) = record.paired(test, modes, metric);
+        ratio(&a, &b)
+    };
+    let (thick, thin) = (["off", "paper"], ["thin_off", "thin_paper"]);
+    let modes = |space: &str| if space == "thick" { thick } else { thin };
+    let to_idle = |test: &str, mode: &str| {
+        ratio(&record.series(test, mode, "response_s"), &record.series(test, mode, "idle_response_s"))
+    };
+    match (test, what, third) {
+        ("bystander", "response", _) => against("bystander", ["compare", "reserve"], "response_s"),
+        ("bystander", "conflicts", _) => value("bystander", "compare", "reservation_conflicts"),
+        ("first", "content", _) => {
+            let wrong = [total_wrong(record, "first_4k")?, total_wrong(record, "first_64k")?];
+            Some(Estimate::exact(wrong.iter().sum()))
+        }
+        ("first", bytes, Some(space)) => {
+            let test = if bytes == "4k" { "first_4k" } else { "first_64k" };
+            saved(test, modes(space), "time_s")
+        }
+        ("deploy" | "live" | "space", "content", _) => total_wrong(record, test).map(Estimate::exact),
+        ("deploy", "shared", _) => value(test, "thin_paper", "taken_percent"),
+        ("live", "gap", _) => {
+            worst(&record.series(test, "paper", "slowest_s"), &record.series(test, "thin_paper", "slowest_s"))
+        }
+        ("live", "response", Some(space)) => {
+            let [off, on] = modes(space);
+            against(test, [on, off], "response_s")
+        }
+        ("deploy" | "live", space @ ("thick" | "thin"), None) => saved(test, modes(space), "time_s"),
+        ("space", "time", _) => value(test, "unmap", "time_s"),
+        ("space", "gap", _) => value(test, "unmap", "slowest_s"),
+        ("space", "response", _) => to_idle(test, "unmap"),
+        ("space", "returned", _) => value(test, "unmap", "returned_percent"),
+        ("space", "clone", _) => value(test, "unmap", "clone_percent"),
+        (_, "owners", None) if test != "locking" => {
+            let all = ["reserve", "compare", "alone"].map(|mode| record.series(test, mode, "violations"));
+            let all: Vec<f64> = all.concat();
+            (!all.is_empty()).then(|| Estimate::exact(all.iter().sum()))
+        }
+        (_, "saved", None) if test != "copy" => saved(test, ["reserve", "compare"], "vm_time_mean_s"),
+        (_, "uncontended", None) if test != "locking" => {
+            against(test, ["compare", "alone"], "vm_time_mean_s")
+        }
         _ => None,
     }
 }
@@ -247,6 +370,7 @@ mod tests {
     use lab_core::scenario::ScenarioFile;
 
     use super::*;
+    use crate::power_on::Operation;
 
     fn record(off: &[f64], on: &[f64]) -> Record {
         let mut record = Record { repeats: off.len(), ..Record::default() };
@@ -353,6 +477,21 @@ mod tests {
         }
         for metric in ["warned", "warned_percent", "resumed_percent", "reclaimed_percent"] {
             full.add("thin", "on", 1, metric, 1.0);
+        }
+        for operation in Operation::ALL {
+            for mode in ["reserve", "compare", "alone"] {
+                full.add(operation.name(), mode, 1, "vm_time_mean_s", 1.0);
+                full.add(operation.name(), mode, 1, "violations", 0.0);
+            }
+        }
+        let metrics = ["idle_response_s", "response_s", "slowest_s", "reservation_conflicts", "time_s"];
+        let shares = ["taken_percent", "returned_percent", "clone_percent", "compared", "wrong"];
+        for test in ["bystander", "first_4k", "first_64k", "deploy", "live", "space"] {
+            for mode in ["compare", "off", "paper", "thin_off", "thin_paper", "unmap"] {
+                for metric in metrics.into_iter().chain(shares) {
+                    full.add(test, mode, 1, metric, 1.0);
+                }
+            }
         }
         let blocks = ReadBack { compared: 1, wrong: 0 };
         let faults = Faults { blocks, power_ons: 1, ..Faults::default() };

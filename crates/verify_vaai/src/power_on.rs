@@ -1,6 +1,8 @@
 //! Locking: many VMs powered on at once by several hosts on one datastore, and whether every lock had one
 //! owner.
 
+mod daily;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,6 +24,8 @@ use lab_tools::datastore::{
 };
 use lab_tools::hosts::{Capabilities, Connection, Disk, HostThread, Reading, Spent, sum};
 use lab_tools::testbed::embedded::ArrayReading;
+
+pub(crate) use daily::{Bystander, Lived, Operation};
 
 /// How the VMs are powered on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -486,4 +490,42 @@ pub(crate) fn note(
         time_s,
     }));
     outcome.violations
+}
+
+/// Adds what the operations of a life measured. Gives what was wrong after them.
+pub(crate) fn note_lived(
+    (lived, beside): (Vec<Lived>, Bystander),
+    crowd: Crowd,
+    record: &mut Record,
+) -> Vec<String> {
+    let mode = crowd.name();
+    for (metric, value) in [
+        ("idle_response_s", beside.idle_s),
+        ("response_s", beside.busy_s),
+        ("slowest_s", beside.slowest_s),
+        ("reservation_conflicts", beside.conflicts as f64),
+    ] {
+        record.add("bystander", mode, 1, metric, value);
+    }
+    let mut wrong = Vec::new();
+    for Lived { operation, times_s, spent, counts, violations } in lived {
+        let test = operation.name();
+        let mean = times_s.iter().sum::<f64>() / times_s.len().max(1) as f64;
+        for (metric, value) in [
+            ("vm_time_mean_s", mean),
+            ("vm_time_max_s", times_s.iter().copied().fold(0.0, f64::max)),
+            ("time_s", spent.time_s),
+            ("host_cpu_s", spent.host_cpu_s),
+            ("packets", spent.packets()),
+            ("locks_acquired", counts.acquired as f64),
+            ("lock_waits", counts.waits as f64),
+            ("compare_misses", counts.misses as f64),
+            ("reservation_conflicts", counts.conflicts as f64),
+            ("violations", violations.len() as f64),
+        ] {
+            record.add(test, mode, 1, metric, value);
+        }
+        wrong.extend(violations);
+    }
+    wrong
 }

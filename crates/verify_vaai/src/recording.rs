@@ -3,7 +3,7 @@
 use lab_core::claim::JudgedClaim;
 use lab_core::stats::Estimate;
 
-use super::measures::{Faults, measure};
+use super::measures::{Faults, WRITTEN, measure, total_wrong};
 use super::record::Record;
 use super::scenario::Vaai as Scenario;
 
@@ -37,6 +37,10 @@ impl Judgement<'_> {
 
     /// Whether data or locks were wrong.
     pub(super) fn is_wrong(&self) -> bool {
-        self.run.faults.blocks.wrong > 0 || !self.run.faults.owners.is_empty()
+        let faults = &self.run.faults;
+        faults.blocks.wrong > 0
+            || !faults.owners.is_empty()
+            || !faults.daily.is_empty()
+            || WRITTEN.iter().any(|test| total_wrong(&self.run.record, test) > Some(0.0))
     }
 }

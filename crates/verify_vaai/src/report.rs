@@ -114,6 +114,7 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
             .faults
             .owners
             .iter()
+            .chain(&recording.faults.daily)
             .take(3)
             .map(|owner| Doubt { text: format!("Wrong: {owner}."), effect: None }),
     );

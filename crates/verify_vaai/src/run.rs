@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         let ways = Ways { outstanding: vaai.run.outstanding, transfer_bytes: vaai.run.transfer.0 };
         let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
         progress.step("hosts log in, datastores are made");
-        let plan = HostPlan { luns: bed.datastore_luns(), ways, patience, stop: stop.clone() };
+        let plan = HostPlan { luns: bed.datastore_luns(), ways, patience, stop: stop.clone(), number: 0 };
         let mut bench = Bench::new(vaai, bed, Host::start(bed.login(0), plan, seed)?, seed);
         progress.step("the template is written");
         bench.prepare()?;

@@ -31,6 +31,8 @@ pub struct Vaai {
     pub power_on: PowerOn,
     /// Thin provisioning.
     pub thin: Thin,
+    /// The other operations that hosts leave to the array.
+    pub daily: Daily,
     /// The published experiment in virtual time.
     pub model: Modelled,
     /// What is claimed, in the order of the report.
@@ -118,6 +120,83 @@ pub struct Thin {
     pub metadata_percent_max: u64,
 }
 
+/// The other operations, in virtual time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Daily {
+    /// How much of all of it the quick form does.
+    pub quick_share: f64,
+    /// VMs of each host.
+    pub vms_per_host: usize,
+    /// The host's own work before each lock operation.
+    pub pause: Time,
+    /// Extents by which a thin disk grows.
+    pub growths: usize,
+    /// Blocks that are written for the first time.
+    pub first_writes: usize,
+    /// Reads and writes that a guest keeps in flight.
+    pub guest_outstanding: usize,
+    /// A guest's own work between two of them.
+    pub guest_pause: Time,
+    /// Hosts that deploy from one template at once.
+    pub deployed: usize,
+    /// The disk of each.
+    pub deployed_disk: Size,
+    /// A disk that moves between LUs.
+    pub moved_disk: Size,
+    /// What of it is copied at a time.
+    pub moved_region: Size,
+    /// The disk of a VM that is deleted.
+    pub deleted_disk: Size,
+    /// That of the VM beside it, and of a template whose clone is deleted.
+    pub other_disk: Size,
+}
+
+/// Less than what one segment copies is no region, and no disk.
+const PART_BYTES_MIN: u64 = 4 << 20;
+
+impl Daily {
+    /// All of it, or the quick form's share.
+    pub(crate) fn of(&self, quick: bool) -> Daily {
+        if !quick {
+            return self.clone();
+        }
+        let count = |n: usize| ((n as f64 * self.quick_share).round() as usize).max(1);
+        let part = |size: Size| {
+            let bytes = (size.0 as f64 * self.quick_share) as u64;
+            Size((bytes / PART_BYTES_MIN * PART_BYTES_MIN).max(PART_BYTES_MIN))
+        };
+        Daily {
+            vms_per_host: count(self.vms_per_host),
+            first_writes: count(self.first_writes),
+            deployed_disk: part(self.deployed_disk),
+            moved_disk: part(self.moved_disk),
+            moved_region: part(self.moved_region),
+            deleted_disk: part(self.deleted_disk),
+            other_disk: part(self.other_disk),
+            ..self.clone()
+        }
+    }
+
+    fn check(&self, c: &mut Checks) {
+        c.share("daily.quick_share", self.quick_share);
+        c.range("daily.vms_per_host", self.vms_per_host, 1..=60);
+        c.range("daily.growths", self.growths, 1..=16);
+        c.range("daily.first_writes", self.first_writes, 1..=256);
+        c.range("daily.guest_outstanding", self.guest_outstanding, 1..=64);
+        c.range("daily.deployed", self.deployed, 1..=16);
+        for (key, size) in [
+            ("daily.deployed_disk", self.deployed_disk),
+            ("daily.moved_disk", self.moved_disk),
+            ("daily.moved_region", self.moved_region),
+            ("daily.deleted_disk", self.deleted_disk),
+            ("daily.other_disk", self.other_disk),
+        ] {
+            c.multiple(key, size, Size(PART_BYTES_MIN), PART_BYTES_MIN..=256 << 20);
+        }
+    }
+}
+
 /// Less has no room for a pool's own metadata beside data.
 const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
 
@@ -154,6 +233,7 @@ impl ScenarioFile for Vaai {
         c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=u64::MAX);
         c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=u64::MAX);
         c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=usize::MAX);
+        self.daily.check(c);
         self.model.check(c);
         c.power_of_two("array.page", self.array.page, 4096..=1 << 20);
     }

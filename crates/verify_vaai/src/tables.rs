@@ -1,7 +1,8 @@
 //! The tables behind the figures.
 
 use super::bulk::{Bulk, Way};
-use super::power_on::Crowd;
+use super::figures::{DAILY, operation_words};
+use super::power_on::{Crowd, Operation};
 use super::recording::Judgement;
 use super::words::mean_of;
 use lab_core::report::{Column, Table, Value};
@@ -36,6 +37,17 @@ const LOCKING: [Metric; 9] = [
     ("reservation conflicts", "", "reservation_conflicts", 1.0),
 ];
 
+const OTHERS: [Metric; 8] = [
+    ("time", "ms", "time_s", 1e3),
+    ("host CPU", "ms", "host_cpu_s", 1e3),
+    ("packets", "", "packets", 1.0),
+    ("mean response", "ms", "response_s", 1e3),
+    ("longest", "ms", "slowest_s", 1e3),
+    ("before", "ms", "idle_response_s", 1e3),
+    ("space taken", "%", "taken_percent", 1.0),
+    ("drive I/O", "MiB", "drive_bytes", MIB),
+];
+
 /// All tables.
 pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
     let repeats = judgement.run.record.repeats;
@@ -66,6 +78,35 @@ pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
             locking.to_vec(),
         ),
     ]
+    .into_iter()
+    .chain([daily_locks(judgement), daily(judgement)])
+    .filter(|table| !table.rows.is_empty())
+    .collect()
+}
+
+fn daily_locks(judgement: &Judgement<'_>) -> Table {
+    let rows = Operation::ALL.into_iter().flat_map(|operation| {
+        let words = operation_words(operation);
+        Crowd::ALL.map(|crowd| (operation.name(), crowd.name(), format!("{words}, {}", crowd_words(crowd))))
+    });
+    table(judgement, "daily-locks", "Other operations with locks", &LOCKING, rows.collect())
+}
+
+fn daily(judgement: &Judgement<'_>) -> Table {
+    let modes = [
+        ("off", "by the host, thick"),
+        ("paper", "offloaded, thick"),
+        ("thin_off", "by the host, thin"),
+        ("thin_paper", "offloaded, thin"),
+    ];
+    let rows = DAILY
+        .into_iter()
+        .flat_map(|(test, words)| modes.map(|(mode, by)| (test, mode, format!("{words}, {by}"))));
+    let beside =
+        Crowd::ALL.map(|crowd| ("bystander", crowd.name(), format!("A VM beside, {}", crowd_words(crowd))));
+    let deleted = ("space", "unmap", "Another VM while one is deleted".to_owned());
+    let rows = rows.chain(beside).chain([deleted]);
+    table(judgement, "daily", "First writes, deployment, migration, and VMs beside", &OTHERS, rows.collect())
 }
 
 fn table(

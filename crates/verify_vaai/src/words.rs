@@ -1,5 +1,6 @@
 //! The report's words: the answer, the findings, the sections. Every number in them comes from the run.
 
+use super::measures::{WRITTEN, total_wrong};
 use super::recording::Judgement;
 use lab_core::report::{Cost, CostOf, Finding, Section};
 use lab_core::stats::{Estimate, mean};
@@ -54,8 +55,8 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
     if judgement.is_wrong() {
         return format!(
             "The array corrupted data: {} blocks read back wrong, and {} locks or extents had two owners.",
-            faults.blocks.wrong,
-            faults.owners.len()
+            faults.blocks.wrong as f64 + wrong_elsewhere(judgement),
+            faults.owners.len() + faults.daily.len()
         );
     }
     let percent = |id: &str| {
@@ -97,6 +98,11 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
         (true, Some(locking)) => format!("{locking}."),
         (false, Some(locking)) => format!("{saved}; {locking}."),
     }
+}
+
+/// Blocks that were wrong after the other operations.
+fn wrong_elsewhere(judgement: &Judgement<'_>) -> f64 {
+    WRITTEN.iter().filter_map(|test| total_wrong(&judgement.run.record, test)).sum()
 }
 
 /// The least that offload in small steps saves over all operations, in whole percent (rounded down).
@@ -168,7 +174,8 @@ pub(crate) fn modelled(judgement: &Judgement<'_>) -> Vec<String> {
         ),
         "processors of hosts and controller: what a command and a MiB cost in this code's own measurement"
             .into(),
-        "content: zeros, which the array stores, copies and shares like any other data".into(),
+        "content: zeros where a disk is zeroed or cloned as published, which the array stores, copies and shares like any other data; a pattern in all other operations"
+            .into(),
     ];
     all.into_iter().filter(|_| is_model).collect()
 }
@@ -275,6 +282,10 @@ pub(crate) fn sections(judgement: &Judgement<'_>) -> Vec<Section> {
     if !judgement.run.is_model {
         all.push(section("thin", "Thin provisioning", thin(judgement), &[], &[]));
     }
+    if judgement.run.is_model {
+        let shown = (&["daily-locks", "daily"], &["daily-locks", "daily"]);
+        all.push(section("daily", "Other operations", daily(judgement), shown.0, shown.1));
+    }
     all.push(section("limits", "What this run does not show", limits(judgement), &[], &[]));
     all
 }
@@ -365,11 +376,36 @@ fn thin(judgement: &Judgement<'_>) -> String {
     )
 }
 
+fn daily(judgement: &Judgement<'_>) -> String {
+    let vaai = &judgement.vaai;
+    let daily = &vaai.daily;
+    format!(
+        "{} hosts with {} VMs each create them all at once, then grow their disks by {} MiB, take snapshots, hand each VM to another host, delete the snapshots \
+         and shut down. Before each lock operation a host works {} ms by itself. After each operation locks, descriptors, clusters and a mark in every extent \
+         are compared with what the hosts did. A VM of another host reads meanwhile.\n\nA guest writes into {} blocks of 1 MiB that hold what a deleted VM \
+         left: each is zeroed before its first write, by the host or by WRITE SAME. {} hosts deploy a disk of {} from one template at once. A disk of {} moves \
+         to a LU of another pool while its VM writes: the host or EXTENDED COPY copies {} at a time, writes into what is copied wait, those into what \
+         was copied go to both. A VM with {} is deleted while another VM reads and writes. Every block is read back and compared. The quick form \
+         does {} % of VMs, blocks and bytes.",
+        vaai.published.hosts,
+        daily.vms_per_host,
+        daily.growths,
+        daily.pause.0.as_millis(),
+        daily.first_writes,
+        daily.deployed,
+        bytes(daily.deployed_disk.0 as f64),
+        bytes(daily.moved_disk.0 as f64),
+        bytes(daily.moved_region.0 as f64),
+        bytes(daily.deleted_disk.0 as f64),
+        plain(100.0 * daily.quick_share),
+    )
+}
+
 /// What the run does not show.
 fn limits(judgement: &Judgement<'_>) -> String {
     if judgement.run.is_model {
-        return "The model's network loses nothing and has no other traffic, its drives have no defects, and its content is zeros: whether the \
-                right bytes arrive is what the real form verifies. What a processor works is proportional to commands and bytes; caches that \
+        return "The model's network loses nothing and has no other traffic, its drives have no defects, and the disks that are zeroed and \
+                cloned as published hold zeros: whether the right bytes arrive there is what the real form verifies. What a processor works is proportional to commands and bytes; caches that \
                 miss and interrupts that come in bunches are not in it."
             .into();
     }

@@ -49,6 +49,11 @@ impl Cluster {
         self.bits[(index / 8) as usize] & 1 << (index % 8) != 0
     }
 
+    /// How many extents are allocated.
+    pub fn taken(&self) -> u64 {
+        (0..self.extents).filter(|index| self.is_taken(*index)).count() as u64
+    }
+
     /// Allocates up to `count` extents, lowest first; returns their indexes.
     pub fn take(&mut self, count: u64) -> Vec<u64> {
         let free: Vec<u64> = (0..self.extents).filter(|i| !self.is_taken(*i)).take(count as usize).collect();
@@ -90,7 +95,9 @@ mod tests {
     fn extents_are_taken_once_and_given_back() {
         let mut cluster = Cluster::empty(10);
         assert_eq!(cluster.take(4), [0, 1, 2, 3]);
+        assert_eq!(cluster.taken(), 4);
         assert!(cluster.give_back(&[1, 2]));
+        assert_eq!(cluster.taken(), 2);
         assert!(!cluster.give_back(&[2]), "it is free already");
         assert_eq!(cluster.take(100), [1, 2, 4, 5, 6, 7, 8, 9]);
         assert_eq!(cluster.take(1), [0u64; 0]);

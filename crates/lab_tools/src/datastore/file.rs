@@ -44,6 +44,25 @@ impl File {
         None
     }
 
+    /// The ranges of `len` bytes from `offset` on; fewer where the file ends before.
+    pub fn part(&self, offset: u64, len: u64) -> Vec<(u64, u64)> {
+        let (mut out, mut done) = (Vec::new(), 0);
+        while let Some((at, left)) = self.place(offset + done).filter(|_| done < len) {
+            let take = left.min(len - done);
+            out.push((at, take));
+            done += take;
+        }
+        out
+    }
+
+    /// Another range at its end.
+    pub fn grow(&mut self, (at, len): (u64, u64)) {
+        match self.ranges.last_mut() {
+            Some((from, own)) if *from + *own == at => *own += len,
+            _ => self.ranges.push((at, len)),
+        }
+    }
+
     /// Encodes a block. Panics if a name or list exceeds its limit, which the creator of a file observes.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.name.len() <= NAME_LEN_MAX && self.ranges.len() <= RANGES_MAX);
@@ -103,5 +122,11 @@ mod tests {
         assert_eq!(file.place((3 << 20) + 5), Some(((190 << 20) + 5, (1 << 20) - 5)));
         assert_eq!(file.place(4 << 20), None);
         assert_eq!(file.taken_bytes(), 4 << 20);
+        assert_eq!(file.part(2 << 20, 2 << 20), [(114 << 20, 1 << 20), (190 << 20, 1 << 20)]);
+        assert_eq!(file.part(3 << 20, 9 << 20), [(190 << 20, 1 << 20)]);
+        let mut grown = file;
+        grown.grow((191 << 20, 1 << 20));
+        grown.grow((200 << 20, 1 << 20));
+        assert_eq!(grown.ranges[1..], [(190 << 20, 2 << 20), (200 << 20, 1 << 20)]);
     }
 }

@@ -18,6 +18,7 @@ mod file;
 mod layout;
 mod lock;
 mod locking;
+mod mirror;
 mod store;
 
 pub use cluster::Cluster;
@@ -26,4 +27,5 @@ pub use file::File;
 pub use layout::{CLUSTERS, EXTENT_BYTES, FILES_MAX, HOSTS_MAX, Layout};
 pub use lock::{HostId, LockRecord, Owner};
 pub use locking::{LockCounts, Locking, Locks, Patience};
+pub use mirror::{Mirror, Writing};
 pub use store::{Datastore, Mode, StoreError, Ways, capabilities, format};

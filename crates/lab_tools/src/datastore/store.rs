@@ -196,7 +196,7 @@ impl Datastore {
     }
 
     /// Frees extents.
-    async fn give_back(&self, places: &[u64]) -> Result<(), StoreError> {
+    pub async fn give_back(&self, places: &[u64]) -> Result<(), StoreError> {
         for cluster in 0..CLUSTERS {
             let indexes: Vec<u64> = places
                 .iter()
@@ -255,7 +255,8 @@ impl Datastore {
         Ok(file)
     }
 
-    async fn describe(&self, slot: u32, file: &File) -> Result<(), StoreError> {
+    /// Writes a file's descriptor, or that of a file that has changed.
+    pub async fn describe(&self, slot: u32, file: &File) -> Result<(), StoreError> {
         self.locks.write(self.layout.file_at(slot), Pieces::copy_of(&file.encode())).await
     }
 
@@ -279,15 +280,20 @@ impl Datastore {
     }
 
     async fn zero(&self, file: &File, mode: Mode) -> Result<(), StoreError> {
+        self.zero_ranges(&file.ranges, mode).await
+    }
+
+    /// Zeros in ranges of the LU.
+    pub async fn zero_ranges(&self, ranges: &[(u64, u64)], mode: Mode) -> Result<(), StoreError> {
         match mode {
             Mode::Host => {
                 let zeros: Data = Buf::zeroed(self.ways.transfer_bytes as usize).freeze();
-                let all = steps(&file.ranges, self.ways.transfer_bytes);
+                let all = steps(ranges, self.ways.transfer_bytes);
                 self.at_once(all, |(at, len)| self.locks.write(at, zeros.slice(..len as usize).into())).await
             }
             Mode::Array(Steps { write_same_bytes, .. }) | Mode::Tokens(write_same_bytes) => {
                 let block = Buf::zeroed(self.caps.block_bytes as usize).freeze();
-                let all = steps(&file.ranges, write_same_bytes);
+                let all = steps(ranges, write_same_bytes);
                 self.at_once(all, |(at, len)| {
                     let block = block.clone();
                     async move { Ok(self.disk.write_same(at, len, block).await?) }
@@ -307,16 +313,32 @@ impl Datastore {
         mode: Mode,
     ) -> Result<File, StoreError> {
         let file = self.create_file(slot, name, from.len_bytes, from.taken_bytes()).await?;
-        match mode {
-            Mode::Host => self.copy_by_host(source, from, &file).await?,
-            Mode::Array(by) => self.copy_by_array(source, from, &file, by).await?,
-            Mode::Tokens(bytes) => self.copy_by_tokens(source, from, &file, bytes).await?,
-        }
+        self.copy_ranges(source, &from.ranges, &file.ranges, mode).await?;
         Ok(file)
     }
 
-    async fn copy_by_host(&self, source: &Datastore, from: &File, to: &File) -> Result<(), StoreError> {
-        let all = segments(&from.ranges, &to.ranges, self.ways.transfer_bytes);
+    /// Copies ranges of `source` (this datastore or another) to as many bytes here.
+    pub async fn copy_ranges(
+        &self,
+        source: &Datastore,
+        from: &[(u64, u64)],
+        to: &[(u64, u64)],
+        mode: Mode,
+    ) -> Result<(), StoreError> {
+        match mode {
+            Mode::Host => self.copy_by_host(source, from, to).await,
+            Mode::Array(by) => self.copy_by_array(source, from, to, by).await,
+            Mode::Tokens(bytes) => self.copy_by_tokens(source, from, to, bytes).await,
+        }
+    }
+
+    async fn copy_by_host(
+        &self,
+        source: &Datastore,
+        from: &[(u64, u64)],
+        to: &[(u64, u64)],
+    ) -> Result<(), StoreError> {
+        let all = segments(from, to, self.ways.transfer_bytes);
         self.at_once(all, |s| async move {
             let data = source.locks.read(s.from, s.len).await?;
             self.locks.write(s.to, data).await
@@ -327,11 +349,11 @@ impl Datastore {
     async fn copy_by_array(
         &self,
         source: &Datastore,
-        from: &File,
-        to: &File,
+        from: &[(u64, u64)],
+        to: &[(u64, u64)],
         by: Steps,
     ) -> Result<(), StoreError> {
-        let all = segments(&from.ranges, &to.ranges, by.segment_bytes);
+        let all = segments(from, to, by.segment_bytes);
         let commands: Vec<_> = all.chunks(by.segments).map(<[_]>::to_vec).collect();
         self.at_once(commands, |segments| async move {
             let naa = [&source.caps.naa[..], &self.caps.naa[..]];
@@ -344,20 +366,25 @@ impl Datastore {
     async fn copy_by_tokens(
         &self,
         source: &Datastore,
-        from: &File,
-        to: &File,
+        from: &[(u64, u64)],
+        to: &[(u64, u64)],
         bytes: u64,
     ) -> Result<(), StoreError> {
-        for s in segments(&from.ranges, &to.ranges, bytes) {
+        for s in segments(from, to, bytes) {
             let token = source.disk.populate_token(TOKEN_LIST, (s.from, s.len)).await?;
             self.disk.write_using_token(TOKEN_LIST, &token, (s.to, s.len)).await?;
         }
         Ok(())
     }
 
+    /// Erases a file's descriptor.
+    pub async fn forget(&self, slot: u32) -> Result<(), StoreError> {
+        self.locks.write(self.layout.file_at(slot), Buf::zeroed(META_BYTES as usize).freeze().into()).await
+    }
+
     /// Deletes a file. With `unmap` its space goes back to the array, too.
     pub async fn delete(&self, slot: u32, file: &File, unmap: bool) -> Result<(), StoreError> {
-        self.locks.write(self.layout.file_at(slot), Buf::zeroed(META_BYTES as usize).freeze().into()).await?;
+        self.forget(slot).await?;
         if unmap && self.caps.unmap {
             self.unmap(file).await?;
         }

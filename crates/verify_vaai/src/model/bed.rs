@@ -29,7 +29,7 @@ use crate::scenario::Vaai;
 
 const TARGET: &str = "iqn.2026-11.model:vaai";
 const INITIATOR: &str = "iqn.2026-11.model:host";
-const POOLS: [&str; 2] = ["first", "second"];
+pub(super) const POOLS: [&str; 2] = ["first", "second"];
 /// What is kept in flight while it is made, where nothing takes time.
 const MAKING: Ways = Ways { outstanding: 32, transfer_bytes: 1 << 20 };
 /// The LUs, of the first pool and of the second.
@@ -99,7 +99,7 @@ pub(super) fn session(started: &Started, host: u8) -> Result<array::LocalSession
 /// What a host mounts, and how it works.
 pub(super) fn plan(vaai: &Vaai, ways: Ways) -> HostPlan {
     let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
-    HostPlan { luns: LUNS.to_vec(), ways, patience, stop: Stop::default() }
+    HostPlan { luns: LUNS.to_vec(), ways, patience, stop: Stop::default(), number: 0 }
 }
 
 fn drive(pool: usize, number: u32) -> String {

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!   run ──> Bed (the array with the template, thick and thin) ──> Piece: one operation on a fresh copy of it
+//!    Piece: bulk operations, power-ons, and what else hosts leave to the array (`daily`)
 //!            host (its code) ──> ModelledPort: processors, 1 GbE ──> the array's own code on modelled drives
 //! ```
 
 mod bed;
+mod daily;
+mod guest;
 pub(crate) mod inputs;
 mod piece;
 pub(crate) mod sizes;
@@ -38,7 +41,8 @@ pub(crate) fn run(vaai: &Vaai, request: &Request, own: &Options, stop: &Stop) ->
     let made = parallel::run((beds.len(), parallel::cores()), stop, make, |()| ())?;
     let beds: Vec<Bed> = made.into_iter().map(|(_, bed)| bed).collect();
     let [thick, thin] = &beds[..] else { return Ok(stopped()) };
-    let stand = Stand { vaai, sizes: &sizes, thick, thin, seed: request.seed };
+    let daily = vaai.daily.of(own.quick);
+    let stand = Stand { vaai, sizes: &sizes, daily, thick, thin, seed: request.seed };
     let product = Mutex::new(String::new());
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());
@@ -63,6 +67,7 @@ fn gathered(done: Vec<(Piece, Found)>, pieces: usize) -> (Record, Faults) {
         record.append(found.record);
         faults.power_ons += u64::from(matches!(piece, Piece::PowerOn(_)));
         faults.owners.extend(found.violations);
+        faults.daily.extend(found.wrong);
     }
     let not_filled = "the model fills no pool: the real form does";
     record.not_judged.insert("thin", not_filled.into());

@@ -8,12 +8,13 @@ use lab_tools::testbed::embedded::ArrayReading;
 use world::World;
 
 use super::bed::{Bed, LUNS, Reach, Space, plan};
+use super::daily::Daily;
 use super::sizes::Sizes;
 use crate::bulk::{Bulk, Job, Way};
 use crate::host::{Datastores, Host};
 use crate::power_on::{self, Cluster, ClusterPlan, Crowd};
 use crate::record::{Course, Record, Tick};
-use crate::scenario::Vaai;
+use crate::scenario::{self, Vaai};
 use lab_core::interrupt::Stop;
 
 /// What is run.
@@ -21,12 +22,16 @@ use lab_core::interrupt::Stop;
 pub(super) enum Piece {
     Bulk(Bulk, Way, Space),
     PowerOn(Crowd),
+    /// Not multiplied: a share of it is what the quick form shows.
+    Daily(Daily),
 }
 
 /// What pieces are run on.
 pub(super) struct Stand<'a> {
     pub(super) vaai: &'a Vaai,
     pub(super) sizes: &'a Sizes,
+    /// How much the other operations do.
+    pub(super) daily: scenario::Daily,
     pub(super) thick: &'a Bed,
     pub(super) thin: &'a Bed,
     pub(super) seed: u64,
@@ -38,6 +43,8 @@ pub(super) struct Found {
     pub(super) record: Record,
     /// What was wrong with locks.
     pub(super) violations: Vec<String>,
+    /// What was wrong after the other operations with locks.
+    pub(super) wrong: Vec<String>,
     /// What the array calls itself.
     pub(super) product: String,
 }
@@ -65,6 +72,7 @@ impl Piece {
     pub(super) fn all() -> Vec<Piece> {
         let mut all: Vec<Piece> = Bulk::ALL.map(|bulk| Piece::Bulk(bulk, Way::Off, Space::Thick)).into();
         all.extend(Crowd::ALL.map(Piece::PowerOn));
+        all.extend(Daily::all().into_iter().map(Piece::Daily));
         for bulk in Bulk::ALL {
             for way in Way::ALL.into_iter().filter(|way| *way != Way::Off && way.does(bulk)) {
                 all.extend([Space::Thick, Space::Thin].map(|space| Piece::Bulk(bulk, way, space)));
@@ -77,6 +85,7 @@ impl Piece {
         match self {
             Piece::Bulk(bulk, way, space) => format!("{}, {}", bulk.name(), mode(way, space)),
             Piece::PowerOn(crowd) => format!("power-on, {}", crowd.name()),
+            Piece::Daily(daily) => daily.words(),
         }
     }
 }
@@ -95,16 +104,35 @@ async fn reading(array: &Array, port: &ModelledPort) -> Result<ArrayReading> {
     Ok(ArrayReading::of(port.controller_cpu(), array.status().await?))
 }
 
+/// Hosts, guests and copies within each other are more than the stack of an ordinary thread holds.
+const STACK_BYTES: usize = 16 << 20;
+
+fn on_a_deep_stack(work: impl FnOnce() -> Result<Found> + Send) -> Result<Found> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = builder.spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 impl Stand<'_> {
+    pub(super) fn bed(&self, space: Space) -> &Bed {
+        if space == Space::Thick { self.thick } else { self.thin }
+    }
+
     pub(super) fn play(&self, piece: Piece) -> Result<Found> {
         match piece {
             Piece::Bulk(bulk, way, space) => {
-                let bed = if space == Space::Thick { self.thick } else { self.thin };
+                let bed = self.bed(space);
                 bed.model(self.seed).run(async |world| self.bulk(&world, bed, (bulk, way, space)).await)
             }
             Piece::PowerOn(crowd) => {
                 self.thin.model(self.seed).run(async |world| self.power_on(&world, crowd).await)
             }
+            Piece::Daily(daily) => on_a_deep_stack(|| {
+                let model = self.bed(daily.space()).model(self.seed);
+                model.run(async |world| Box::pin(self.daily(&world, daily)).await)
+            }),
         }
     }
 
