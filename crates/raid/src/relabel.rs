@@ -174,8 +174,8 @@ impl Inner {
     }
 }
 
-/// Whether a drive that takes part has a label of this group and position: a new one gets its first label when
-/// it takes the position. `None` if a copy cannot be read, which says nothing.
+/// Whether a drive that takes part has a label of this group and position: a new one gets its first label
+/// when it takes the position. `None` if a copy cannot be read, which says nothing.
 async fn has_label(drive: &Drive, label: &Label) -> Result<Option<bool>, DriveError> {
     for at in COPIES_AT {
         let filled = drive.read(at, Buf::new(LABEL_LEN)).await;

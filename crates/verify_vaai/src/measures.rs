@@ -210,16 +210,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             only(record.series(test, mode, "time_s"))
         }
         ("zeroing" | "copy" | "between", Some(way @ ("off" | "thick" | "thin")), Some(what)) => {
-            let modes = [("off", "off"), ("thick", "paper"), ("thin", "thin_advertised")];
-            let mode = modes.into_iter().find(|(of, _)| *of == way)?.1;
-            let metric = match what {
-                "time" => "time_s",
-                "cpu" => "host_busy_percent",
-                "sent" => "packets_out",
-                "received" => "packets_in",
-                _ => "packets",
-            };
-            only(record.series(test, mode, metric))
+            at_published_size(record, test, (way, what))
         }
         ("locking", Some(way @ ("reserve" | "compare")), Some(what)) => {
             let metric = if what == "mean" { "vm_time_mean_s" } else { "vm_time_max_s" };
@@ -251,20 +242,36 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         ("locking", Some("owners"), _) => {
             (faults.power_ons > 0).then(|| Estimate::exact(faults.owners.len() as f64))
         }
-        ("thin", Some(what), _) => {
-            let metric = match what {
-                "threshold" => "warned_percent",
-                "resumed" => "resumed_percent",
-                _ => "reclaimed_percent",
-            };
-            let values = record.series("thin", "on", metric);
-            // A warning that came in some repeats only is none.
-            (!values.is_empty() && values.len() == record.series("thin", "on", "warned").len())
-                .then(|| mean(&values))
-        }
+        ("thin", Some(what), _) => of_thin_pool(record, what),
         ("content", ..) => faults.blocks.wrong(),
         _ => None,
     }
+}
+
+/// What an operation of the model took, in the units of the publication.
+fn at_published_size(record: &Record, test: &str, (way, what): (&str, &str)) -> Option<Estimate> {
+    let modes = [("off", "off"), ("thick", "paper"), ("thin", "thin_advertised")];
+    let mode = modes.into_iter().find(|(of, _)| *of == way)?.1;
+    let metric = match what {
+        "time" => "time_s",
+        "cpu" => "host_busy_percent",
+        "sent" => "packets_out",
+        "received" => "packets_in",
+        _ => "packets",
+    };
+    only(record.series(test, mode, metric))
+}
+
+/// What a thin pool that fills told, and gave back.
+fn of_thin_pool(record: &Record, what: &str) -> Option<Estimate> {
+    let metric = match what {
+        "threshold" => "warned_percent",
+        "resumed" => "resumed_percent",
+        _ => "reclaimed_percent",
+    };
+    let values = record.series("thin", "on", metric);
+    // A warning that came in some repeats only is none.
+    (!values.is_empty() && values.len() == record.series("thin", "on", "warned").len()).then(|| mean(&values))
 }
 
 /// The greater of each pair, on average.

@@ -1,5 +1,5 @@
-//! The other operations that hosts leave to the array, each on a fresh copy of it: first writes, disks deployed
-//! from one template, a disk that moves while its VM writes, a VM that is deleted.
+//! The other operations that hosts leave to the array, each on a fresh copy of it: first writes, disks
+//! deployed from one template, a disk that moves while its VM writes, a VM that is deleted.
 
 mod deleted;
 mod moved;
