@@ -95,7 +95,9 @@ impl Group {
         // The first flush also makes these zeros durable; their order does not matter.
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
-        Ok(Group::of(Inner::new(world, &labels[0], members, true)))
+        let group = Group::of(Inner::new(world, &labels[0], members, true));
+        group.0.look_for_labels(&group.0.labels()).await.map_err(|(_, e)| io(&spec, e))?;
+        Ok(group)
     }
 }
 

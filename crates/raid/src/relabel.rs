@@ -136,14 +136,19 @@ impl Inner {
         }
     }
 
-    async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
-        // Not a slot that labels may refer to, also on another attempt after a drive failed.
-        self.lost_slot.set((self.lost_slot.get() + 1) % SLOTS);
-        let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
+    /// The labels that the members are to have, with their positions and drives.
+    pub(crate) fn labels(&self) -> SmallVec<[(usize, Drive, Label); 4]> {
+        (self.members.iter().enumerate())
             .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
-            .collect();
-        let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
-        let checks = labels.iter().map(|(m, drive, label)| async move {
+            .collect()
+    }
+
+    /// Learns which drives have a label, and fails for one that had it before.
+    pub(crate) async fn look_for_labels(
+        &self,
+        labels: &[(usize, Drive, Label)],
+    ) -> Result<(), (usize, DriveError)> {
+        let looks = labels.iter().map(|(m, drive, label)| async move {
             let kept = &self.members[*m].has_kept_label;
             match has_label(drive, label).await.map_err(|error| (*m, error))? {
                 Some(false) if kept.get() => Err((*m, overwritten(drive))),
@@ -154,7 +159,15 @@ impl Inner {
                 None => Ok(()),
             }
         });
-        try_join_all(checks).await?;
+        try_join_all(looks).await.map(drop)
+    }
+
+    async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
+        // Not a slot that labels may refer to, also on another attempt after a drive failed.
+        self.lost_slot.set((self.lost_slot.get() + 1) % SLOTS);
+        let labels = self.labels();
+        let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
+        self.look_for_labels(&labels).await?;
         // The last attempt, or an earlier process, may have left the second copy in a drive's cache. A power
         // failure would lose it together with the first copy, which is written now.
         let was_in_cache = self.label_in_cache.replace(true);
