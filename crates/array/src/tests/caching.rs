@@ -5,7 +5,7 @@ use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
 use world::World;
-use world_model::{Disk, Model, Outcome};
+use world_model::{Model, Outcome};
 
 use super::rig::{Host, VOLUME_BYTES, declaration, group, model, portal, start, wait_until};
 use crate::config::{CACHE_BYTES_MIN, CachePolicy, CacheSettings, Made, VolumeConfig};
@@ -455,12 +455,11 @@ fn a_second_level_that_comes_later_is_checked_when_it_is_declared() {
 #[test]
 fn a_start_does_not_overwrite_what_has_come_to_the_place_of_a_second_level() {
     const LABELS_AT: [u64; 2] = [0, 512 << 10];
-    let foreign: [(&str, fn(&Disk)); 3] = [
-        ("carries no label, but data at byte 0", |ssd| {
-            LABELS_AT.iter().for_each(|at| ssd.poke(*at, b"somebody's data, not a label"));
-        }),
-        ("carries a damaged label", |ssd| LABELS_AT.iter().for_each(|at| ssd.poke(*at + 100, b"x"))),
-        ("carries a label of format 99", |ssd| LABELS_AT.iter().for_each(|at| ssd.poke(*at + 8, &[99]))),
+    // What is told of it, and what is laid over both copies of the label, from which of their bytes on.
+    let foreign: [(&str, u64, &[u8]); 3] = [
+        ("carries no label, but data at byte 0", 0, b"somebody's data, not a label"),
+        ("carries a damaged label", 100, b"x"),
+        ("carries a label of format 99", 8, &[99]),
     ];
     let model = model(41, 5);
     let ssd = model.disks().get("d4").expect("a disk");
@@ -490,8 +489,8 @@ fn a_start_does_not_overwrite_what_has_come_to_the_place_of_a_second_level() {
     };
     life(false, None);
     let own = LABELS_AT.map(|at| ssd.peek(at, 4096));
-    for (text, lay) in foreign {
-        lay(&ssd);
+    for (text, from, bytes) in foreign {
+        LABELS_AT.iter().for_each(|at| ssd.poke(*at + from, bytes));
         let before = ssd.peek(0, 4 << 20);
         life(true, Some(text));
         assert!(ssd.peek(0, 4 << 20) == before, "{text}: written to");
