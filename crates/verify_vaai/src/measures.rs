@@ -494,7 +494,7 @@ mod tests {
         let metrics = ["idle_response_s", "response_s", "slowest_s", "reservation_conflicts", "time_s"];
         let shares = ["taken_percent", "returned_percent", "clone_percent", "compared", "wrong"];
         for test in ["bystander", "first_4k", "first_64k", "deploy", "live", "space"] {
-            for mode in ["compare", "off", "paper", "thin_off", "thin_paper", "unmap"] {
+            for mode in ["compare", "reserve", "off", "paper", "thin_off", "thin_paper", "unmap"] {
                 for metric in metrics.into_iter().chain(shares) {
                     full.add(test, mode, 1, metric, 1.0);
                 }
