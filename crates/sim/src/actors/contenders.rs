@@ -4,7 +4,7 @@
 //! A command may be executed twice, when its first answer is lost. So the block has a count of each host, and
 //! who is told that it miscompares reads whether it was its own that came before.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -110,12 +110,12 @@ impl Counter {
     async fn count(&self, ends: &Cell<bool>) {
         let told = |number: usize| &self.counts.told[number];
         // Whether its last command may have been executed without its knowledge.
-        let in_doubt = RefCell::new(false);
+        let mut in_doubt = false;
         loop {
             let before: [u64; COUNTERS] = std::array::from_fn(|number| told(number).get());
             let found = read(&self.host, self.lun, self.lba).await;
             let own = told(self.number);
-            if in_doubt.take() && found[self.number] == own.get() + 1 {
+            if std::mem::take(&mut in_doubt) && found[self.number] == own.get() + 1 {
                 own.set(own.get() + 1);
             }
             assert_eq!(found[self.number], own.get(), "what host {} has counted", self.number);
@@ -135,7 +135,7 @@ impl Counter {
             let done = command(&self.host, self.lun, cdb, data, 0).await;
             match done.sense_codes() {
                 _ if done.is_good() => own.set(own.get() + 1),
-                Some(MISCOMPARE) => *in_doubt.borrow_mut() = true,
+                Some(MISCOMPARE) => in_doubt = true,
                 _ => panic!("COMPARE AND WRITE: {done:?}"),
             }
         }
