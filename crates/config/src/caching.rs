@@ -44,7 +44,8 @@ pub struct CacheSettings {
     #[schemars(with = "schema::Size", range(min = FRAME_BYTES))]
     pub direct_bytes: u64,
     /// Drives in no group as a second level of the cache, for clean data that the memory evicts: the first
-    /// for controller 0, the second for controller 1. Their content is overwritten.
+    /// for controller 0, the second for controller 1. A drive that holds anything else is used only with
+    /// `--overwrite`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<schema::Name>", !skip_serializing_if)]
     pub ssds: Vec<String>,
