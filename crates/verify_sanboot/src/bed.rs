@@ -138,10 +138,14 @@ impl Bed {
         }
     }
 
-    /// Starts the array, if the layout has one.
-    pub(super) async fn start(&self, world: &World) -> Result<Option<Started>> {
+    /// Starts the array with so much of a cache, if the layout has one.
+    pub(super) async fn start(&self, world: &World, cache_bytes: u64) -> Result<Option<Started>> {
         match &self.place {
-            Place::Array(made) => Ok(Some(made.start(world).await?)),
+            Place::Array(made) => {
+                let cache = Some(CacheSettings::new(cache_bytes));
+                let config = Config { cache, ..made.config.clone() };
+                Ok(Some(made.start_as(world, &config).await?))
+            }
             Place::Disk(_) => Ok(None),
         }
     }

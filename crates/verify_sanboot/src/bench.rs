@@ -61,7 +61,7 @@ impl<P: Probe> Bench<'_, P> {
             servers: self.which.servers,
             repeat: self.which.repeat,
             packing: self.which.packing.clone(),
-            files_of: self.which.files_of,
+            share_of: self.which.share_of,
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,

@@ -19,7 +19,7 @@ const FILL_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: usize = 32;
 
 /// Whether drives have random reads and writes to do at the same time.
-fn is_mixed(pattern: Pattern) -> bool {
+pub(super) fn is_mixed(pattern: Pattern) -> bool {
     pattern.is_random() && (1..100).contains(&pattern.read_percent())
 }
 

@@ -307,7 +307,7 @@ mod tests {
             servers: 2,
             repeat: 0,
             packing: vec![],
-            files_of: 0,
+            share_of: 0,
             seed: 1,
             per_server: vec![rate.clone(), rate],
             windows: vec![window; 3],

@@ -20,13 +20,13 @@ use super::which::{Which, seed_of};
 
 pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Result<Point> {
     let seed = seed_of(seed, &which);
-    let sanboot = &which.with_files(sanboot);
+    let sanboot = &which.with_share(sanboot);
     let model = bed.model(seed);
     let name = format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
     model
         .run(async |world| {
             let began = world.now();
-            let started = bed.start(&world).await?;
+            let started = bed.start(&world, sanboot.array.cache.0).await?;
             let mut targets = Vec::new();
             for server in 0..which.servers {
                 targets.push(match &started {

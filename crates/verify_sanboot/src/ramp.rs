@@ -125,7 +125,7 @@ fn sample(point: &Point, window: &Window) -> Sample {
         iops: window.iops,
         utilisation,
         groups: groups(point, window),
-        files_of: if point.files_of > 0 { point.files_of } else { point.servers },
+        share_of: if point.share_of > 0 { point.share_of } else { point.servers },
         pending: window.write_pending,
         hit_share: window.hit_share,
     }

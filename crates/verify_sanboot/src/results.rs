@@ -51,9 +51,9 @@ pub struct Point {
     /// So many servers on each group; none: the groups in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packing: Vec<u32>,
-    /// The files are longer, together as long as those of so many servers; 0: each is as long as it is.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub files_of: u32,
+    /// Each server has the share of the cache that it would have among so many; 0: among as many as there are.
+    #[serde(default, skip_serializing_if = "is_zero", alias = "files_of")]
+    pub share_of: u32,
     /// The seed of this point.
     pub seed: u64,
     /// What each server got in all windows, server 0 first.

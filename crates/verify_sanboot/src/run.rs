@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bed::{Bed, Shape};
+use super::conditioning::{is_mixed, writes_at_random};
 use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
@@ -92,17 +93,27 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             for packing in shape.packings(sanboot.run.packed_to) {
                 let servers = packing.iter().sum();
                 let which = Which { packing, ..Which::in_turn(pattern, layout, servers) };
-                // Writes alone fill the cache: what waits of each server is less the more there are, and how
-                // much a group gains by each block of it changes. Files that are as long together show that
-                // with few servers.
-                let is_filling = pattern.is_random() && pattern.read_percent() == 0;
-                let long = Which { files_of: SERVERS_MAX, ..which.clone() };
-                all.push(which);
-                all.extend((is_filling && 2 * servers > sanboot.run.packed_to).then_some(long));
+                let shares = shares(pattern, servers, sanboot.run.packed_to);
+                all.extend(shares.iter().map(|&share_of| Which { share_of, ..which.clone() }));
             }
         }
     }
     all
+}
+
+/// Among how many servers each of those that are packed has its share of the cache; 0: among themselves.
+///
+/// Writes that wait in the cache gather by rows, and how much a group gains by that changes with the share of
+/// each server. Writes alone fill the cache with few servers and with many. Beside reads, few servers with the
+/// whole cache read what many do not, and their writes take longer to come to a balance than a point may.
+fn shares(pattern: Pattern, servers: u32, packed_to: u32) -> Vec<u32> {
+    let is_many = 2 * servers > packed_to;
+    match (writes_at_random(pattern), is_mixed(pattern)) {
+        (true, true) if is_many => vec![packed_to, SERVERS_MAX],
+        (true, true) => vec![],
+        (true, false) if is_many => vec![0, SERVERS_MAX],
+        _ => vec![0],
+    }
 }
 
 /// A point that is to be run, and on what.

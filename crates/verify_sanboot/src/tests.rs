@@ -70,7 +70,7 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
         servers,
         repeat,
         packing: vec![],
-        files_of: 0,
+        share_of: 0,
         seed: 1,
         per_server: rates.iter().map(server).collect(),
         windows: (0..6).map(window).collect(),

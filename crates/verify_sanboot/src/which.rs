@@ -1,6 +1,7 @@
 //! One point: the servers of one pattern on one layout.
 
 use super::bed::Shape;
+use super::conditioning::is_mixed;
 use super::results::{Layout, Pattern};
 use super::scenario::Sanboot;
 
@@ -13,26 +14,35 @@ pub(super) struct Which {
     pub(super) repeat: u32,
     /// So many servers on each group; none: the groups in turn.
     pub(super) packing: Vec<u32>,
-    /// Their files are together as long as those of so many servers; 0: each is as long as the scenario says.
-    pub(super) files_of: u32,
+    /// Each has the share of the cache that it would have among so many servers; 0: among as many as there are.
+    pub(super) share_of: u32,
 }
 
 impl Which {
-    /// The first repeat of so many servers that go to the groups in turn, with files as the scenario says.
+    /// The first repeat of so many servers that go to the groups in turn, with the cache and files of the scenario.
     pub(super) fn in_turn(pattern: Pattern, layout: Layout, servers: u32) -> Which {
-        Which { pattern, layout, servers, repeat: 0, packing: vec![], files_of: 0 }
+        Which { pattern, layout, servers, repeat: 0, packing: vec![], share_of: 0 }
     }
 
     pub(super) fn lu_of(&self, server: u32) -> u32 {
         Shape::of(self.layout).map_or(server, |shape| shape.lu_of(server, &self.packing))
     }
 
-    /// The scenario with files as long as they are here.
-    pub(super) fn with_files(&self, sanboot: &Sanboot) -> Sanboot {
+    /// The scenario with what gives each server its share of the cache.
+    pub(super) fn with_share(&self, sanboot: &Sanboot) -> Sanboot {
         let mut with = sanboot.clone();
-        if self.files_of > 0 {
-            let longer = sanboot.published.file.0 / u64::from(self.servers) * u64::from(self.files_of);
-            with.published.file.0 = (longer >> 20 << 20).min(sanboot.array.lu.0);
+        if self.share_of == 0 {
+            return with;
+        }
+        let (servers, share_of) = (u64::from(self.servers), u64::from(self.share_of));
+        let whole_mib = |bytes: u64| bytes >> 20 << 20;
+        match is_mixed(self.pattern) {
+            // The heads would go further to read longer files.
+            true => with.array.cache.0 = whole_mib(sanboot.array.cache.0 / share_of * servers),
+            false => {
+                let longer = sanboot.published.file.0 / servers * share_of;
+                with.published.file.0 = whole_mib(longer).min(sanboot.array.lu.0);
+            }
         }
         with
     }
@@ -42,8 +52,8 @@ impl Which {
 pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
     let parts = [which.pattern as u64, which.layout as u64, which.servers.into(), which.repeat.into()];
     let packing = which.packing.iter().map(|servers| u64::from(*servers));
-    let longer = (which.files_of > 0).then_some(which.files_of.into());
-    parts.into_iter().chain(packing).chain(longer).fold(seed, |h, part| {
+    let share = (which.share_of > 0).then_some(which.share_of.into());
+    parts.into_iter().chain(packing).chain(share).fold(seed, |h, part| {
         // The odd constant is 2^64 divided by the golden ratio.
         (h.rotate_left(23) ^ (part + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })
@@ -51,7 +61,24 @@ pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
+
+    #[test]
+    fn a_share_of_the_cache_is_a_smaller_cache_for_mixes_and_longer_files_for_writes() {
+        let (sanboot, _) = Sanboot::load(None).expect("built in");
+        let with = |pattern, share_of| {
+            let which = Which { share_of, ..Which::in_turn(pattern, Layout::Raid5x4, 4) };
+            let with = which.with_share(&sanboot);
+            (with.array.cache.0 >> 20, with.published.file.0 >> 20)
+        };
+        assert_eq!(with(Pattern::RandomMix, 16), (1024, 3072));
+        assert_eq!(with(Pattern::RandomWrite, 16), (4096, 12288));
+        for pattern in Pattern::ALL {
+            assert_eq!(with(pattern, 0), (4096, 3072));
+        }
+    }
 
     #[test]
     fn each_point_has_a_seed_of_its_own() {

@@ -57,16 +57,16 @@ impl Model<'_> {
 
     /// As in a state that was measured.
     pub(super) fn answer_as(&self, state: &Sample) -> Result<Answer, Refusal> {
-        self.placed((state.servers, state.files_of), &state.shares())
+        self.placed((state.servers, state.share_of), &state.shares())
     }
 
-    fn placed(&self, (servers, files_of): (u32, u32), shares: &[(u32, u32)]) -> Result<Answer, Refusal> {
+    fn placed(&self, (servers, share_of): (u32, u32), shares: &[(u32, u32)]) -> Result<Answer, Refusal> {
         let shared = self.shared(servers);
         let mut chains: Vec<Chain> =
             shares.iter().map(|(count, each)| self.chain(servers, *count, *each)).collect();
         let mut rates = solve_chains(&shared, &chains)?;
         let bounds = match &self.groups {
-            Some(groups) => groups.most_per_s(files_of, shares),
+            Some(groups) => groups.most_per_s(share_of, shares),
             None => vec![f64::INFINITY; shares.len()],
         };
         for _ in 0..BOUND_ROUNDS {

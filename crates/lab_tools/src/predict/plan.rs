@@ -203,7 +203,7 @@ impl Plan {
         let mut kinds: Vec<u32> = self.bounding.iter().map(each).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let last = |point: &Bounding| (states.all[point.state].files_of, states.all[point.state].servers);
+        let last = |point: &Bounding| (states.all[point.state].share_of, states.all[point.state].servers);
         let mut errors = Vec::new();
         for kind in kinds {
             let is_of = |point: &&Bounding| {

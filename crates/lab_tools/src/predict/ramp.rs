@@ -64,8 +64,9 @@ pub struct Sample {
     pub pending: f64,
     /// The share of the reads that the cache had; 0 where nobody knows or nothing is read.
     pub hit_share: f64,
-    /// As much data as so many servers have: as many as there are, but where their files were made longer.
-    pub files_of: u32,
+    /// Each server has the share of the cache that it has among so many: as many as there are, but where files
+    /// were made longer, or the cache smaller.
+    pub share_of: u32,
 }
 
 /// Groups that as many servers share.
@@ -81,12 +82,12 @@ pub struct Shared {
     pub utilisation: f64,
 }
 
-/// How many servers, how many groups have how many of them, and how many servers' data they have.
+/// How many servers, how many groups have how many of them, and among how many they share the cache.
 pub(super) type State = (u32, Vec<(u32, u32)>, u32);
 
 impl Sample {
     pub(super) fn state(&self) -> State {
-        (self.servers, self.shares(), self.files_of)
+        (self.servers, self.shares(), self.share_of)
     }
 
     /// How many groups have how many servers.
@@ -180,6 +181,6 @@ fn mean(of: &[&Sample]) -> Sample {
         groups: first.groups.iter().enumerate().map(shared).collect(),
         pending: over(&|sample| sample.pending),
         hit_share: over(&|sample| sample.hit_share),
-        files_of: first.files_of,
+        share_of: first.share_of,
     }
 }

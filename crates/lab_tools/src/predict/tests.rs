@@ -115,7 +115,7 @@ impl Truth {
                 groups,
                 pending: 0.0,
                 hit_share: 0.0,
-                files_of: servers,
+                share_of: servers,
             }
         };
         (0..12).map(&mut window).collect()
@@ -322,11 +322,11 @@ fn too_little_is_refused() {
 /// A cache full of writes: all servers get what the fullest groups let them, less the more data there is: a
 /// row costs a seek and something for each of its dirty blocks.
 fn full_of_writes(upto: u32) -> Ramp {
-    let each_gets = |fullest: u32, files_of: u32| 9000.0 / f64::from(fullest) / (6.0 + f64::from(files_of));
+    let each_gets = |fullest: u32, share_of: u32| 9000.0 / f64::from(fullest) / (6.0 + f64::from(share_of));
     let mut ramp = Truth { groups: 4, drives: 3, shared: vec![], ..port_and_controller() }.ramp();
     ramp.write_limit = Some(0.7);
-    let window = |servers: u32, shares: &[(u32, u32)], files_of: u32| {
-        let x = each_gets(shares[0].1, files_of);
+    let window = |servers: u32, shares: &[(u32, u32)], share_of: u32| {
+        let x = each_gets(shares[0].1, share_of);
         let group = |(count, each): &(u32, u32)| Shared {
             each: *each,
             count: *count,
@@ -343,7 +343,7 @@ fn full_of_writes(upto: u32) -> Ramp {
             groups,
             pending: 0.7,
             hit_share: 0.0,
-            files_of,
+            share_of,
         }
     };
     let mut free = window(1, &[(1, 1)], 1);
@@ -351,8 +351,8 @@ fn full_of_writes(upto: u32) -> Ramp {
     ramp.samples = (2..=upto).map(|n| window(n, &ramp.shares(n), n)).collect();
     ramp.samples.insert(0, free);
     for (count, each) in [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (1, 4)] {
-        for files_of in [count * each, 16] {
-            ramp.packed.push(window(count * each, &[(count, each)], files_of));
+        for share_of in [count * each, 16] {
+            ramp.packed.push(window(count * each, &[(count, each)], share_of));
         }
     }
     ramp

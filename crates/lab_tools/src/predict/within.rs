@@ -119,7 +119,7 @@ mod tests {
             groups: vec![],
             pending: 0.0,
             hit_share: 0.0,
-            files_of: *servers,
+            share_of: *servers,
         };
         measured.iter().map(sample).collect()
     }

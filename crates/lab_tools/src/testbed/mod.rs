@@ -120,7 +120,12 @@ impl Testbed {
 
     /// Starts the array.
     pub async fn start(&self, world: &World) -> Result<Started> {
-        start(world, &self.config).await
+        self.start_as(world, &self.config).await
+    }
+
+    /// Starts it by another declaration than it was made from, of the same objects.
+    pub async fn start_as(&self, world: &World, config: &Config) -> Result<Started> {
+        start(world, config).await
     }
 }
 
