@@ -227,7 +227,7 @@ impl Inner {
             } else if lingering {
                 let ready = || self.space.borrow().free_now() > 0 || !self.space.borrow().is_lingering();
                 self.freed.wait_for(|| (ready() || self.alive().is_err()).then_some(())).await;
-            } else {
+            } else if !self.discard_rod() {
                 self.events.full();
                 return Err(self.no_space());
             }
@@ -242,6 +242,13 @@ impl Inner {
     /// Checks the thresholds.
     pub(crate) fn watch(&self) {
         let space = self.space.borrow();
+    /// Discards the oldest ROD that may be, so that its pages are free. False if there is none.
+    pub(crate) fn discard_rod(&self) -> bool {
+        let Some(pages) = self.rods.discard_oldest() else { return false };
+        pages.into_iter().for_each(|page| self.drop_unlogged(page));
+        true
+    }
+
         let (used, total) = (space.used(), space.total());
         let bytes = |pages| u64::from(pages) * self.page_bytes;
         self.events.watch(bytes(used), bytes(total), self.thresholds.get());
