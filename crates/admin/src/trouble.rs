@@ -42,6 +42,7 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         all.push(trouble(Severity::Error, object, "missing", text, to_do));
     }
     status.groups.iter().for_each(|group| of_group(group, &lost_of(&group.name, status), &mut all));
+    status.pools.iter().for_each(|pool| of_refused_writes(pool, status, &mut all));
     status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
     status.images.iter().for_each(|image| of_image(image, &mut all));
     status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
@@ -225,6 +226,28 @@ fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
     if let Some(cause) = &pool.no_room {
         let text = format!("cannot be written: {cause}");
         let to_do = "make room in the file system below that drive: hosts go on then";
+/// Writes that a drive refuses: which one, of which group, and what it is.
+fn of_refused_writes(pool: &Pool, status: &Status, all: &mut Vec<Trouble>) {
+    let Some(cause) = &pool.refused_writes else { return };
+    let of = status.drives.iter().find(|d| cause.contains(&format!("drive {}", d.medium)));
+    let (which, to_do) = match of {
+        Some(drive) => {
+            let identity = drive.identity.as_ref().map_or(String::new(), |of| format!(", {of}"));
+            let group = drive.group.as_deref().unwrap_or("GROUP");
+            let which = format!("; it is drive {} ({}{identity}) of group {group}", drive.name, drive.medium);
+            (
+                which,
+                format!(
+                    "look at the drive, its cable and what is below it; copy what is on the pool away, if the group has no redundancy: masu group show {group}"
+                ),
+            )
+        }
+        None => (String::new(), "see which drive that is, and look at it: masu group show GROUP".into()),
+    };
+    let text = format!("writes of hosts fail: {cause}{which}");
+    all.push(trouble(Severity::Error, format!("pool {}", pool.name), "writes", text, to_do));
+}
+
         all.push(trouble(Severity::Error, format!("pool {}", pool.name), "room", text, to_do));
     }
     let used = pool.used_bytes as f64 * 100.0 / pool.size_bytes.max(1) as f64;
@@ -495,6 +518,38 @@ mod tests {
         config.drives = vec![config::DriveConfig { name: "s0".into(), spec }];
         let mut status = crate::convert::status_of(&config, vec![], 0);
         status.drives[0].state = "spare".into();
+    #[test]
+    fn writes_that_a_drive_refuses_are_told_with_the_drive() {
+        let mut status = group("optimal", None, 0);
+        status.drives = vec![Drive {
+            name: "d0".into(),
+            medium: "/dev/sdb".into(),
+            identity: Some("wwid: naa.5".into()),
+            group: Some("g0".into()),
+            ..Drive::default()
+        }];
+        let cause = "unrecoverable read error at byte 0: drive /dev/sdb: medium error at byte 8192";
+        status.pools = vec![Pool {
+            name: "p".into(),
+            size_bytes: 100,
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+            refused_writes: Some(cause.into()),
+            ..Pool::default()
+        }];
+        check(
+            &status,
+            "error",
+            &[
+                "pool p: writes of hosts fail: ",
+                "it is drive d0 (/dev/sdb, wwid: naa.5) of group g0",
+                "group show g0",
+            ],
+        );
+        status.pools[0].refused_writes = Some("device failed: no drive".into());
+        check(&status, "error", &["see which drive that is"]);
+    }
+
         check(&status, "", &[]);
         status.drives[0].fault = Some("cannot be opened (no such device)".into());
         let told =
