@@ -84,6 +84,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
         status.under_way = known.under_way();
         status.state_fault = known.state_fault;
         Ok::<_, String>(status)
+        status.unfinished = crate::convert::unfinished(known.unfinished);
     });
     let silent = |_| {
         let mut why = "a controller does not answer: see masu events".to_owned();

@@ -221,7 +221,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         identity::remember(&mut array).await;
         array.settle();
         // What a start could not complete: a group was worked on.
-        if let Ok(done) = array.finish_deletions().await {
+        if let Ok(done) = array.finish_interrupted().await {
             done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
         }
         if parts.iter().any(|part| !part.missing.is_empty()) {
@@ -235,6 +235,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         status.state_fault = array.state_fault();
         balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
+        status.unfinished = crate::convert::unfinished(array.unfinished());
         *served.last() = Some(status);
         let fault = match next {
             None => None,

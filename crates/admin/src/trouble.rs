@@ -65,6 +65,10 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     }
     of_refused(&status.refused, &mut all);
     of_undeclared(&status.undeclared, &mut all);
+    let unfinished = status.unfinished.iter();
+    all.extend(unfinished.map(|(object, text, to_do)| {
+        trouble(Severity::Error, object.clone(), "unfinished", text.clone(), to_do.clone())
+    }));
     all.extend(status.state_fault.as_ref().map(|(cause, differs)| of_state(cause, *differs)));
     all
 }
@@ -222,10 +226,6 @@ fn away(member: &status::Member) -> String {
     format!("{drive} is {}{cause}", member.state)
 }
 
-fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
-    if let Some(cause) = &pool.no_room {
-        let text = format!("cannot be written: {cause}");
-        let to_do = "make room in the file system below that drive: hosts go on then";
 /// Writes that a drive refuses: which one, of which group, and what it is.
 fn of_refused_writes(pool: &Pool, status: &Status, all: &mut Vec<Trouble>) {
     let Some(cause) = &pool.refused_writes else { return };
@@ -248,6 +248,10 @@ fn of_refused_writes(pool: &Pool, status: &Status, all: &mut Vec<Trouble>) {
     all.push(trouble(Severity::Error, format!("pool {}", pool.name), "writes", text, to_do));
 }
 
+fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
+    if let Some(cause) = &pool.no_room {
+        let text = format!("cannot be written: {cause}");
+        let to_do = "make room in the file system below that drive: hosts go on then";
         all.push(trouble(Severity::Error, format!("pool {}", pool.name), "room", text, to_do));
     }
     let used = pool.used_bytes as f64 * 100.0 / pool.size_bytes.max(1) as f64;
@@ -415,6 +419,9 @@ mod tests {
         status.state_fault = Some(("the disk is full".into(), true));
         check(&status, "error", &["the next start would take that"]);
         status.state_fault = None;
+        status.unfinished = vec![("pool p".into(), "its export was interrupted".into(), "bring back".into())];
+        check(&status, "error", &["pool p: its export was interrupted", "bring back"]);
+        status.unfinished = vec![];
         let lost = format!("{} \"p\", where it was created earlier", array::VOLUME_LOST);
         let missing = |kind: &str, cause: &str| {
             vec![status::Missing { kind: kind.into(), name: "v".into(), cause: cause.into() }]
@@ -512,13 +519,6 @@ mod tests {
     }
 
     #[test]
-    fn a_spare_that_no_group_can_take_is_trouble() {
-        let mut config = array::Config::empty("iqn.2026-11.net.example:x");
-        let spec = array::DriveSpec::Device { path: "/dev/sdx".into() };
-        config.drives = vec![config::DriveConfig { name: "s0".into(), spec }];
-        let mut status = crate::convert::status_of(&config, vec![], 0);
-        status.drives[0].state = "spare".into();
-    #[test]
     fn writes_that_a_drive_refuses_are_told_with_the_drive() {
         let mut status = group("optimal", None, 0);
         status.drives = vec![Drive {
@@ -550,6 +550,13 @@ mod tests {
         check(&status, "error", &["see which drive that is"]);
     }
 
+    #[test]
+    fn a_spare_that_no_group_can_take_is_trouble() {
+        let mut config = array::Config::empty("iqn.2026-11.net.example:x");
+        let spec = array::DriveSpec::Device { path: "/dev/sdx".into() };
+        config.drives = vec![config::DriveConfig { name: "s0".into(), spec }];
+        let mut status = crate::convert::status_of(&config, vec![], 0);
+        status.drives[0].state = "spare".into();
         check(&status, "", &[]);
         status.drives[0].fault = Some("cannot be opened (no such device)".into());
         let told =
