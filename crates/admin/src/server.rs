@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use array::{Array, Event, EventSender, MoveReceiver};
 use axum::middleware;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, Tokens, admit};
 use crate::answers::Answers;
 use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
+use crate::connections::Places;
 use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
 use crate::holding::Holding;
@@ -168,7 +169,7 @@ impl Bound {
             room: RoomWatch::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Places::new(STREAMS_MAX),
         });
         let guarded = middleware::from_fn_with_state(served.clone(), admit);
         let routes = routes().layer(guarded).with_state(served.clone());
