@@ -22,6 +22,7 @@ use crate::health::watch_task;
 use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
+use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
 use crate::served::{Peer, Served};
 use crate::store::Store;
@@ -234,9 +235,9 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         crate::convert::tell_identities(&mut status, &array.made().devices);
         status.failover = served.failover();
         status.state_fault = array.state_fault();
+        status.unfinished = crate::convert::unfinished(array.unfinished());
         balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
-        status.unfinished = crate::convert::unfinished(array.unfinished());
         *served.last() = Some(status);
         let fault = match next {
             None => None,
@@ -309,6 +310,9 @@ impl ArrayOwner {
         if config.id == config::ArrayId::default() {
             config.id = array.config().id;
         }
+        array.config().check_new_names(&config).map_err(array::ControlError::from)?;
+        let refused = refuse_own_files(array.config(), &config, self.0.store.dir()).await;
+        refused.map_err(|cause| array::ControlError::Failed { place: "declaration".into(), cause })?;
         let files = NewFiles::of(&config.drives).await;
         let applied = array.apply(config).await;
         if applied.is_err() {

@@ -249,6 +249,10 @@ async fn serve_array(
         return Ok(Ended::Stopped);
     }
     if start.kept.is_none() {
+        let nothing = Config::empty(&start.config.target);
+        nothing.check_new_names(&start.config)?;
+        let own = admin::refuse_own_files(&nothing, &start.config, store.dir()).await;
+        own.map_err(|cause| anyhow::anyhow!("{cause}"))?;
         refuse_used(serve, &start.config).await?;
     }
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
@@ -559,6 +563,17 @@ async fn bring_up_to_date(
     }
     let wanted = as_completed(&start.config, &before, array.config(), &deleting);
     if *array.config() != wanted {
+        let named = array.config().check_new_names(&wanted).map_err(|e| e.to_string());
+        let refused = match named {
+            Ok(()) => admin::refuse_own_files(array.config(), &wanted, store.dir()).await,
+            refused => refused,
+        };
+        if let Err(cause) = refused {
+            tracing::error!(
+                "{cause}; the declaration is not applied, and the array keeps its previous configuration"
+            );
+            return Some(cause);
+        }
         let files = NewFiles::of(&wanted.drives).await;
         match array.apply_over(wanted, &serve.overwrite).await {
             Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
