@@ -135,8 +135,8 @@ pub enum Control {
         /// Also if the labels name another array as the owner.
         force: bool,
     },
-    /// Complete the export of a pool that cannot be opened any more, because some of its labels name no array:
-    /// the others get that, too.
+    /// Complete the export of a pool that cannot be opened any more, because some of its labels name no
+    /// array: the others get that, too.
     FinishExport {
         /// The pool.
         name: String,

@@ -365,8 +365,8 @@ fn has_form(name: &str, len_max: usize) -> bool {
 }
 
 /// Whether something new may have this name: a volume, a pool, a node, whatever has one. A name is typed in
-/// commands, where one with a hyphen at its begin is an option, and is a part of paths, where `.` and `..` are
-/// directories. What has such a name from an earlier version keeps it.
+/// commands, where one with a hyphen at its begin is an option, and is a part of paths, where `.` and `..`
+/// are directories. What has such a name from an earlier version keeps it.
 ///
 /// # Errors
 /// What a name must be.

@@ -51,8 +51,8 @@ pub struct Made {
     /// completes that.
     #[serde(rename = "deleted_group", skip_serializing_if = "BTreeMap::is_empty")]
     pub deleted_groups: BTreeMap<String, DeletedGroup>,
-    /// Pools that are being imported and not declared yet, by the path of their first drive: a start completes
-    /// that.
+    /// Pools that are being imported and not declared yet, by the path of their first drive: a start
+    /// completes that.
     #[serde(rename = "importing", skip_serializing_if = "BTreeMap::is_empty")]
     pub importing: BTreeMap<String, ImportedDrives>,
 }

@@ -594,9 +594,9 @@ async fn bring_up_to_date(
     None
 }
 
-/// The declaration of this start as far as it is based on the state `before`, which what was completed just now
-/// has changed: without what was deleted or has left, and with what came. A deleted pool that has volumes in it
-/// is declared anew.
+/// The declaration of this start as far as it is based on the state `before`, which what was completed just
+/// now has changed: without what was deleted or has left, and with what came. A deleted pool that has volumes
+/// in it is declared anew.
 fn as_completed(config: &Config, before: &Config, now: &Config, deleting: &BTreeSet<String>) -> Config {
     fn follow<T: Clone>(wanted: &mut Vec<T>, before: &[T], now: &[T], name: impl Fn(&T) -> &String) {
         let has = |all: &[T], one: &T| all.iter().any(|other| name(other) == name(one));

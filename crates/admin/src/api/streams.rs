@@ -152,8 +152,8 @@ where
     Sse::new(flat(batches)).keep_alive(KeepAlive::default()).into_response()
 }
 
-/// What `told` gives, turn by turn, for as long as it `goes_on`. What goes along with the turns is freed at the
-/// end.
+/// What `told` gives, turn by turn, for as long as it `goes_on`. What goes along with the turns is freed at
+/// the end.
 fn batches<P, T, F>(
     begin: (u64, P),
     goes_on: impl Fn() -> bool,
@@ -191,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_ends_when_its_token_is_deleted_and_frees_its_place() {
         let places = Places::new(Most { all: 2, of_source: 1 });
-        let place = places.take_or_say("t".into()).ok().expect("a place");
+        let place = places.take_or_say("t".into()).expect("a place");
         let (is_valid, turns) = (Cell::new(true), Cell::new(0));
         let told = |at: u64| {
             turns.set(turns.get() + 1);
@@ -207,9 +207,8 @@ mod tests {
     #[test]
     fn one_token_cannot_take_all_streams() {
         let (places, key) = (Places::new(STREAMS_MAX), Key::Given);
-        let _all: Vec<_> = (0..STREAMS_MAX.of_source)
-            .map(|_| places.take_or_say(key.source()).ok().expect("a place"))
-            .collect();
+        let _all: Vec<_> =
+            (0..STREAMS_MAX.of_source).map(|_| places.take_or_say(key.source()).expect("a place")).collect();
         let most = places.take_or_say(key.source()).err().expect("refused");
         assert!(too_many(most, &key).detail.contains("4 streams of the token of --api-token"));
         assert!(places.take_or_say(Key::Owner.source()).is_ok(), "others have theirs");

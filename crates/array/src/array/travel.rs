@@ -9,8 +9,8 @@
 //! | 4 | a declaration without the pool is stored, and the record with it | the record is removed |
 //!
 //! A start that finds the record of an export before step 3 opens the pool as ever, its journal with it, and
-//! exports it again. During step 3 some labels name no array any more, so the pool was closed, and what is left
-//! is to write the others.
+//! exports it again. During step 3 some labels name no array any more, so the pool was closed, and what is
+//! left is to write the others.
 
 use std::collections::BTreeMap;
 

@@ -71,8 +71,8 @@ fn an_exported_pool_is_imported_with_its_data_and_nothing_else_is() {
     });
 }
 
-/// The pool of [`kept`] leaves, or comes, and the power is cut after so many persistence points. How many there
-/// are.
+/// The pool of [`two_groups`] leaves, or comes, and the power is cut after so many persistence points. How
+/// many there are.
 fn travel_and_cut(model: &Model, stored: &Stored, points: Option<u64>, import: bool) -> u64 {
     let mut begun = 0;
     let ended = model.run_until_crash(async |world| {

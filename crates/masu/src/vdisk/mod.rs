@@ -74,8 +74,8 @@ pub(crate) enum Vdisk {
         /// The new size
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
-        /// Also when an image in its directory has it as its parent: that one may not open any more. Children in
-        /// other directories are not known
+        /// Also when an image in its directory has it as its parent: that one may not open any more. Children
+        /// in other directories are not known
         #[arg(long)]
         force: bool,
         #[command(flatten)]
