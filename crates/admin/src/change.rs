@@ -69,6 +69,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         _ => return Err("not a declaration".into()),
     }
     next.check().map_err(|e| e.to_string())?;
+    config.check_new_names(&next).map_err(|e| e.to_string())?;
     Ok(next)
 }
 
@@ -332,5 +333,28 @@ mod tests {
         assert_eq!(forget("x"), Err("unknown drive \"x\"".into()));
         let again = Change::PoolAddGroup { pool: "p0".into(), group: "g0".into() };
         assert!(next(&config(), &again, dir).is_err(), "it is in it");
+    }
+
+    /// `--help` could be created, and no command could name it.
+    #[test]
+    fn what_would_be_an_option_or_a_directory_is_no_name() {
+        let create = |name: &str| Change::VolumeCreate {
+            name: name.into(),
+            pool: None,
+            size_bytes: 8 << 20,
+            thick: false,
+            block_bytes: 512,
+        };
+        for name in ["--help", "-v", ".", "..", "a\nb", "a b", ""] {
+            let refused = next(&config(), &create(name), Path::new("/data")).expect_err(name);
+            assert!(refused.contains("a name"), "{refused}");
+        }
+        for name in ["v", ".v", "_v", "0", "a-b"] {
+            next(&config(), &create(name), Path::new("/data")).expect(name);
+        }
+        // An earlier version took it: what is in force stays, and can be changed.
+        let mut old = config();
+        old.hosts.push(config::HostConfig::new("-h".into(), "*".into(), [].into()));
+        next(&old, &create("v"), Path::new("/data")).expect("beside it");
     }
 }

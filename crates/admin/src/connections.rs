@@ -50,6 +50,12 @@ impl Places {
         None
     }
 
+    /// A place, or which maximum is reached, which who asks says.
+    pub(crate) fn take_or_say(self: &Arc<Places>, source: String) -> Result<Place, TooMany> {
+        self.counts().enter(&source, self.most)?;
+        Ok(Place { places: self.clone(), source })
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,8 +67,9 @@ impl Drop for Place {
     }
 }
 
+/// Which maximum is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TooMany {
+pub(crate) enum TooMany {
     OfSource,
     All,
 }

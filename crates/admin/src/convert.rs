@@ -15,6 +15,11 @@ use status::{
     Load, Member, Progress, SecondLevel, Status, Volume, VolumeCounters,
 };
 
+/// What was interrupted, as the status has it.
+pub(crate) fn unfinished(all: Vec<array::Unfinished>) -> Vec<(String, String, String)> {
+    all.into_iter().map(|u| (u.object, u.text, u.to_do)).collect()
+}
+
 pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
     let mut status = Status {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -46,6 +51,7 @@ pub(crate) fn status_of(config: &array::Config, parts: Vec<ControllerStatus>, up
         served: vec![],
         undeclared: vec![],
         state_fault: None,
+        unfinished: vec![],
     };
     let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
     for part in parts {

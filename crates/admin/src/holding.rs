@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use array::{Array, ControllerHandle};
+use array::{Array, ControllerHandle, Unfinished};
 use config::Config;
 use status::UnderWay;
 use tokio::sync::{Mutex, MutexGuard as AsyncGuard};
@@ -27,6 +27,8 @@ pub(crate) struct Known {
     pub(crate) devices: Arc<BTreeMap<String, String>>,
     /// Why the state cannot be saved, as [`Array::state_fault`].
     pub(crate) state_fault: Option<(String, bool)>,
+    /// What was interrupted, as [`Array::unfinished`].
+    pub(crate) unfinished: Vec<Unfinished>,
     change: Option<(String, Instant)>,
 }
 
@@ -36,6 +38,7 @@ impl Known {
             config: Arc::new(array.config().clone()),
             devices: Arc::new(array.made().devices.clone()),
             state_fault: array.state_fault(),
+            unfinished: array.unfinished(),
             change: None,
         }
     }
@@ -115,6 +118,7 @@ impl Drop for Held<'_> {
             known.devices = Arc::new(self.array.made().devices.clone());
         }
         known.state_fault = self.array.state_fault();
+        known.unfinished = self.array.unfinished();
         known.change = None;
     }
 }

@@ -111,6 +111,7 @@ mod tests {
             controller: 0,
             operations: 0,
             no_room: None,
+            refused_writes: None,
         }];
         status
     }

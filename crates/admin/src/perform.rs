@@ -8,6 +8,7 @@ use config::{ArrayId, Config, Made};
 
 use crate::change;
 use crate::drift::{changes, merged};
+use crate::own_files::refuse_own_files;
 use crate::preview::preview;
 use crate::request::{Change, Work};
 use crate::takeover::{self, NewFiles};
@@ -59,6 +60,7 @@ pub(crate) async fn perform(
                 return Ok(vec![line]);
             }
             let next = change::next(array.config(), declared, dir).map_err(PerformError::Invalid)?;
+            refuse_own_files(array.config(), &next, dir).await?;
             if let Change::VolumeCreate { name, .. } = declared {
                 array.refuse_undeclared(name).await.map_err(|e| PerformError::Refused(e.to_string()))?;
             }
@@ -108,6 +110,10 @@ pub(crate) async fn import(
     }
     if plan {
         let mut lines = changes(&now, &next);
+        refuse_own_files(&now, &next, dir).await?;
+        if !becomes {
+            now.check_new_names(&next).map_err(|e| e.to_string())?;
+        }
         lines.extend(found_with_data(array, &next).await?);
         return Ok(lines);
     }
@@ -119,6 +125,8 @@ pub(crate) async fn import(
         }
         return applied.map_err(|e| e.to_string());
     }
+    now.check_new_names(&next).map_err(|e| e.to_string())?;
+    refuse_own_files(&now, &next, dir).await?;
     let new = takeover::new_drives(array, &next);
     takeover::refuse_used(&new).await?;
     let files = NewFiles::of(&new).await;
@@ -145,6 +153,7 @@ async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<S
         return Err("not a replacement of a drive".into());
     };
     let (next, new) = change::replacement(array.config(), (group, old, new), *drive_bytes, dir)?;
+    refuse_own_files(array.config(), &next, dir).await?;
     let taken = takeover::new_drives(array, &next);
     if !overwrite {
         takeover::refuse_used(&taken).await?;

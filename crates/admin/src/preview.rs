@@ -9,6 +9,7 @@ use config::Config;
 
 use crate::change;
 use crate::drift::changes;
+use crate::own_files::refuse_own_files;
 use crate::perform;
 use crate::request::{Change, Work};
 use crate::takeover;
@@ -61,7 +62,7 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
         Change::ConfigImport { text, .. } => perform::import(array, text, true, dir).await,
         Change::DriveReplace { group, old, new, drive_bytes, overwrite } => {
             let (next, new) = change::replacement(config, (group, old, new), *drive_bytes, dir)?;
-            let mut lines = declared(array, &next, *overwrite).await?;
+            let mut lines = declared(array, &next, (*overwrite, dir)).await?;
             lines.push(format!("group {group}: drive {new} would replace {old}, and be rebuilt"));
             Ok(lines)
         }
@@ -73,13 +74,18 @@ pub(crate) async fn preview(array: &mut Array, change: &Change, dir: &Path) -> R
             if let Change::VolumeCreate { name, .. } = simple {
                 array.refuse_undeclared(name).await.map_err(|e| e.to_string())?;
             }
-            declared(array, &next, change::overwrites(simple)).await
+            declared(array, &next, (change::overwrites(simple), dir)).await
         }
     }
 }
 
 /// What the next declaration changes; it is refused where a drive that it takes is in use otherwise.
-async fn declared(array: &Array, next: &Config, overwrite: bool) -> Result<Vec<String>, String> {
+async fn declared(
+    array: &Array,
+    next: &Config,
+    (overwrite, dir): (bool, &Path),
+) -> Result<Vec<String>, String> {
+    refuse_own_files(array.config(), next, dir).await?;
     let mut lines = changes(array.config(), next);
     let new = takeover::new_drives(array, next);
     match overwrite {

@@ -10,12 +10,13 @@ use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use status::{Failover, Status, Trouble};
 use tokio::net::UnixListener;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
 use crate::access::{Access, Role};
 use crate::answers::Answers;
 use crate::api::Keys;
 use crate::api::problem::Problem;
+use crate::connections::Places;
 use crate::events::{EventLog, now_ms};
 use crate::health::Records;
 use crate::holding::Holding;
@@ -52,7 +53,7 @@ pub(crate) struct Served {
     /// What was answered to requests with a key.
     pub(crate) keys: Mutex<Keys>,
     /// Places for streams.
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<Places>,
     /// How pools fill.
     pub(crate) trends: std::sync::Mutex<Trends>,
     /// How busy controllers are, and which pools have moved.
@@ -83,6 +84,7 @@ pub(crate) async fn current(served: &Served) -> Result<Status, Problem> {
         crate::convert::tell_identities(&mut status, &known.devices);
         status.under_way = known.under_way();
         status.state_fault = known.state_fault;
+        status.unfinished = crate::convert::unfinished(known.unfinished);
         Ok::<_, String>(status)
     });
     let silent = |_| {
@@ -176,6 +178,30 @@ pub(crate) struct Who {
     /// As events name it.
     pub(crate) name: String,
     pub(crate) role: Role,
+    /// Whose it is: a token, wherever it is used from.
+    pub(crate) key: Key,
+}
+
+/// What lets somebody in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// To be the user of the process, or root.
+    Owner,
+    /// The token that the daemon was given.
+    Given,
+    /// A named one, and when it was made: another one of its name is another one.
+    Named { name: String, created_ms: u64 },
+}
+
+impl Key {
+    /// What its streams are counted by.
+    pub(crate) fn source(&self) -> String {
+        match self {
+            Key::Owner => "the owner".into(),
+            Key::Given => "the token of --api-token".into(),
+            Key::Named { name, .. } => format!("token {name:?}"),
+        }
+    }
 }
 
 /// Who has connected.

@@ -10,17 +10,19 @@ use std::time::{Duration, Instant};
 use array::{Array, Event, EventSender, MoveReceiver};
 use axum::middleware;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, Tokens, admit};
 use crate::answers::Answers;
 use crate::api::STREAMS_MAX;
 use crate::api::routes::routes;
+use crate::connections::Places;
 use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
 use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
+use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
 use crate::served::{Peer, Served};
 use crate::store::Store;
@@ -168,7 +170,7 @@ impl Bound {
             room: RoomWatch::default(),
             named: std::sync::Mutex::default(),
             keys: Mutex::default(),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Places::new(STREAMS_MAX),
         });
         let guarded = middleware::from_fn_with_state(served.clone(), admit);
         let routes = routes().layer(guarded).with_state(served.clone());
@@ -221,7 +223,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         identity::remember(&mut array).await;
         array.settle();
         // What a start could not complete: a group was worked on.
-        if let Ok(done) = array.finish_deletions().await {
+        if let Ok(done) = array.finish_interrupted().await {
             done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
         }
         if parts.iter().any(|part| !part.missing.is_empty()) {
@@ -233,6 +235,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         crate::convert::tell_identities(&mut status, &array.made().devices);
         status.failover = served.failover();
         status.state_fault = array.state_fault();
+        status.unfinished = crate::convert::unfinished(array.unfinished());
         balance(&served, &mut array, &status).await;
         let next = membership::followed(array.config(), &status);
         *served.last() = Some(status);
@@ -307,6 +310,9 @@ impl ArrayOwner {
         if config.id == config::ArrayId::default() {
             config.id = array.config().id;
         }
+        array.config().check_new_names(&config).map_err(array::ControlError::from)?;
+        let refused = refuse_own_files(array.config(), &config, self.0.store.dir()).await;
+        refused.map_err(|cause| array::ControlError::Failed { place: "declaration".into(), cause })?;
         let files = NewFiles::of(&config.drives).await;
         let applied = array.apply(config).await;
         if applied.is_err() {

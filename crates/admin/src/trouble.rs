@@ -42,6 +42,7 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         all.push(trouble(Severity::Error, object, "missing", text, to_do));
     }
     status.groups.iter().for_each(|group| of_group(group, &lost_of(&group.name, status), &mut all));
+    status.pools.iter().for_each(|pool| of_refused_writes(pool, status, &mut all));
     status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
     status.images.iter().for_each(|image| of_image(image, &mut all));
     status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
@@ -64,6 +65,10 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     }
     of_refused(&status.refused, &mut all);
     of_undeclared(&status.undeclared, &mut all);
+    let unfinished = status.unfinished.iter();
+    all.extend(unfinished.map(|(object, text, to_do)| {
+        trouble(Severity::Error, object.clone(), "unfinished", text.clone(), to_do.clone())
+    }));
     all.extend(status.state_fault.as_ref().map(|(cause, differs)| of_state(cause, *differs)));
     all
 }
@@ -219,6 +224,28 @@ fn away(member: &status::Member) -> String {
     let drive = member.drive.as_deref().map_or_else(position, |d| format!("drive {d}"));
     let cause = member.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
     format!("{drive} is {}{cause}", member.state)
+}
+
+/// Writes that a drive refuses: which one, of which group, and what it is.
+fn of_refused_writes(pool: &Pool, status: &Status, all: &mut Vec<Trouble>) {
+    let Some(cause) = &pool.refused_writes else { return };
+    let of = status.drives.iter().find(|d| cause.contains(&format!("drive {}", d.medium)));
+    let (which, to_do) = match of {
+        Some(drive) => {
+            let identity = drive.identity.as_ref().map_or(String::new(), |of| format!(", {of}"));
+            let group = drive.group.as_deref().unwrap_or("GROUP");
+            let which = format!("; it is drive {} ({}{identity}) of group {group}", drive.name, drive.medium);
+            (
+                which,
+                format!(
+                    "look at the drive, its cable and what is below it; copy what is on the pool away, if the group has no redundancy: masu group show {group}"
+                ),
+            )
+        }
+        None => (String::new(), "see which drive that is, and look at it: masu group show GROUP".into()),
+    };
+    let text = format!("writes of hosts fail: {cause}{which}");
+    all.push(trouble(Severity::Error, format!("pool {}", pool.name), "writes", text, to_do));
 }
 
 fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
@@ -392,6 +419,9 @@ mod tests {
         status.state_fault = Some(("the disk is full".into(), true));
         check(&status, "error", &["the next start would take that"]);
         status.state_fault = None;
+        status.unfinished = vec![("pool p".into(), "its export was interrupted".into(), "bring back".into())];
+        check(&status, "error", &["pool p: its export was interrupted", "bring back"]);
+        status.unfinished = vec![];
         let lost = format!("{} \"p\", where it was created earlier", array::VOLUME_LOST);
         let missing = |kind: &str, cause: &str| {
             vec![status::Missing { kind: kind.into(), name: "v".into(), cause: cause.into() }]
@@ -486,6 +516,38 @@ mod tests {
         status.missing =
             vec![status::Missing { kind: "group".into(), name: "g0".into(), cause: "too few".into() }];
         check(&status, "error", &["is not served: too few; drive d1 was /dev/d1"]);
+    }
+
+    #[test]
+    fn writes_that_a_drive_refuses_are_told_with_the_drive() {
+        let mut status = group("optimal", None, 0);
+        status.drives = vec![Drive {
+            name: "d0".into(),
+            medium: "/dev/sdb".into(),
+            identity: Some("wwid: naa.5".into()),
+            group: Some("g0".into()),
+            ..Drive::default()
+        }];
+        let cause = "unrecoverable read error at byte 0: drive /dev/sdb: medium error at byte 8192";
+        status.pools = vec![Pool {
+            name: "p".into(),
+            size_bytes: 100,
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+            refused_writes: Some(cause.into()),
+            ..Pool::default()
+        }];
+        check(
+            &status,
+            "error",
+            &[
+                "pool p: writes of hosts fail: ",
+                "it is drive d0 (/dev/sdb, wwid: naa.5) of group g0",
+                "group show g0",
+            ],
+        );
+        status.pools[0].refused_writes = Some("device failed: no drive".into());
+        check(&status, "error", &["see which drive that is"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod moves;
 mod pools;
 pub mod refusals;
 mod stored;
+mod travel;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use self::host_changes::host_changes;
 use self::stored::{Stored, also};
+pub use self::travel::Unfinished;
 use crate::config::{Config, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;
@@ -30,6 +32,8 @@ pub struct Array {
     made: Made,
     stored: Stored,
     sent: Sent,
+    /// Imports that a start could not complete.
+    unfinished: Vec<Unfinished>,
 }
 
 /// What the controllers share. It is kept here until no controller holds it any more: freeing the names of
@@ -63,7 +67,7 @@ impl Array {
         let mut config = Config::empty(target);
         config.controllers = controllers.len();
         let (made, sent) = (Made::default(), Sent::default());
-        Array { controllers, config, made, stored: Stored::default(), sent }
+        Array { controllers, config, made, stored: Stored::default(), sent, unfinished: vec![] }
     }
 
     /// Loads the stored state: objects created in earlier lives are opened or missing, and never created

@@ -135,7 +135,7 @@ pub(crate) fn journal_of(volume: &Volume) -> Option<JournalId> {
     volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok()).map(JournalId)
 }
 
-fn wanted_of(pool: &Pool, id: JournalId) -> Wanted {
+pub(crate) fn wanted_of(pool: &Pool, id: JournalId) -> Wanted {
     let record = pool.load_record(EPOCH_RECORD).unwrap_or_default();
     let epoch = record.strip_prefix(&id.0[..]).and_then(|rest| rest.try_into().ok());
     Wanted { id, epoch: epoch.map_or(0, u64::from_le_bytes) }

@@ -135,6 +135,14 @@ pub enum Control {
         /// Also if the labels name another array as the owner.
         force: bool,
     },
+    /// Complete the export of a pool that cannot be opened any more, because some of its labels name no
+    /// array: the others get that, too.
+    FinishExport {
+        /// The pool.
+        name: String,
+        /// The drives of its groups.
+        drives: Vec<DriveConfig>,
+    },
     /// Give back the groups on these drives, whose import is not declared, to the arrays that they were of.
     GiveBack {
         /// The drives, in any order.

@@ -39,7 +39,7 @@ mod trace;
 mod tests;
 
 pub use ::config::{self, Config};
-pub use array::{Array, refusals, status_of};
+pub use array::{Array, Unfinished, refusals, status_of};
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer, VOLUME_LOST};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};

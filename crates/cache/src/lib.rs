@@ -87,7 +87,7 @@ pub use frames::{
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
 pub use journal::{
-    FoundJournal, Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal,
+    FoundJournal, Journal, JournalCounts, JournalError, Replay, ReplayRecord, erase_journal, journal_on,
     journal_with_records,
 };
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};

@@ -348,8 +348,7 @@ fn check_numbers<T: Serialize>(kind: &str, objects: &[T]) -> Result<(), ConfigEr
 pub fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> Result<(), ConfigError> {
     let mut seen = BTreeSet::new();
     for name in names {
-        let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(good) {
+        if !has_form(name, NAME_LEN_MAX) {
             let cause = format!("a name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'");
             return refuse(format!("{kind} {name:?}"), cause);
         }
@@ -358,6 +357,57 @@ pub fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> R
         }
     }
     Ok(())
+}
+
+fn has_form(name: &str, len_max: usize) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.len() <= len_max && name.chars().all(good)
+}
+
+/// Whether something new may have this name: a volume, a pool, a node, whatever has one. A name is typed in
+/// commands, where one with a hyphen at its begin is an option, and is a part of paths, where `.` and `..`
+/// are directories. What has such a name from an earlier version keeps it.
+///
+/// # Errors
+/// What a name must be.
+pub fn new_name(name: &str, len_max: usize) -> Result<(), String> {
+    if !has_form(name, len_max) {
+        return Err(format!("a name has 1 to {len_max} letters, digits, '-', '_' or '.'"));
+    }
+    match name {
+        "." | ".." => Err("a name, and not a directory, is needed".into()),
+        _ if name.starts_with('-') => {
+            Err("a name begins with a letter, a digit, '_' or '.': one with '-' would be an option".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names of all objects, each with its kind.
+fn names_of(config: &Config) -> BTreeSet<(&'static str, &str)> {
+    let partitions = config.cache.iter().flat_map(|c| &c.partitions).map(|p| ("partition", p.name.as_str()));
+    let storage = config.drives.iter().map(|d| ("drive", d.name.as_str()));
+    let storage = storage.chain(config.groups.iter().map(|g| ("group", g.name.as_str())));
+    let storage = storage.chain(config.pools.iter().map(|p| ("pool", p.name.as_str())));
+    let disks = config.volumes.iter().map(|v| ("volume", v.name.as_str()));
+    let disks = disks.chain(config.images.iter().map(|i| ("image", i.name.as_str())));
+    let others = config.hosts.iter().map(|h| ("host", h.name.as_str()));
+    let others = others.chain(config.policies.iter().map(|p| ("policy", p.name.as_str())));
+    storage.chain(disks).chain(others).chain(partitions).collect()
+}
+
+impl Config {
+    /// Refuses names that the next declaration gives and that nothing new may have.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn check_new_names(&self, next: &Config) -> Result<(), ConfigError> {
+        let known = names_of(self);
+        for (kind, name) in names_of(next).difference(&known) {
+            new_name(name, NAME_LEN_MAX).or_else(|cause| refuse(format!("{kind} {name:?}"), cause))?;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {

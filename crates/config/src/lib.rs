@@ -34,7 +34,7 @@ pub use caching::{
     CACHE_BYTES_MIN, CachePolicy, CacheSettings, DIRECT_BYTES_DEFAULT, FRAME_BYTES, PARTITION_DEFAULT,
     PARTITION_NONE, PARTITIONS_MAX, PartitionConfig, READ_AHEAD_BYTES_DEFAULT, READ_AHEAD_PERCENT,
 };
-pub use check::{ConfigError, check_names};
+pub use check::{ConfigError, check_names, new_name};
 pub use drives::{
     Class, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, stripe_unit_bytes_default,
 };
@@ -42,7 +42,7 @@ pub use files::{must_be_file, read_small, read_small_text};
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
 pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};
-pub use made::{DeletedGroup, Made, MadeGroup, NotOpen};
+pub use made::{DeletedGroup, ImportedDrives, Made, MadeGroup, NotOpen};
 pub use names::normalised as normalised_name;
 pub use policies::{PolicyConfig, QosSettings, Sharing};
 pub use pools::{

@@ -34,6 +34,9 @@ pub struct Made {
     /// Pools that are to be deleted: a start does not open them, and completes that.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub deleted_pools: BTreeSet<String>,
+    /// Pools that are to be exported, and declared until they are: a start completes that.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub exported_pools: BTreeSet<String>,
     /// What the block devices are that drives were opened on, whatever their names are now.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, String>,
@@ -48,6 +51,10 @@ pub struct Made {
     /// completes that.
     #[serde(rename = "deleted_group", skip_serializing_if = "BTreeMap::is_empty")]
     pub deleted_groups: BTreeMap<String, DeletedGroup>,
+    /// Pools that are being imported and not declared yet, by the path of their first drive: a start
+    /// completes that.
+    #[serde(rename = "importing", skip_serializing_if = "BTreeMap::is_empty")]
+    pub importing: BTreeMap<String, ImportedDrives>,
 }
 
 /// What is declared and not open, by name.
@@ -91,6 +98,13 @@ pub struct DeletedGroup {
     pub id: Option<GroupId>,
     /// Its drives, which are declared no more, by name. A list would be a table that older versions do not
     /// pass over.
+    pub drives: BTreeMap<String, DriveConfig>,
+}
+
+/// The drives of a pool that is being imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedDrives {
+    /// By their paths, which are their names here.
     pub drives: BTreeMap<String, DriveConfig>,
 }
 
@@ -142,6 +156,7 @@ impl Made {
         self.volumes = volumes.map(|v| &v.name).filter(|name| is_made(name)).cloned().collect();
         self.discarded.retain(|name, _| config.volume(name).is_none());
         self.deleted_pools.retain(|name| config.pool(name).is_some());
+        self.exported_pools.retain(|name| config.pool(name).is_some());
         self.overwrite.clear();
     }
 }

@@ -1,5 +1,6 @@
 //! Declarations as written, refused and kept.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use world::DriveSpec;
@@ -229,13 +230,16 @@ fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
     let group = MadeGroup { id: Some(GroupId([0x5a; 16])), ready: true };
     let path = "/data/d1.img".into();
     let drive = DriveConfig { name: "d1".into(), spec: DriveSpec::File { path, create_len_bytes: None } };
-    let deleted = DeletedGroup { id: Some(GroupId([0x1a; 16])), drives: [("d1".to_owned(), drive)].into() };
+    let drives: BTreeMap<String, DriveConfig> = [("d1".to_owned(), drive)].into();
+    let deleted = DeletedGroup { id: Some(GroupId([0x1a; 16])), drives: drives.clone() };
     let made = Made {
         groups: [("g0".to_owned(), group)].into(),
         volumes: ["v0".to_owned()].into(),
         discarded: [("v1".to_owned(), "p0".to_owned())].into(),
         deleted_pools: ["p1".to_owned()].into(),
         deleted_groups: [("g 1".to_owned(), deleted)].into(),
+        exported_pools: ["p2".to_owned()].into(),
+        importing: [("/data/d1.img".to_owned(), ImportedDrives { drives })].into(),
         ..Made::default()
     };
     let text = config.to_state_text(&made, Path::new("/elsewhere"));

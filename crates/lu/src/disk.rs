@@ -158,6 +158,8 @@ pub trait LogicalDisk: Clone + 'static {
         at: u64,
         len: u64,
     ) -> impl Future<Output = Result<Copied, BlockError>>;
+    /// Whether a ROD still has its content: one that holds space gives way to writes.
+    fn has_rod(&self, rod: &Self::Rod) -> bool;
     /// Stores a small record durably with the disk (persistent reservations over a power loss); at most 64
     /// KiB.
     fn save_record(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), BlockError>>;

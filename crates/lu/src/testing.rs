@@ -35,6 +35,8 @@ struct Inner {
     reading_most: Cell<u32>,
     /// How often [`LogicalDisk::extent`] was called.
     extents: Cell<u64>,
+    /// The RODs have given way to writes.
+    rods_discarded: Cell<bool>,
     /// The next operations that fail, with their errors.
     fault: RefCell<Option<BlockError>>,
     /// The number of records until the power fails.
@@ -101,6 +103,7 @@ impl ThinMemory {
             extents: Cell::new(0),
             reading: Cell::new(0),
             reading_most: Cell::new(0),
+            rods_discarded: Cell::new(false),
             fault: RefCell::default(),
             records_left: Cell::new(None),
         }))
@@ -112,6 +115,18 @@ impl ThinMemory {
         let copy = self.after_power_on();
         copy.0.records_left.set(Some(records));
         copy
+    }
+
+    /// All RODs that there are, and that will be, are without content.
+    pub fn discard_rods(&self) {
+        self.0.rods_discarded.set(true);
+    }
+
+    fn check_rods(&self) -> Result<(), BlockError> {
+        match self.0.rods_discarded.get() {
+            true => Err(BlockError::NoSpace { pool: "memory".into() }),
+            false => Ok(()),
+        }
     }
 
     /// The disk as after a restart.
@@ -384,6 +399,10 @@ impl LogicalDisk for ThinMemory {
         Ok(MemoryRod { from: at, pages: here.collect() })
     }
 
+    fn has_rod(&self, _: &MemoryRod) -> bool {
+        !self.0.rods_discarded.get()
+    }
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,
@@ -393,6 +412,7 @@ impl LogicalDisk for ThinMemory {
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
         world::yield_now().await;
+        self.check_rods()?;
         let bytes = rod.bytes(from, len, self.0.page_bytes);
         out.append(Pieces::copy_of(&bytes));
         Ok(())
@@ -407,6 +427,7 @@ impl LogicalDisk for ThinMemory {
         len: u64,
     ) -> Result<Copied, BlockError> {
         self.check(at, len)?;
+        self.check_rods()?;
         self.wait().await;
         let (start, page) = (rod.from + from, self.0.page_bytes);
         let mut copied = Copied::default();

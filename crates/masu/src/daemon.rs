@@ -249,6 +249,10 @@ async fn serve_array(
         return Ok(Ended::Stopped);
     }
     if start.kept.is_none() {
+        let nothing = Config::empty(&start.config.target);
+        nothing.check_new_names(&start.config)?;
+        let own = admin::refuse_own_files(&nothing, &start.config, store.dir()).await;
+        own.map_err(|cause| anyhow::anyhow!("{cause}"))?;
         refuse_used(serve, &start.config).await?;
     }
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
@@ -546,10 +550,10 @@ async fn bring_up_to_date(
     (store, events): (&Store, &EventSender),
     start: &Start,
 ) -> Option<String> {
-    let deleting = array.made().deleted_pools.clone();
-    match array.finish_deletions().await {
+    let (deleting, before) = (array.made().deleted_pools.clone(), array.config().clone());
+    match array.finish_interrupted().await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
-        Err(error) => tracing::warn!("{error}; its deletion is completed later"),
+        Err(error) => tracing::warn!("{error}; what was interrupted is completed later"),
     }
     if let Some(fault) = &start.fault {
         tracing::error!(
@@ -557,8 +561,19 @@ async fn bring_up_to_date(
         );
         return Some(fault.clone());
     }
-    let wanted = without_deleted(&start.config, array.config(), &deleting);
+    let wanted = as_completed(&start.config, &before, array.config(), &deleting);
     if *array.config() != wanted {
+        let named = array.config().check_new_names(&wanted).map_err(|e| e.to_string());
+        let refused = match named {
+            Ok(()) => admin::refuse_own_files(array.config(), &wanted, store.dir()).await,
+            refused => refused,
+        };
+        if let Err(cause) = refused {
+            tracing::error!(
+                "{cause}; the declaration is not applied, and the array keeps its previous configuration"
+            );
+            return Some(cause);
+        }
         let files = NewFiles::of(&wanted.drives).await;
         match array.apply_over(wanted, &serve.overwrite).await {
             Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
@@ -579,13 +594,26 @@ async fn bring_up_to_date(
     None
 }
 
-/// The declaration of this start without the pools whose deletion was completed just now: they were still in
-/// the state that it is based on. One that has volumes in it is declared anew.
-fn without_deleted(config: &Config, now: &Config, deleting: &BTreeSet<String>) -> Config {
+/// The declaration of this start as far as it is based on the state `before`, which what was completed just
+/// now has changed: without what was deleted or has left, and with what came. A deleted pool that has volumes
+/// in it is declared anew.
+fn as_completed(config: &Config, before: &Config, now: &Config, deleting: &BTreeSet<String>) -> Config {
+    fn follow<T: Clone>(wanted: &mut Vec<T>, before: &[T], now: &[T], name: impl Fn(&T) -> &String) {
+        let has = |all: &[T], one: &T| all.iter().any(|other| name(other) == name(one));
+        wanted.retain(|one| !has(before, one) || has(now, one));
+        let came: Vec<T> = now.iter().filter(|one| !has(before, one) && !has(wanted, one)).cloned().collect();
+        wanted.extend(came);
+    }
     let mut wanted = config.clone();
-    let is_used = |pool: &str| config.volumes.iter().any(|v| v.pool == pool);
-    let is_deleted = |pool: &str| deleting.contains(pool) && now.pool(pool).is_none();
-    wanted.pools.retain(|p| !is_deleted(&p.name) || is_used(&p.name));
+    follow(&mut wanted.drives, &before.drives, &now.drives, |d| &d.name);
+    follow(&mut wanted.spares, &before.spares, &now.spares, |s| s);
+    follow(&mut wanted.groups, &before.groups, &now.groups, |g| &g.name);
+    follow(&mut wanted.volumes, &before.volumes, &now.volumes, |v| &v.name);
+    follow(&mut wanted.pools, &before.pools, &now.pools, |p| &p.name);
+    let anew = |name: &str| deleting.contains(name) && config.volumes.iter().any(|v| v.pool == name);
+    let again = config.pools.iter().filter(|p| anew(&p.name) && wanted.pool(&p.name).is_none());
+    let again: Vec<PoolConfig> = again.cloned().collect();
+    wanted.pools.extend(again);
     wanted
 }
 

@@ -17,14 +17,7 @@ const NODE_LEN_MAX: usize = 128;
 
 /// A name for this node, as `--node` takes it: a part of keys of the registry, and of file names.
 pub(crate) fn node_name(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-    if text.is_empty() || text.len() > NODE_LEN_MAX || !text.chars().all(fits) {
-        return Err(format!("must be 1 to {NODE_LEN_MAX} letters, digits, and . - _"));
-    }
-    match text {
-        "." | ".." => Err("must be a name, and not a directory".into()),
-        _ => Ok(text.into()),
-    }
+    config::new_name(text, NODE_LEN_MAX).map(|()| text.into())
 }
 
 /// Where the registry is, and how it is reached. Passwords come from a file or the environment: the command
@@ -147,9 +140,9 @@ mod tests {
         for good in ["n1", "host-7.example.net", "a_b", "...", &longest] {
             assert_eq!(node_name(good).as_deref(), Ok(good));
         }
-        for bad in ["", ".", "..", "a/b", "/", "a b", "ä", "a\n", &format!("{longest}n")] {
+        for bad in ["", ".", "..", "-n", "--help", "a/b", "/", "a b", "ä", "a\n", &format!("{longest}n")] {
             let refused = node_name(bad).expect_err(bad);
-            assert!(refused.starts_with("must be"), "{bad}: {refused}");
+            assert!(refused.starts_with("a name"), "{bad}: {refused}");
         }
     }
 

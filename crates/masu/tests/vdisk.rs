@@ -269,3 +269,30 @@ fn a_vhd_that_is_written_after_its_child_was_created_is_told() {
     base.set_modified(SystemTime::now() + Duration::from_secs(9)).expect("as if it had been written");
     assert!(told());
 }
+
+/// A child without its parent was clean, and a parent that had grown left its children unreadable.
+#[test]
+fn a_child_without_its_parent_is_not_clean_and_a_parent_does_not_grow() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    for (parent, child) in [("base.vhd", "c.vhd"), ("base.vhdx", "c.vhdx")] {
+        ok(folder, &["create", parent, "--size", "64MiB"]);
+        ok(folder, &["resize", parent, "--size", "80MiB"]);
+        ok(folder, &["create", child, "--parent", parent]);
+        ok(folder, &["check", child]);
+        let before = fs::read(folder.join(parent)).expect("readable");
+        check_refused(folder, &["resize", parent, "--size", "96MiB"], "is the parent of");
+        assert!(fs::read(folder.join(parent)).expect("readable") == before, "nothing was written");
+        fs::rename(folder.join(parent), folder.join("away")).expect("moved");
+        let output = run(folder, &["check", child]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("finding  its parents cannot be opened") && !said.contains("clean: "),
+            "{said}"
+        );
+        fs::rename(folder.join("away"), folder.join(parent)).expect("moved");
+        ok(folder, &["check", child]);
+        ok(folder, &["resize", parent, "--size", "96MiB", "--force"]);
+    }
+}

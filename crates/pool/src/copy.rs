@@ -10,6 +10,7 @@ use futures::future::join4;
 use crate::inner::Inner;
 use crate::record::Record;
 use crate::rod::Rod;
+use crate::rods::Keep;
 use crate::span::Span;
 use crate::volume::Volume;
 use crate::volume_state::Provisioning;
@@ -114,7 +115,7 @@ impl Volume {
         let same = Rc::ptr_eq(&self.state, &source.state);
         if same && from < at + len && at < from + len {
             // Overlapping ranges: copy the source as it was before.
-            let rod = source.hold(from, len).await?;
+            let rod = source.hold_as(from, len, Keep::Always).await?;
             return self.copy(Source::Rod(&rod), 0, at, len).await;
         }
         self.copy(Source::Volume(source), from, at, len).await
@@ -180,6 +181,9 @@ impl Volume {
         self.pool.room().await?;
         if self.pool.entries.get() + u64::from(count) > self.pool.entries_max {
             return Err(self.pool.no_space());
+        }
+        if let Source::Rod(rod) = source {
+            rod.alive()?;
         }
         for i in 0..count {
             self.share_page(source.page(from + i), index + i);

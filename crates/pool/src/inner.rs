@@ -69,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) stalled: RefCell<Option<BlockError>>,
     /// When a write last found no room below a drive, and how that is told.
     pub(crate) no_room: RefCell<Option<(Instant, BlockError)>>,
+    /// The last write that a drive refused, and no redundancy took.
+    pub(crate) refused: RefCell<Option<(Instant, BlockError)>>,
     cause: RefCell<String>,
     /// Latencies of reads and writes of its volumes.
     pub(crate) stage: Stage,
@@ -135,6 +137,7 @@ impl Inner {
             poisoned: Cell::new(false),
             stalled: RefCell::default(),
             no_room: RefCell::default(),
+            refused: RefCell::default(),
             cause: RefCell::default(),
         }))
     }
@@ -175,11 +178,15 @@ impl Inner {
         self.stalled.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Notes that the storage below a drive had no room for a write.
-    pub(crate) fn note_room(&self, outcome: &Result<(), BlockError>) {
-        if let Err(error @ BlockError::NoRoom { .. }) = outcome {
-            *self.no_room.borrow_mut() = Some((self.world.now(), error.clone()));
-        }
+    /// Notes that the storage below a drive had no room for a write, or that a drive refused it.
+    pub(crate) fn note_write(&self, outcome: &Result<(), BlockError>) {
+        let Err(error) = outcome else { return };
+        let noted = match error {
+            BlockError::NoRoom { .. } => &self.no_room,
+            BlockError::Unreadable { .. } | BlockError::Failed { .. } => &self.refused,
+            _ => return,
+        };
+        *noted.borrow_mut() = Some((self.world.now(), error.clone()));
     }
 
     /// Poisons the pool: nothing is accepted any more, because it is unknown what is durable.
@@ -227,12 +234,19 @@ impl Inner {
             } else if lingering {
                 let ready = || self.space.borrow().free_now() > 0 || !self.space.borrow().is_lingering();
                 self.freed.wait_for(|| (ready() || self.alive().is_err()).then_some(())).await;
-            } else {
+            } else if !self.discard_rod() {
                 self.events.full();
                 return Err(self.no_space());
             }
         }
         .inspect(|_| self.watch())
+    }
+
+    /// Discards the oldest ROD that may be, so that its pages are free. False if there is none.
+    pub(crate) fn discard_rod(&self) -> bool {
+        let Some(pages) = self.rods.discard_oldest() else { return false };
+        pages.into_iter().for_each(|page| self.drop_unlogged(page));
+        true
     }
 
     pub(crate) fn no_space(&self) -> BlockError {

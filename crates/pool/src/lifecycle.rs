@@ -286,11 +286,12 @@ impl Volume {
     async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
         let page = self.pool.page_bytes;
         let needed = to.div_ceil(page) - from.div_ceil(page);
-        let left = {
+        let left = || {
             let space = self.pool.space.borrow();
             u64::from(space.free_now()) + u64::from(space.waiting())
         };
-        if needed > left && !self.pool.commit.is_running() {
+        while needed > left() && self.pool.discard_rod() {}
+        if needed > left() && !self.pool.commit.is_running() {
             // It would take what is left from all others until it fails.
             return Err(self.pool.no_space());
         }

@@ -110,6 +110,13 @@ impl Pool {
         stalled.or_else(|| last.filter(|(at, _)| recent(*at)).map(|(_, error)| error))
     }
 
+    /// Why writes of volumes failed in the last minute: a drive refused them, and its group has no redundancy
+    /// that takes them.
+    pub fn refused_writes(&self) -> Option<BlockError> {
+        let last = self.0.refused.borrow().clone();
+        last.filter(|(at, _)| self.0.world.now() < *at + NO_ROOM_SHOWN).map(|(_, error)| error)
+    }
+
     /// Makes everything durable that completed before the call.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use block::{BlockError, Pieces};
 
 use crate::inner::Inner;
-use crate::rods::RodPages;
+use crate::rods::{Keep, RodPages};
 use crate::space::heat::Way;
 use crate::span::Span;
 use crate::volume::Volume;
@@ -23,12 +23,18 @@ pub struct Rod {
 }
 
 impl Volume {
-    /// Freezes a range: later writes do not change the content of the ROD. It waits for writes in flight.
+    /// Freezes a range: later writes do not change the content of the ROD. It waits for writes in flight. The
+    /// ROD is discarded, the oldest first, when the pool has no free page left for a write.
     ///
     /// # Errors
     ///
     /// The volume was deleted, or the range exceeds it.
     pub async fn hold(&self, at: u64, len: u64) -> Result<Rod, BlockError> {
+        self.hold_as(at, len, Keep::WhileRoom).await
+    }
+
+    /// The same, for a command that copies from it at once.
+    pub(crate) async fn hold_as(&self, at: u64, len: u64, keep: Keep) -> Result<Rod, BlockError> {
         self.check(at, len)?;
         let page = self.pool.page_bytes;
         let span = Span { from: (at / page) as u32, end: (at + len).div_ceil(page) as u32 };
@@ -40,7 +46,7 @@ impl Volume {
         let mut space = self.pool.space.borrow_mut();
         pages.iter().flatten().for_each(|page| space.refer(*page));
         let pages = Rc::new(RefCell::new(pages));
-        let number = self.pool.rods.enter(pages.clone());
+        let number = self.pool.rods.enter(pages.clone(), keep);
         Ok(Rod { pool: self.pool.clone(), within: at % page, len, number, pages })
     }
 }
@@ -61,6 +67,7 @@ impl Rod {
         let page_bytes = self.pool.page_bytes;
         let (mut at, end) = (self.within + from, self.within + from + len as u64);
         while at < end {
+            self.alive()?;
             let n = (page_bytes - at % page_bytes).min(end - at);
             match self.page((at / page_bytes) as u32) {
                 Some(page) => {
@@ -76,7 +83,18 @@ impl Rod {
         Ok(())
     }
 
-    /// The page at this index.
+    /// Whether it was discarded, because the pool needed its pages.
+    pub fn is_discarded(&self) -> bool {
+        self.len > 0 && self.pages.borrow().is_empty()
+    }
+
+    /// # Errors
+    /// It was discarded.
+    pub(crate) fn alive(&self) -> Result<(), BlockError> {
+        if self.is_discarded() { Err(self.pool.no_space()) } else { Ok(()) }
+    }
+
+    /// The page at this index. The caller has checked that it is [alive](Rod::alive).
     pub(crate) fn page(&self, index: u32) -> Option<u32> {
         self.pages.borrow()[index as usize]
     }
@@ -86,6 +104,10 @@ impl Rod {
         let page_bytes = self.pool.page_bytes;
         let index = ((self.within + from) / page_bytes) as usize;
         let pages = self.pages.borrow();
+        if self.is_discarded() {
+            // To read it is an error, and not zeros.
+            return (self.len - from, true);
+        }
         let mapped = pages[index].is_some();
         let count = pages[index..].iter().take_while(|p| p.is_some() == mapped).count();
         let end = (index + count) as u64 * page_bytes - self.within;

@@ -186,7 +186,7 @@ impl Device for Volume {
         let (pool, began) = (&self.pool, self.pool.stage.begin(|| self.pool.world.now()));
         let result = self.overwrite(span.trace(), at, Content::Data(data)).await;
         pool.stage.end(began, || pool.world.now(), Kind::Write);
-        pool.note_room(&result);
+        pool.note_write(&result);
         result
     }
 

@@ -9,7 +9,7 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::label::Label;
 use crate::member::{Member, MemberState};
-use crate::{DRIVES_MAX, GroupError, GroupSpec, Level, Ownership};
+use crate::{ArrayId, DRIVES_MAX, GroupError, GroupSpec, Level, Ownership};
 
 struct Found {
     drive: Drive,
@@ -31,7 +31,7 @@ impl Group {
     /// Otherwise, as with one mirror of two, [`GroupError::Missing`]; any other contradiction between labels
     /// and declaration has its own error.
     pub async fn open(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
-        open(world, spec, drives, false).await
+        open(world, spec, drives, (false, &[])).await
     }
 
     /// Like [`Group::open`], also if drives are missing. The caller vouches that they are lost for good, or
@@ -45,7 +45,22 @@ impl Group {
         spec: GroupSpec,
         drives: Vec<Drive>,
     ) -> Result<Group, GroupError> {
-        open(world, spec, drives, true).await
+        open(world, spec, drives, (true, &[])).await
+    }
+
+    /// Like [`Group::open`], also if some labels name one of these owners instead of the declared one:
+    /// [`Group::adopt`] was interrupted between two drives. The newest label decides who owns the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::open`].
+    pub async fn open_between_owners(
+        world: World,
+        spec: GroupSpec,
+        drives: Vec<Drive>,
+        owners: &[ArrayId],
+    ) -> Result<Group, GroupError> {
+        open(world, spec, drives, (false, owners)).await
     }
 }
 
@@ -53,7 +68,7 @@ async fn open(
     world: World,
     spec: GroupSpec,
     drives: Vec<Drive>,
-    degraded: bool,
+    (degraded, owners): (bool, &[ArrayId]),
 ) -> Result<Group, GroupError> {
     let mut labels = Vec::new();
     for drive in &drives {
@@ -69,7 +84,7 @@ async fn open(
     }
     let mut found = Vec::new();
     for (drive, label) in drives.into_iter().zip(labels) {
-        found.push(identify(&spec, drive, label)?);
+        found.push(identify(&spec, drive, label, owners)?);
     }
     let reference = newest(&found).ok_or_else(|| GroupError::Spec {
         group: spec.name.clone(),
@@ -198,14 +213,20 @@ fn may_go_without(
 }
 
 /// Compares a label with the declaration.
-fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Found, GroupError> {
+fn identify(
+    spec: &GroupSpec,
+    drive: Drive,
+    label: Option<Label>,
+    owners: &[ArrayId],
+) -> Result<Found, GroupError> {
     let expected = format!("group {} of array {}", spec.name, spec.array_id);
     let group = spec.name.clone();
     let name = drive.info().name.clone();
     let Some(label) = label else {
         return Err(GroupError::Unlabelled { group, drive: name, expected });
     };
-    if label.array_id != spec.array_id || label.group_name != spec.name {
+    let is_owned = label.array_id == spec.array_id || owners.contains(&label.array_id);
+    if !is_owned || label.group_name != spec.name {
         return Err(GroupError::Foreign { group, drive: name, found: label.to_string(), expected });
     }
     if let Some(expected) = spec.id.filter(|id| *id != label.group_id) {

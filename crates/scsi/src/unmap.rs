@@ -55,5 +55,20 @@ fn parse<D: LogicalDisk>(ctx: &Context<'_, D>, list: &[u8]) -> Result<Vec<Span>,
             spans.push(span);
         }
     }
-    Ok(spans)
+    Ok(joined(spans))
+}
+
+/// The same blocks in as few ranges as there are: descriptors that are shorter than a page each may be whole
+/// pages together. Their order does not matter, because the blocks are released or zeroed, whichever comes
+/// first.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| span.at);
+    spans.dedup_by(|next, span| {
+        let touches = next.at <= span.at + span.len;
+        if touches {
+            span.len = span.len.max(next.at + next.len - span.at);
+        }
+        touches
+    });
+    spans
 }

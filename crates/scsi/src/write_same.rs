@@ -94,11 +94,10 @@ pub(crate) fn repeat(pattern: &[u8], len: usize) -> Buf {
     buf
 }
 
-/// Splits a range into steps of at most `step` bytes.
+/// Splits a range into steps of at most `step` bytes, at multiples of it: a page is not in two steps.
 pub(crate) fn steps(span: Span, step: u64) -> impl Iterator<Item = Span> {
     let end = span.at + span.len;
-    (0..span.len.div_ceil(step)).map(move |i| {
-        let at = span.at + i * step;
-        Span { at, len: step.min(end - at) }
-    })
+    let cut = move |i: u64| (i * step).clamp(span.at, end);
+    let parts = if span.len == 0 { 0..0 } else { span.at / step..end.div_ceil(step) };
+    parts.map(move |i| Span { at: cut(i), len: cut(i + 1) - cut(i) })
 }

@@ -120,6 +120,10 @@ impl LogicalDisk for Cached {
         self.below.take_rod(command, at, len).await
     }
 
+    fn has_rod(&self, rod: &Rod) -> bool {
+        self.below.has_rod(rod)
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

@@ -204,6 +204,10 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         self.below.take_rod(command, at, len).await
     }
 
+    fn has_rod(&self, rod: &D::Rod) -> bool {
+        self.below.has_rod(rod)
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

@@ -116,6 +116,10 @@ impl LogicalDisk for ImageDisk {
         refuse_tokens()
     }
 
+    fn has_rod(&self, _: &Rod) -> bool {
+        true
+    }
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,

@@ -130,6 +130,10 @@ impl LogicalDisk for Storage {
         each!(self, disk => disk.take_rod(command, at, len).await)
     }
 
+    fn has_rod(&self, rod: &Rod) -> bool {
+        each!(self, disk => disk.has_rod(rod))
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

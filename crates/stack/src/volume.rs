@@ -119,6 +119,10 @@ impl LogicalDisk for PlainVolume {
         self.volume.hold(at, len).await
     }
 
+    fn has_rod(&self, rod: &Rod) -> bool {
+        !rod.is_discarded()
+    }
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,

@@ -103,6 +103,9 @@ pub struct Status {
     /// Why the state cannot be saved, and whether something else is stored than what is in force.
     #[serde(skip)]
     pub state_fault: Option<(String, bool)>,
+    /// Exports and imports that were interrupted and are not complete: the object, what is so, what to do.
+    #[serde(skip)]
+    pub unfinished: Vec<(String, String, String)>,
     /// What hosts were served; a host of several controllers more than once.
     #[serde(skip)]
     pub served: Vec<HostServed>,

@@ -36,6 +36,9 @@ pub struct Pool {
     /// Why writes to it fail: the storage below a drive is full.
     #[serde(skip)]
     pub no_room: Option<String>,
+    /// Why writes to it failed in the last minute: a drive refuses them.
+    #[serde(skip)]
+    pub refused_writes: Option<String>,
     /// Reads and writes of its volumes since that controller opened it: of one in sixteen.
     #[serde(default)]
     pub operations: u64,

@@ -13,11 +13,11 @@ use axum::response::{IntoResponse, Response};
 
 use super::limits::{Buckets, Rate};
 use super::roles::{Role, of_path};
-use super::tokens::{CreatedToken, Found, ShownToken, TokenError, Tokens};
+use super::tokens::{CreatedToken, Found, ShownToken, Token, TokenError, Tokens};
 use super::told::Told;
 use crate::api::problem::Problem;
 use crate::events::now_ms;
-use crate::served::{Peer, Served, Who};
+use crate::served::{Key, Peer, Served, Who};
 use crate::store::Store;
 
 /// What load balancers ask, without a token: it says nothing of the array.
@@ -92,22 +92,29 @@ impl Access {
         (now, now_ms): (Instant, u64),
     ) -> Result<Who, Refusal> {
         if let Peer::Owner { uid } = peer {
-            return Ok(Who { name: format!("user {uid} of this machine"), role: Role::Admin });
+            return Ok(Who {
+                name: format!("user {uid} of this machine"),
+                role: Role::Admin,
+                key: Key::Owner,
+            });
         }
         let token = authorization.and_then(|value| value.strip_prefix("Bearer "));
         let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
         let found = token.map(|token| tokens.find(token, now_ms));
         let mut counts = self.counts();
         let source = peer.source();
-        let (key, name, role) = match found {
+        let (key, name, role, by) = match found {
             None if authorization.is_none() => return Err(Refusal::NoToken),
             Some(Found::Expired(token)) => return Err(Refusal::Expired(token.name.clone())),
             // A person's choice can be guessed: after too many guesses it is not looked at.
             Some(Found::Given) => match counts.wrong.wait(&source, now) {
                 Some(left) => return Err(Refusal::TooManyWrong(left)),
-                None => (GIVEN.to_owned(), "the token of --api-token".to_owned(), Role::Admin),
+                None => (GIVEN.to_owned(), Key::Given.source(), Role::Admin, Key::Given),
             },
-            Some(Found::Named(token)) => (token.name.clone(), format!("token {:?}", token.name), token.role),
+            Some(Found::Named(token)) => {
+                let by = Key::Named { name: token.name.clone(), created_ms: token.created_ms };
+                (token.name.clone(), by.source(), token.role, by)
+            }
             None | Some(Found::Unknown) => {
                 return Err(match counts.wrong.take(&source, now) {
                     Ok(()) => Refusal::WrongToken,
@@ -117,7 +124,15 @@ impl Access {
         };
         counts.requests.take(&key, now).map_err(Refusal::TooMany)?;
         counts.used_ms.insert(key, now_ms);
-        Ok(Who { name: format!("{name}, from {peer}"), role })
+        Ok(Who { name: format!("{name}, from {peer}"), role, key: by })
+    }
+
+    /// Whether what let somebody in still does: what runs for long asks again.
+    pub(crate) fn holds(&self, key: &Key, now_ms: u64) -> bool {
+        let Key::Named { name, created_ms } = key else { return true };
+        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |token: &&Token| token.name == *name && token.created_ms == *created_ms;
+        tokens.all().iter().find(is_it).is_some_and(|token| !token.is_expired(now_ms))
     }
 
     /// Tells of a refusal, unless one of the same source was told shortly before.
@@ -313,6 +328,18 @@ mod tests {
         begun.await.expect("it has begun");
         connection.abort();
         assert_eq!(told.await, Ok("made"));
+    }
+
+    #[tokio::test]
+    async fn what_a_token_began_ends_with_it() {
+        let bench = bench(Role::Viewer, Some(60));
+        let key = bench.ask(Some(&bench.token), 1).expect("it holds").key;
+        assert!(bench.access.holds(&key, 1) && !bench.access.holds(&key, 60_001), "until it expires");
+        bench.access.delete("t").await.expect("deleted");
+        assert!(!bench.access.holds(&key, 1));
+        bench.access.create(("t", Role::Viewer), None).await.expect("another one of this name");
+        assert!(!bench.access.holds(&key, 1));
+        assert!(bench.access.holds(&Key::Given, 1));
     }
 
     struct Bench {

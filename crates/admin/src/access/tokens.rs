@@ -2,7 +2,7 @@
 //!
 //! A token is `masu_` and 64 hexadecimal digits: 256 random bits, so a plain SHA-256 is enough to keep it by.
 
-use config::check_names;
+use config::{NAME_LEN_MAX, new_name};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -185,7 +185,7 @@ impl Tokens {
         secret: [u8; 32],
     ) -> Result<CreatedToken, TokenError> {
         let own = name.to_owned();
-        check_names("token", std::iter::once(&own)).map_err(|e| TokenError::Name(e.to_string()))?;
+        new_name(&own, NAME_LEN_MAX).map_err(|e| TokenError::Name(format!("token {own:?}: {e}")))?;
         if self.all.iter().any(|token| token.name == name) {
             return Err(TokenError::Taken(own));
         }

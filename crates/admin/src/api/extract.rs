@@ -1,5 +1,7 @@
 //! What a request carries, read so that each refusal is a problem with its field.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -7,6 +9,10 @@ use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+
+/// How long a body may take: the largest is 16 MiB. A client that sends a byte now and then would keep its
+/// connection, and others from theirs; the head of a request has a deadline of its own (`tcp`).
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A JSON body, with its bytes.
 pub(crate) struct Body<T>(pub(crate) T, pub(crate) Bytes);
@@ -21,15 +27,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             let detail = "the body must be application/json (Content-Type)";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", detail));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "body" };
-            Problem::new(rejection.status(), code, rejection.body_text())
-        })?;
+        let bytes = bytes_of(request, state, BODY_TIME_MAX).await?;
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let body = serde_path_to_error::deserialize(&mut reader).map_err(|e| of_json(&e))?;
         reader.end().map_err(|e| Problem::bad_request("json", format!("the body is not JSON: {e}")))?;
         Ok(Body(body, bytes))
     }
+}
+
+/// The bytes of a body that arrives in time.
+async fn bytes_of<S: Send + Sync>(request: Request, state: &S, most: Duration) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(most, Bytes::from_request(request, state)).await;
+    let read = read.map_err(|_| {
+        let detail = format!("the body did not arrive within {} s: send it at once", most.as_secs());
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail)
+    })?;
+    read.map_err(|rejection| {
+        let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "body" };
+        Problem::new(rejection.status(), code, rejection.body_text())
+    })
 }
 
 /// What is no JSON is a bad request; JSON that says something else than is asked for cannot be processed.
@@ -84,6 +100,19 @@ mod tests {
         let problem = outcome.err().expect("it is refused");
         let told = (problem.status, &*problem.code, problem.field.as_deref());
         assert_eq!(told, expected, "{}", problem.detail);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_not_waited_for() {
+        let slow = futures::stream::unfold((), async |()| {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Some((Ok::<_, std::convert::Infallible>(" "), ()))
+        });
+        let request = Request::new(axum::body::Body::from_stream(slow));
+        let read = bytes_of(request, &(), Duration::from_millis(50));
+        let read = tokio::time::timeout(Duration::from_secs(20), read).await.expect("it is not waited for");
+        let problem = read.expect_err("it is refused");
+        assert_eq!((problem.status, &*problem.code), (408, "too_slow"));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream};
@@ -14,11 +14,12 @@ use utoipa::ToSchema;
 
 use super::extract::Params;
 use super::problem::Problem;
-use crate::events::EventQuery;
-use crate::served::{Served, current};
+use crate::connections::{Most, TooMany};
+use crate::events::{EventQuery, now_ms};
+use crate::served::{Key, Served, Who, current};
 
 /// Streams that run at once.
-pub(crate) const STREAMS_MAX: usize = 16;
+pub(crate) const STREAMS_MAX: Most = Most { all: 16, of_source: 4 };
 /// A stream ends after so long at the latest; who wants more comes again.
 const SECONDS_MAX: u64 = 3600;
 /// Events of one batch.
@@ -83,6 +84,7 @@ impl Counters {
 /// Events as they happen; their numbers are the identifiers of the stream.
 pub(crate) async fn events(
     State(served): State<Arc<Served>>,
+    Extension(who): Extension<Who>,
     Params(asked): Params<StreamParams>,
 ) -> Response {
     let from = asked.after.unwrap_or_else(|| served.log.newest());
@@ -98,12 +100,13 @@ pub(crate) async fn events(
         });
         (next, events.collect())
     };
-    stream_of(served, asked.seconds, from, told)
+    stream_of((served, who.key), asked.seconds, from, told)
 }
 
 /// Counters, every second.
 pub(crate) async fn counters(
     State(served): State<Arc<Served>>,
+    Extension(who): Extension<Who>,
     Params(asked): Params<StreamParams>,
 ) -> Response {
     let told = move |served: Arc<Served>, turn: u64| async move {
@@ -116,12 +119,21 @@ pub(crate) async fn counters(
         };
         (turn + 1, event.into_iter().collect())
     };
-    stream_of(served, asked.seconds, 0, told)
+    stream_of((served, who.key), asked.seconds, 0, told)
 }
 
-/// A stream of what `told` gives, turn by turn, until its time is over.
+fn too_many(most: TooMany, key: &Key) -> Problem {
+    Problem::unavailable(match most {
+        TooMany::All => format!("{} streams run already: end one", STREAMS_MAX.all),
+        TooMany::OfSource => {
+            format!("{} streams of {} run already: end one", STREAMS_MAX.of_source, key.source())
+        }
+    })
+}
+
+/// A stream of what `told` gives, turn by turn, until its time is over or its token is deleted.
 fn stream_of<F>(
-    served: Arc<Served>,
+    (served, key): (Arc<Served>, Key),
     seconds: u64,
     from: u64,
     told: impl Fn(Arc<Served>, u64) -> F + Clone + Send + 'static,
@@ -129,21 +141,34 @@ fn stream_of<F>(
 where
     F: Future<Output = (u64, Vec<Event>)> + Send + 'static,
 {
-    let Ok(place) = served.streams.clone().try_acquire_owned() else {
-        return Problem::unavailable(format!("{STREAMS_MAX} streams run already: end one")).into_response();
+    let place = match served.streams.take_or_say(key.source()) {
+        Ok(place) => place,
+        Err(most) => return too_many(most, &key).into_response(),
     };
     let until = tokio::time::Instant::now() + Duration::from_secs(seconds.min(SECONDS_MAX));
-    let batches = stream::unfold((from, place), move |(at, place)| {
-        let (served, told) = (served.clone(), told.clone());
-        async move {
-            if tokio::time::Instant::now() >= until {
-                return None;
-            }
-            let (next, events) = told(served, at).await;
-            Some((events, (next, place)))
-        }
-    });
+    let asked = served.clone();
+    let goes_on = move || tokio::time::Instant::now() < until && asked.access.holds(&key, now_ms());
+    let batches = batches((from, place), goes_on, move |at| told(served.clone(), at));
     Sse::new(flat(batches)).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// What `told` gives, turn by turn, for as long as it `goes_on`. What goes along with the turns is freed at
+/// the end.
+fn batches<P, T, F>(
+    begin: (u64, P),
+    goes_on: impl Fn() -> bool,
+    told: impl Fn(u64) -> F,
+) -> impl Stream<Item = Vec<T>>
+where
+    F: Future<Output = (u64, Vec<T>)>,
+{
+    stream::unfold((begin, goes_on, told), |((at, along), goes_on, told)| async move {
+        if !goes_on() {
+            return None;
+        }
+        let (next, events) = told(at).await;
+        Some((events, ((next, along), goes_on, told)))
+    })
 }
 
 fn flat(
@@ -151,4 +176,41 @@ fn flat(
 ) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
     use futures::StreamExt;
     batches.flat_map(|events| stream::iter(events.into_iter().map(Ok)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures::StreamExt;
+
+    use super::*;
+    use crate::connections::Places;
+
+    /// A deleted token kept its stream for an hour.
+    #[tokio::test]
+    async fn a_stream_ends_when_its_token_is_deleted_and_frees_its_place() {
+        let places = Places::new(Most { all: 2, of_source: 1 });
+        let place = places.take_or_say("t".into()).expect("a place");
+        let (is_valid, turns) = (Cell::new(true), Cell::new(0));
+        let told = |at: u64| {
+            turns.set(turns.get() + 1);
+            is_valid.set(at < 2);
+            async move { (at + 1, vec![at]) }
+        };
+        let all: Vec<_> = batches((0, place), || is_valid.get(), told).collect().await;
+        assert_eq!((all, turns.get()), (vec![vec![0], vec![1], vec![2]], 3));
+        assert!(places.take_or_say("t".into()).is_ok(), "the place is free again");
+    }
+
+    /// One token took all streams.
+    #[test]
+    fn one_token_cannot_take_all_streams() {
+        let (places, key) = (Places::new(STREAMS_MAX), Key::Given);
+        let _all: Vec<_> =
+            (0..STREAMS_MAX.of_source).map(|_| places.take_or_say(key.source()).expect("a place")).collect();
+        let most = places.take_or_say(key.source()).err().expect("refused");
+        assert!(too_many(most, &key).detail.contains("4 streams of the token of --api-token"));
+        assert!(places.take_or_say(Key::Owner.source()).is_ok(), "others have theirs");
+    }
 }

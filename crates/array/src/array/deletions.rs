@@ -97,12 +97,18 @@ impl Array {
         self.stored.in_force_already(&self.config, &self.made)
     }
 
-    /// Completes deletions of volumes, pools and groups that were interrupted, in an earlier life or by a
-    /// state that could not be stored, or that wait for a pool.
+    /// Completes what was interrupted, in an earlier life or by a state that could not be stored: exports and
+    /// imports of pools, and deletions of volumes, pools and groups, also those that wait for a pool.
     ///
     /// # Errors
     /// If one cannot be completed now, for example while a group is resynced; to be tried again.
-    pub async fn finish_deletions(&mut self) -> Result<Vec<String>, ControlError> {
+    pub async fn finish_interrupted(&mut self) -> Result<Vec<String>, ControlError> {
+        let mut done = self.finish_travels().await?;
+        done.extend(self.finish_deletions().await?);
+        Ok(done)
+    }
+
+    async fn finish_deletions(&mut self) -> Result<Vec<String>, ControlError> {
         let mut done = self.delete_discarded().await?;
         for name in self.made.deleted_pools.clone() {
             let Some(owner) = self.config.pool(&name).map(|p| p.controller) else { continue };

@@ -1,13 +1,10 @@
-//! Pools: remove a group, rebalance, export, import.
+//! Pools: remove a group, rebalance.
 
 use std::collections::BTreeSet;
 
-use world::DriveSpec;
-
-use super::stored::also;
 use super::{Array, refusals};
 use crate::config::{Config, DriveConfig};
-use crate::control::{Control, ControlError, Reply};
+use crate::control::{Control, ControlError};
 use crate::status::{ControllerStatus, Pool};
 
 impl Array {
@@ -36,67 +33,6 @@ impl Array {
         let fail = ControlError::at(format!("pool {pool:?}"));
         let declared = self.config.pool(pool).ok_or_else(|| fail(&"not found"))?;
         self.ask(declared.controller, Control::Rebalance(pool.into())).await
-    }
-
-    /// Exports a pool: its volumes (which must not be mapped), groups and drives are no longer declared, and
-    /// no array owns the drives.
-    ///
-    /// # Errors
-    ///
-    /// No such pool, or a volume of it is mapped. Nothing was changed then.
-    pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
-        let owner = refusals::exportable(&self.config, pool)?.controller;
-        // A group may have left.
-        let parts = self.status().await?;
-        let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
-        let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
-        let (before, mut config) = (self.config.clone(), self.config.clone());
-        config.volumes.retain(|v| v.pool != pool);
-        config.pools.retain(|p| p.name != pool);
-        without_groups(&mut config, &parts, |name| groups.contains(&name));
-        self.apply(config).await?;
-        let exported = self.ask(owner, Control::ExportPool(pool.into())).await;
-        match exported {
-            Ok(done) => Ok(done),
-            // The pool stays, as it was declared.
-            Err(error) => Err(match self.apply(before).await {
-                Ok(_) => error,
-                Err(left) => also(
-                    error,
-                    &format!("it is declared no more, and not exported; declare it again: {left}"),
-                ),
-            }),
-        }
-    }
-
-    /// Imports the pool on these drives, and declares drives, groups, pool and volumes as found.
-    ///
-    /// # Errors
-    ///
-    /// The drives hold no whole pool, or another array owns it (see `force`), or a name is already in use
-    /// here. Nothing was changed then.
-    pub async fn import_pool(
-        &mut self,
-        drives: Vec<DriveSpec>,
-        force: bool,
-    ) -> Result<Vec<String>, ControlError> {
-        let owner = self.config.pools.len() % self.controllers.len();
-        let import = Control::ImportPool { drives: drives.clone(), force };
-        let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
-        let mut done = vec![format!("pool {}: imported", imported.pool.name)];
-        match self.apply(imported.joined_to(&self.config)).await {
-            Ok(lines) => done.extend(lines),
-            Err(error) => {
-                let owners = imported.owners.clone();
-                return Err(match self.ask(owner, Control::GiveBack { drives, owners }).await {
-                    Ok(_) => error,
-                    Err(left) => {
-                        also(error, &format!("its drives may name this array as their owner: {left}"))
-                    }
-                });
-            }
-        }
-        Ok(done)
     }
 }
 

@@ -47,6 +47,7 @@ pub fn with_clone(config: &Config, from: &str, to: &str) -> Result<Config, Contr
     let snapshot_of = Some(from.to_owned());
     next.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
     next.check()?;
+    config.check_new_names(&next)?;
     Ok(next)
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Stored {
     due: Option<(Config, Made)>,
     /// Why the last save failed.
     fault: Option<String>,
+    /// What is stored stays as it is, whatever is in force meanwhile.
+    pinned: bool,
 }
 
 impl Stored {
@@ -32,8 +34,22 @@ impl Stored {
         self.kept.as_ref().map(|(config, _)| config)
     }
 
+    /// Until [`Stored::unpin`] a start finds what is stored now: steps that only count together are not
+    /// stored one by one.
+    pub(super) fn pin(&mut self) {
+        self.pinned = true;
+    }
+
+    /// What is in force is stored again.
+    pub(super) fn unpin(&mut self) {
+        self.pinned = false;
+    }
+
     /// Stores a change that is not in force yet.
     pub(super) fn store(&mut self, config: &Config, made: &Made) -> Result<(), ControlError> {
+        if self.pinned {
+            return Ok(());
+        }
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         if self.due.is_none() && self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
             return Ok(());
@@ -50,6 +66,9 @@ impl Stored {
 
     /// What was stored last is in force.
     pub(super) fn in_force(&mut self, config: &Config, made: &Made) {
+        if self.pinned {
+            return;
+        }
         (self.kept, self.due) = (Some((config.clone(), made.clone())), None);
     }
 

@@ -1,11 +1,13 @@
 //! Pools: their metadata as stored on the groups, then opened in memory and audited.
 
 use block::Device;
+use cache::journal_on;
 use pool::{Pool, PoolError};
 use raid::Group;
 use world::World;
 
 use super::examination::Examination;
+use crate::cached::{journal_of, wanted_of};
 use crate::config::{Config, PoolConfig};
 
 /// Examines one pool on those of its groups that could be opened.
@@ -36,12 +38,49 @@ pub(super) async fn check(
         Ok(pool) => {
             examination.pools += 1;
             audit(config, declared, &pool, &place, examination);
+            check_journal(declared, groups, &pool, examination).await;
         }
         Err(error @ (PoolError::NoPool { .. } | PoolError::Unfinished { .. })) => {
             examination.harmless(&place, format!("empty: {error}"));
         }
         Err(error) => examination.damage(&place, format!("cannot be opened: {error}")),
     }
+}
+
+/// Looks for the journal that the volumes of the pool name: without it the array does not serve them. Its
+/// records are read at the start.
+async fn check_journal(
+    declared: &PoolConfig,
+    groups: &[(String, Group)],
+    pool: &Pool,
+    examination: &mut Examination,
+) {
+    let place = format!("pool {}: journal", declared.name);
+    let wanted = pool.volumes().iter().find_map(journal_of).map(|id| wanted_of(pool, id));
+    let Some(name) = &declared.journal else {
+        if let Some(wanted) = wanted {
+            let text = format!(
+                "its acknowledged writes are in journal {}, and no journal is declared: declare the group that has it",
+                wanted.id
+            );
+            examination.damage(place, text);
+        }
+        return;
+    };
+    let Some((_, group)) = groups.iter().find(|(own, _)| own == name) else {
+        return examination.damage(place, format!("group {name} cannot be examined"));
+    };
+    let text = match (journal_on(group).await, wanted) {
+        (Err(error), _) => format!("that on group {name} cannot be read: {error}"),
+        (Ok(Some(found)), Some(wanted)) if found.id == wanted.id.0 && found.epoch >= wanted.epoch => return,
+        (Ok(found), Some(wanted)) => format!(
+            "its acknowledged writes are in journal {}, and group {name} has {}",
+            wanted.id,
+            if found.is_some() { "another one, or an older state of it" } else { "none" }
+        ),
+        (Ok(_), None) => return,
+    };
+    examination.damage(place, text);
 }
 
 /// Audits the opened pool, and compares its volumes with the declared ones.

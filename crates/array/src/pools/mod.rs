@@ -15,6 +15,6 @@ pub(crate) use open::{drop_pool, open_pool};
 #[cfg(test)]
 pub(crate) use placement::PLACEMENT_INTERVAL;
 pub(crate) use placement::set_classes;
-pub(crate) use travel::{export, give_back, import};
+pub(crate) use travel::{export, finish_export, give_back, import};
 pub(crate) use volumes::{clone_volume, create_volumes, delete_volume, grow_volumes, open_volume};
 pub(crate) use work::{rebalance, reclaim};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use block::Device;
 use pool::Pool;
-use raid::{ArrayId, Found, Group, GroupSpec, identify};
+use raid::{ArrayId, Found, Group, GroupSpec, Label, identify};
 use world::{Drive, DriveSpec};
 
 use super::open::drop_pool;
@@ -14,7 +14,7 @@ use crate::cached::journal_of;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
-use crate::groups::{end_upkeep, forget, refuse_busy};
+use crate::groups::{end_upkeep, existing, forget, refuse_busy};
 use crate::terms;
 
 /// Closes a pool and labels its drives as owned by no array.
@@ -37,6 +37,54 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
     for group in groups {
         group.adopt(ArrayId::default(), None).await.map_err(|e| place()(&e))?;
     }
+    Ok(vec![format!("pool {name}: exported")])
+}
+
+/// Completes an export during which the process ended: labels that name no array show that the pool was
+/// closed. Groups of its that still name this array are released like them.
+pub(crate) async fn finish_export(
+    controller: &Rc<Controller>,
+    name: &str,
+    declared: &[DriveConfig],
+) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("pool {name:?}"));
+    let mut drives: Vec<Drive> = Vec::new();
+    for drive in declared {
+        let known = controller.state().drives.get(&drive.name).cloned();
+        let opened = match known {
+            Some(known) => Ok(known),
+            None => controller.world.open_drive(&existing(&drive.spec)).await,
+        };
+        drives.push(opened.map_err(|e| place()(&e))?);
+    }
+    let found = identify(&drives).await.map_err(|e| place()(&e))?;
+    let is_released = |f: &Found| f.drives.iter().any(|(_, label)| label.array_id == ArrayId::default());
+    if !found.iter().any(is_released) {
+        return Err(place()(&"not open, and none of its drives was released yet"));
+    }
+    let own = terms::array_id(&controller.config());
+    // What is in another array by now is left alone.
+    let is_own = |f: &&Found| {
+        let mut owners = f.drives.iter().map(|(_, label)| label.array_id);
+        owners.all(|owner| [own, ArrayId::default()].contains(&owner))
+    };
+    for f in found.iter().filter(is_own) {
+        let open = controller.state().groups.get(&f.label.group_name).cloned();
+        let group = match open.filter(|open| open.id() == f.label.group_id) {
+            Some(group) => {
+                refuse_busy(&group)?;
+                end_upkeep(controller, std::slice::from_ref(&group)).await?;
+                forget(controller, std::slice::from_ref(&group));
+                group
+            }
+            None => {
+                refuse_partial(f).map_err(|cause| place()(&cause))?;
+                open_found(controller, f, &drives).await?
+            }
+        };
+        group.adopt(ArrayId::default(), None).await.map_err(|e| place()(&e))?;
+    }
+    controller.state.borrow_mut().drives.retain(|name, _| declared.iter().all(|d| d.name != *name));
     Ok(vec![format!("pool {name}: exported")])
 }
 
@@ -70,13 +118,11 @@ pub(crate) async fn import(
     let own = terms::array_id(&controller.config());
     let mut groups = Vec::new();
     for f in &found {
-        let owner = f.label.array_id;
-        if owner != ArrayId::default() && owner != own && !force {
-            let cause = format!(
-                "{} belongs to another array that did not export it; use force to take it \
-                    over",
-                f.label
-            );
+        let is_foreign = |label: &&Label| ![own, ArrayId::default()].contains(&label.array_id);
+        let mut labels = std::iter::once(&f.label).chain(f.drives.iter().map(|(_, label)| label));
+        if let Some(label) = labels.find(is_foreign).filter(|_| !force) {
+            let cause =
+                format!("{label} belongs to another array that did not export it; use force to take it over");
             return Err(place()(&cause));
         }
         if controller.state().groups.contains_key(&f.label.group_name) {
@@ -151,7 +197,10 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
     };
     let own = found.drives.iter().map(|(i, _)| drives[*i].clone()).collect();
     let place = ControlError::at(format!("group {:?}", label.group_name));
-    Group::open(controller.world.clone(), spec, own).await.map_err(|e| place(&e))
+    // Who may take them was decided before: an export or an import may have ended between two labels.
+    let owners: Vec<ArrayId> = found.drives.iter().map(|(_, label)| label.array_id).collect();
+    let opened = Group::open_between_owners(controller.world.clone(), spec, own, &owners).await;
+    opened.map_err(|e| place(&e))
 }
 
 /// Refuses a group of which a drive is not named that its labels count as in sync.

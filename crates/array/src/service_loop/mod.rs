@@ -149,6 +149,9 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::ImportPool { drives, force } => {
             pools::import(controller, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
         }
+        Control::FinishExport { name, drives } => {
+            pools::finish_export(controller, &name, &drives).await.map(Reply::Done)
+        }
         Control::GiveBack { drives, owners } => {
             pools::give_back(controller, (&drives, &owners)).await.map(Reply::Done)
         }

@@ -142,6 +142,7 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             heat: heat(pool.heat(), declared.placement, space.page_bytes),
             controller,
             no_room: pool.no_room().map(|cause| cause.to_string()),
+            refused_writes: pool.refused_writes().map(|cause| cause.to_string()),
             operations: state.services.get(name).map_or(0, |of| operations(&of.service)),
         })
     };

@@ -37,7 +37,7 @@ impl Keeper for Stored {
 }
 
 /// An array with the state that is stored, with two controllers.
-fn start_kept(world: &World, stored: &Stored) -> Array {
+pub(super) fn start_kept(world: &World, stored: &Stored) -> Array {
     let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
     for (index, mailbox) in mailboxes.into_iter().enumerate() {
         world.spawn(run_controller(world.clone(), index, mailbox, handles.clone()));
@@ -144,13 +144,13 @@ fn delete_and_cut(model: &Model, stored: &Stored, points: Option<u64>) -> u64 {
 
 /// Completes deletions as soon as no work on groups runs.
 async fn finish_when_idle(world: &World, array: &mut Array) {
-    let mut outcome = array.finish_deletions().await;
+    let mut outcome = array.finish_interrupted().await;
     for _ in 0..1000 {
         if outcome.is_ok() {
             return;
         }
         world.sleep(Duration::from_millis(100)).await;
-        outcome = array.finish_deletions().await;
+        outcome = array.finish_interrupted().await;
     }
     panic!("deletions are never completed: {outcome:?}");
 }
@@ -169,7 +169,7 @@ fn a_start_completes_a_deletion_that_a_power_cut_interrupted() {
             completed += usize::from(begun);
             let mut array = start_kept(&world, &stored);
             array.apply(config).await.expect("the stored declaration");
-            if let Err(error) = array.finish_deletions().await {
+            if let Err(error) = array.finish_interrupted().await {
                 // A mirror is resynced, and cannot go to the other controller yet.
                 assert!(error.to_string().contains("being resynced"), "cut {cut}: {error}");
                 let parts = array.status().await.expect("status");
@@ -254,7 +254,7 @@ fn a_drive_of_another_group_by_now_is_not_erased() {
     model.run(async |world| {
         let mut array = start_kept(&world, &stored);
         array.apply(stored.last().expect("stored").0).await.expect("apply");
-        array.finish_deletions().await.expect("nothing to erase");
+        array.finish_interrupted().await.expect("nothing to erase");
         array.stop().await.expect("stop");
     });
     model.run(async |world| assert_eq!(labelled(&world, 2).await, [0, 1]));

@@ -6,6 +6,8 @@ use crate::config::{JournalId, Level};
 
 use super::caching::{cached, fill_and_cut};
 use super::rig::{Host, drive, group, model, start};
+use block::{Buf, Device};
+use raid::{Group, GroupSpec};
 use world_model::Model;
 
 const ID: u8 = 37;
@@ -86,4 +88,35 @@ fn a_given_up_journal_that_comes_back_brings_nothing_old_back() {
         host.number = 6;
         host.verify().await;
     });
+}
+
+/// What is found of the pool of a killed array.
+fn findings(model: &Model, config: Config) -> Vec<String> {
+    let examined = model.run(async |world| crate::check::check(world.clone(), &config, false, |_| {}).await);
+    let damage = examined.findings.iter().filter(|finding| !finding.harmless);
+    damage.map(ToString::to_string).collect()
+}
+
+/// A journal whose header was destroyed was clean, and the start refused the pool.
+#[test]
+fn an_examination_misses_the_journal_with_acknowledged_writes() {
+    let model = model(ID.into(), 6);
+    fill_and_cut(&model, ID);
+    assert_eq!(findings(&model, cached(ID, true)), [""; 0], "it is there");
+    let undeclared = findings(&model, cached(ID, false));
+    assert!(undeclared.iter().any(|line| line.contains("no journal is declared")), "{undeclared:?}");
+    model.run(async |world| {
+        let mut drives = Vec::new();
+        for i in 2..4 {
+            drives.push(world.open_drive(&drive(i).spec).await.expect("open"));
+        }
+        let spec = GroupSpec::new("j", raid::Level::Raid1, raid::ArrayId([ID; 16]));
+        let spec = GroupSpec { stripe_unit_bytes: 16 << 10, ..spec };
+        let group = Group::open(world.clone(), spec, drives).await.expect("the group");
+        group.write(0, &Buf::zeroed(64 << 10).freeze().into()).await.expect("written");
+        group.close().await.expect("closed");
+    });
+    let destroyed = findings(&model, cached(ID, true));
+    let told = |line: &String| line.contains("pool p: journal") && line.contains("group j has none");
+    assert!(destroyed.iter().any(told), "{destroyed:?}");
 }

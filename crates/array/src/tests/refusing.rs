@@ -116,7 +116,7 @@ fn restarted(model: &Model, stored: &Stored) -> (Config, Vec<String>) {
         let mut array = start_full(&world, &Full::of(stored));
         array.apply(stored.last().expect("stored").0).await.expect("apply");
         for _ in 0..1000 {
-            if array.finish_deletions().await.is_ok() {
+            if array.finish_interrupted().await.is_ok() {
                 break;
             }
             world.sleep(std::time::Duration::from_millis(100)).await;
@@ -188,7 +188,7 @@ fn what_cannot_be_taken_back_is_said_and_taken_back_later() {
                     assert!(error.to_string().contains("a restart before that makes the change"), "{error}");
                     assert_eq!(fault, Some(true), "{what}");
                     // Nothing that is recorded is erased meanwhile.
-                    let _ = array.finish_deletions().await;
+                    let _ = array.finish_interrupted().await;
                     assert_eq!(
                         served(&array).await.iter().filter(|n| n.starts_with("volume")).count(),
                         2,
@@ -267,7 +267,7 @@ fn what_a_pool_without_room_refuses_is_not_done_and_what_it_did_is_said() {
         assert!(array.made().discarded.contains_key("u"), "until it is durable");
         full(None);
         world.sleep(std::time::Duration::from_secs(2)).await;
-        array.finish_deletions().await.expect("there is room");
+        array.finish_interrupted().await.expect("there is room");
         assert!(array.made().discarded.is_empty());
         array.clone_volume("v", "n").await.expect("the name is free");
         array.delete_volume("n").await.expect("deleted");

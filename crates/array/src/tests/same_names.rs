@@ -116,11 +116,11 @@ fn a_volume_that_is_deleted_while_its_pool_is_away_is_deleted_when_it_is_back_an
             check_refused(array.apply(again).await, "still to be deleted");
         }
         check_refused(array.clone_volume("w", "v").await, "still to be deleted");
-        array.finish_deletions().await.expect("nothing can be done yet");
+        array.finish_interrupted().await.expect("nothing can be done yet");
         (0..2).for_each(|i| disk(i).resume());
         array.apply(array.config().clone()).await.expect("the pool is back");
         assert!(is_open(&array, "p").await);
-        let done = array.finish_deletions().await.expect("now it can");
+        let done = array.finish_interrupted().await.expect("now it can");
         assert!(done.iter().any(|line| line == "volume v: deleted"), "{done:?}");
         let again = Config { volumes: vec![volume_in("p", 4 << 20)], ..config.clone() };
         let done = array.apply(again).await.expect("the name is free");

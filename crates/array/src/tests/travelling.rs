@@ -2,10 +2,14 @@
 
 use crate::config::Level;
 
-use super::rig::{Host, declaration, group, host, model, portal, start};
+use raid::{OnDrive, examine};
+use world::{DriveSpec, World};
+use world_model::{Model, Outcome};
+
+use super::deleting::{Stored, start_kept};
+use super::rig::{Host, declaration, drive, group, host, model, portal, start};
 use crate::Config;
 use crate::config::{ArrayId, PortalConfig};
-use world::DriveSpec;
 
 #[test]
 fn an_exported_pool_is_imported_with_its_data_and_nothing_else_is() {
@@ -65,4 +69,106 @@ fn an_exported_pool_is_imported_with_its_data_and_nothing_else_is() {
         reader.fill().await;
         reader.verify().await;
     });
+}
+
+/// The pool of [`two_groups`] leaves, or comes, and the power is cut after so many persistence points. How
+/// many there are.
+fn travel_and_cut(model: &Model, stored: &Stored, points: Option<u64>, import: bool) -> u64 {
+    let mut begun = 0;
+    let ended = model.run_until_crash(async |world| {
+        let mut array = start_kept(&world, stored);
+        array.apply(two_groups()).await.expect("apply");
+        if import {
+            array.export_pool("p").await.expect("export");
+        }
+        begun = model.disks().persistence_points();
+        if let Some(points) = points {
+            model.disks().cut_power_after(begun + points);
+        }
+        match import {
+            true => array.import_pool(drives(), false).await.expect("import"),
+            false => array.export_pool("p").await.expect("export"),
+        };
+    });
+    if ended == Outcome::PowerCut {
+        model.reboot();
+    }
+    model.disks().keep_power();
+    model.disks().persistence_points() - begun
+}
+
+/// The pool `p` with the volume `v` on the groups `g` and `h`.
+fn two_groups() -> Config {
+    let groups = vec![group("g", Level::Raid1, 0..2), group("h", Level::Raid1, 2..4)];
+    Config { hosts: vec![], controllers: 2, ..declaration(7, 4, groups) }
+}
+
+fn drives() -> Vec<DriveSpec> {
+    (0..4).map(|i| drive(i).spec).collect()
+}
+
+/// The arrays that the labels name.
+async fn owners(world: &World) -> Vec<ArrayId> {
+    let mut owners = Vec::new();
+    for spec in drives() {
+        let drive = world.open_drive(&spec).await.expect("open");
+        match examine(&drive).await.expect("read") {
+            OnDrive::Label(label) => owners.push(ArrayId(label.array_id.0)),
+            other => panic!("{other:?}"),
+        }
+    }
+    owners
+}
+
+/// Starts after a cut at every point; says how many cuts fell into a record, and looks at how it ended.
+fn check_every_cut(import: bool) {
+    let points = travel_and_cut(&model(7, 4), &Stored::default(), None, import);
+    let (mut recorded, mut partly) = (0, 0);
+    for cut in 0..points {
+        let (model, stored) = (model(7, 4), Stored::default());
+        travel_and_cut(&model, &stored, Some(cut), import);
+        model.run(async |world| {
+            let (config, made) = stored.last().expect("stored");
+            let is_recorded = !made.exported_pools.is_empty() || !made.importing.is_empty();
+            recorded += usize::from(is_recorded);
+            let before = owners(&world).await;
+            partly += usize::from(before.iter().any(|id| *id != before[0]));
+            let mut array = start_kept(&world, &stored);
+            array.apply(config).await.expect("the stored declaration");
+            let mut outcome = array.finish_interrupted().await;
+            for _ in 0..600 {
+                if outcome.is_ok() {
+                    break;
+                }
+                assert!(!array.unfinished().is_empty(), "cut {cut}: {outcome:?} is told");
+                world.sleep(std::time::Duration::from_millis(100)).await;
+                outcome = array.finish_interrupted().await;
+            }
+            outcome.unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+            assert_eq!(array.unfinished(), [], "cut {cut}");
+            let (config, made) = stored.last().expect("stored");
+            assert!(made.exported_pools.is_empty() && made.importing.is_empty(), "cut {cut}: {made:?}");
+            if import || !is_recorded && config.pool("p").is_some() {
+                assert!(config.pool("p").is_some() && config.volume("v").is_some(), "cut {cut}");
+                assert_eq!(array.status().await.expect("status")[0].missing, [], "cut {cut}");
+            } else {
+                assert!(config.pools.is_empty() && config.drives.is_empty(), "cut {cut}: {config:?}");
+            }
+            let owner = if config.pools.is_empty() { ArrayId::default() } else { ArrayId([7; 16]) };
+            array.stop().await.expect("stop");
+            assert_eq!(owners(&world).await, [owner; 4], "cut {cut}");
+        });
+    }
+    assert!(recorded > 3 && partly > 0, "{recorded} and {partly} of {points} cuts");
+}
+
+/// A kill during an export left the pool in no array: its labels named this one, and nothing declared it.
+#[test]
+fn a_start_completes_an_export_that_was_interrupted() {
+    check_every_cut(false);
+}
+
+#[test]
+fn a_start_completes_an_import_that_was_interrupted() {
+    check_every_cut(true);
 }

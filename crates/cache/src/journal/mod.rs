@@ -21,7 +21,7 @@ mod mirror_tests;
 mod tests;
 
 pub use commit::{Journal, JournalCounts};
-pub use open::{FoundJournal, JournalError, erase_journal, journal_with_records};
+pub use open::{FoundJournal, JournalError, erase_journal, journal_on, journal_with_records};
 pub use replay::{Replay, ReplayRecord};
 
 /// Alignment of all structures of a journal.

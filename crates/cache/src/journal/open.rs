@@ -200,6 +200,18 @@ pub async fn journal_with_records(device: &impl Device) -> Result<Option<FoundJo
     Ok((!batches.is_empty()).then_some(FoundJournal { id: header.id, epoch: header.epoch }))
 }
 
+/// The journal that a device has, with records or without; none where it has none.
+///
+/// # Errors
+/// Its header is damaged, or of a newer masu; or the device failed.
+pub async fn journal_on(device: &impl Device) -> Result<Option<FoundJournal>, JournalError> {
+    match read_header(device).await {
+        Ok(header) => Ok(Some(FoundJournal { id: header.id, epoch: header.epoch })),
+        Err(JournalError::None) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The batches that a replay reads, and where the next one would be.
 async fn read_live(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Place), JournalError> {
     let (mut batches, head) = scan(device, header).await?;

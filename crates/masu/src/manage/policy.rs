@@ -76,7 +76,7 @@ pub(crate) struct TermArgs {
     #[arg(long, value_parser = number)]
     minimum: Option<u64>,
     /// Maximum, in normalised IOPS; none removes it
-    #[arg(long, value_parser = number)]
+    #[arg(long, value_parser = maximum)]
     maximum: Option<u64>,
     /// Maximum bandwidth per second, e.g. 40MiB; none removes it
     #[arg(long, value_parser = size)]
@@ -99,9 +99,26 @@ fn number(text: &str) -> Result<u64, String> {
     }
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { parse_bytes(text) }
+/// A limit. Zero is none to the API, and who types it means the opposite.
+fn maximum(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 if text != "none" => Err(NOTHING.into()),
+        limit => Ok(limit),
+    }
 }
+
+fn size(text: &str) -> Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => match parse_bytes(text)? {
+            0 => Err(NOTHING.into()),
+            limit => Ok(limit),
+        },
+    }
+}
+
+const NOTHING: &str =
+    "a limit is 1 at least: none removes it; to keep hosts from a volume, unmap it: masu host unmap";
 
 fn sharing(text: &str) -> Result<bool, String> {
     match text {
@@ -187,5 +204,20 @@ pub(super) fn print_scheduler(s: &PoolScheduler) {
     if s.scale_permille < 980 {
         let percent = f64::from(s.scale_permille) / 10.0;
         println!("{place}: the minimums are over-committed; all are scaled to {percent:.1} %");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zero removed the limit, without a word.
+    #[test]
+    fn a_limit_of_zero_is_refused_with_what_to_type() {
+        for refused in [maximum("0"), maximum("00"), size("0"), size("0MiB")] {
+            assert!(refused.expect_err("refused").contains("none removes it"));
+        }
+        assert_eq!([maximum("none"), maximum("7"), number("0")], [Ok(0), Ok(7), Ok(0)]);
+        assert_eq!([size("none"), size("1KiB")], [Ok(0), Ok(1024)]);
     }
 }

@@ -11,9 +11,18 @@ use world::{DriveSpec, ImageAccess};
 
 use super::arguments::Source;
 use super::in_world::in_world;
+use super::parents;
 
-pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode> {
+pub(super) fn resize(path: &Path, size: u64, force: bool, source: &Source) -> Result<ExitCode> {
     in_world(async |world| {
+        if !force && let Some(child) = parents::child_beside(&world, path).await {
+            bail!(
+                "{} is the parent of {}, which may not open any more, or with other data, if it changes: resize the \
+                 child; or pass --force, if that is not needed any more",
+                path.display(),
+                child.display()
+            );
+        }
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Write };
         let drive = world.open_drive(&spec).await?;
         let image = match source.input_format {

@@ -79,7 +79,7 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
             AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => Vec::new(),
         };
         notes.iter().for_each(|note| println!("note     {note}"));
-        tell_parents(&world, &source.chain(&place, Access::Read, false), &disk).await;
+        let lacks = tell_parents(&world, &source.chain(&place, Access::Read, false), &disk).await;
         if !faults.is_empty() {
             println!(
                 "{shown}: {} findings; it can only be read: copy what is left with masu vdisk convert --force",
@@ -94,18 +94,34 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
                 image.repair().await?;
             }
             println!("{shown}: repaired");
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitCode::from(u8::from(lacks)));
+        }
+        if lacks {
+            println!("{shown}: its own metadata are clean; without its parent it cannot be read");
+            return Ok(ExitCode::from(1));
         }
         println!("{shown}: clean: {}", disk.format_name());
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// One line for each parent that may have changed, as far as the parents are there.
-async fn tell_parents(world: &World, chain: &Chain<'_>, disk: &AnyDisk) {
-    let has_parent = matches!(disk, AnyDisk::Image(image) if image.parent_link().is_some());
-    if has_parent && let Ok(image) = open_chain(world, chain).await {
-        parents::notes(&image).iter().for_each(|note| println!("note     {note}"));
+/// One line for each parent that may have changed, and one if a parent is not there or does not fit. Whether
+/// that is so.
+async fn tell_parents(world: &World, chain: &Chain<'_>, disk: &AnyDisk) -> bool {
+    if !matches!(disk, AnyDisk::Image(image) if image.parent_link().is_some()) {
+        return false;
+    }
+    match open_chain(world, chain).await {
+        Ok(image) => {
+            parents::notes(&image).iter().for_each(|note| println!("note     {note}"));
+            false
+        }
+        Err(error) => {
+            println!(
+                "finding  its parents cannot be opened: {error}; bring them back, or name their directory with --parents-in"
+            );
+            true
+        }
     }
 }
 

@@ -74,6 +74,10 @@ pub(crate) enum Vdisk {
         /// The new size
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
+        /// Also when an image in its directory has it as its parent: that one may not open any more. Children
+        /// in other directories are not known
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         source: Source,
     },
@@ -144,7 +148,7 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
         Vdisk::Convert { from, to, shape, raw, force, source } => {
             create::convert(&create::Conversion { from, to, raw: *raw, force: *force }, shape, source)
         }
-        Vdisk::Resize { path, size, source } => change::resize(path, *size, source),
+        Vdisk::Resize { path, size, force, source } => change::resize(path, *size, *force, source),
         Vdisk::Compact { path, source } => change::compact(path, source),
         Vdisk::Check { path, repair, source } => examine::check(path, *repair, source),
         Vdisk::Serve { paths, nbd, unix, read_only, raw, source, sharing } => {

@@ -2,10 +2,12 @@
 //! written; a child has the time of its parent's file. A copy of a parent may have another time and be the
 //! same, so this is a note, not a refusal.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vdisk::Image;
+use vdisk::{Access, Chain, Image, open_chain};
+use world::World;
 
 /// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
 const VHD_EPOCH_S: u64 = 946_684_800;
@@ -35,4 +37,35 @@ pub(super) fn notes(image: &Image) -> Vec<String> {
         child = parent;
     }
     notes
+}
+
+/// What the files of children are called.
+const OF_IMAGES: [&str; 4] = ["vhd", "vhdx", "avhd", "avhdx"];
+/// So many of them are opened to see whose children they are.
+const LOOKED_AT_MAX: usize = 1000;
+
+/// An image in the directory of this one that has it as its parent. A parent does not know its children:
+/// those in other directories are not found.
+pub(super) async fn child_beside(world: &World, path: &Path) -> Option<PathBuf> {
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|facts| (facts.dev(), facts.ino()));
+    let own = identity(path)?;
+    let absolute = path.canonicalize().ok()?;
+    let is_image = |path: &PathBuf| {
+        let extension = path.extension().map(|of| of.to_string_lossy().to_lowercase());
+        extension.is_some_and(|of| OF_IMAGES.contains(&of.as_str()))
+    };
+    let entries = std::fs::read_dir(absolute.parent()?).ok()?.flatten().map(|entry| entry.path());
+    let others = entries.filter(|other| is_image(other) && identity(other) != Some(own));
+    for other in others.take(LOOKED_AT_MAX) {
+        let chain = Chain { path: &other, access: Access::Read, format: None, parents_in: &[] };
+        // What cannot be opened says nothing, and cannot lose more.
+        let mut image = open_chain(world, &chain).await.ok();
+        while let Some(parent) = image.and_then(|image| image.parent()) {
+            if identity(Path::new(&parent.drive().info().name)) == Some(own) {
+                return Some(other);
+            }
+            image = Some(parent);
+        }
+    }
+    None
 }

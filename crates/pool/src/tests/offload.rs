@@ -128,3 +128,35 @@ fn extents_tell_what_is_mapped() {
         audit(&pool).await;
     });
 }
+
+/// One host filled the pool: it took tokens, and wrote the ranges again. Writes of others failed until the
+/// tokens timed out.
+#[test]
+fn a_rod_gives_way_to_a_write_that_would_find_no_page() {
+    let rig = Rig::new(78, Setup::stripes());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let total = pool.space().total_bytes;
+        let a = pool.create_volume("a", total, Provisioning::Thin).await.expect("create");
+        let b = pool.create_volume("b", total, Provisioning::Thin).await.expect("create");
+        let (len, few) = (total / PAGE / 3 * PAGE, 4 * PAGE);
+        a.write(0, &pattern(len as usize, 1)).await.expect("write");
+        let old = a.hold(0, len).await.expect("hold");
+        a.write(0, &pattern(len as usize, 2)).await.expect("write again");
+        let new = a.hold(0, few).await.expect("hold");
+        a.write(0, &pattern(few as usize, 3)).await.expect("write again");
+        // What is left, and more: the older one goes, and the newer one stays.
+        b.write(0, &pattern(len as usize, 4)).await.expect("another volume has room");
+        b.write(len, &pattern(few as usize, 4)).await.expect("another volume has room");
+        assert!(old.is_discarded() && !new.is_discarded());
+        let mut out = Pieces::new();
+        assert!(old.read(0, 512, &mut out).await.is_err(), "no zeros are read from it");
+        assert!(b.copy_from_rod(&old, 0, 2 * len, PAGE).await.is_err());
+        assert!(b.copy_from_rod(&old, 512, 2 * len, 512).await.is_err());
+        new.read(0, few as usize, &mut out).await.expect("it is whole");
+        assert_eq!(out.first_difference(&pattern(few as usize, 2)), None);
+        assert_eq!(read(&b, 0, few as usize).await, read(&b, len, few as usize).await);
+        drop((old, new));
+        audit(&pool).await;
+    });
+}

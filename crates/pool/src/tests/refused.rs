@@ -84,3 +84,22 @@ fn that_storage_below_a_drive_is_full_is_told_for_as_long_as_writes_meet_it() {
         assert_eq!(pool.no_room(), None);
     });
 }
+
+/// Writes of hosts failed, and nobody said why.
+#[test]
+fn that_a_drive_refuses_writes_is_told_for_as_long_as_writes_meet_it() {
+    let rig = Rig::new(93, Setup::stripes());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let volume = pool.create_volume("v", 4 * PAGE, Provisioning::Thin).await.expect("create");
+        let data: block::Pieces = block::Buf::new(512).freeze().into();
+        volume.write(0, &data).await.expect("write");
+        assert_eq!(pool.refused_writes(), None);
+        rig.disks.iter().for_each(|disk| disk.set_read_only(true));
+        volume.write(0, &data).await.expect_err("refused");
+        assert!(pool.refused_writes().is_some());
+        rig.disks.iter().for_each(|disk| disk.set_read_only(false));
+        world.sleep(std::time::Duration::from_secs(61)).await;
+        assert_eq!(pool.refused_writes(), None);
+    });
+}

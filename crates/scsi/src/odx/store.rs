@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::Pieces;
+use block::{BlockError, Pieces};
 use lu::{CommandContext, LogicalDisk};
 use world::{Instant, World};
 
@@ -64,10 +64,20 @@ impl<D: LogicalDisk> Rods<D> {
             let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
             let (rod, inside, rest) = self.at(from).ok_or(underrun)?;
             let n = rest.min(end - from);
-            disk.read_rod(command, rod, inside, n as usize, &mut out).await?;
+            let read = disk.read_rod(command, rod, inside, n as usize, &mut out).await;
+            read.map_err(|error| fault_of(disk, rod, error))?;
             from += n;
         }
         Ok(out)
+    }
+}
+
+/// Why a ROD could not be read: a token whose ROD gave way to writes of hosts has expired. The host copies by
+/// itself then.
+pub(super) fn fault_of<D: LogicalDisk>(disk: &D, rod: &D::Rod, error: BlockError) -> CommandError {
+    match disk.has_rod(rod) {
+        true => error.into(),
+        false => CommandError::Token(TokenFault::Expired),
     }
 }
 

@@ -370,3 +370,16 @@ fn what_a_token_wrote_is_durable_at_the_end_without_a_write_cache() {
         }
     });
 }
+
+/// The pool needed the pages: the host is told that the token is no more, and copies by itself.
+#[test]
+fn a_token_that_gave_way_to_writes_has_expired() {
+    Rig::run(1, |rig| async move {
+        let host = rig.host(1, &[0]).await;
+        rig.fill(0, 0, 128, 0x11).await;
+        let token = token_of(&host, 0, 0, &[(0, 128)]).await;
+        rig.units[0].disk.discard_rods();
+        let refused = write_list(&host, 0, 2, &write_draft(&token, 0, 0, &[(512, 128)])).await;
+        assert_eq!(refused.sense, Some((0x5, 0x2307)), "{refused:?}");
+    });
+}

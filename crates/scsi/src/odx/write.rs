@@ -8,7 +8,7 @@ use world::sync::Permit;
 
 use super::limits::{DATA_UNDERRUN, PIECES, TOKEN_BYTES_MAX, ZERO_PIECES};
 use super::ranges::{self, Range};
-use super::store::{InUse, Rods};
+use super::store::{InUse, Rods, fault_of};
 use super::token::{RodType, Token};
 use crate::arrival::Arrival;
 use crate::context::{Context, Span};
@@ -258,7 +258,8 @@ async fn copy<D: LogicalDisk>(
         let underrun = CommandError::CopyAborted { asc: DATA_UNDERRUN, segment: 0 };
         let (rod, inside, rest) = rods.at(from).ok_or(underrun)?;
         let len = rest.min(end - at);
-        let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
+        let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await;
+        let copied = copied.map_err(|error| fault_of(&lu.disk, rod, error))?;
         lu.counting.moved_bytes.add(copied.moved_bytes);
         lu.counting.shared_bytes.add(copied.shared_bytes);
         (from, at) = (from + len, at + len);

@@ -255,6 +255,24 @@ fn unmap_checks_the_whole_list_first() {
     });
 }
 
+/// A guest that frees a file in pieces released nothing.
+#[test]
+fn descriptors_that_are_whole_pages_together_release_them() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        check(&host, "2a 00 00000000 00 0100 00", &pattern(1, 256), "good").await;
+        check(&host, "2a 00 00000100 00 0100 00", &pattern(1, 256), "good").await;
+        assert_eq!(b.disk.pages_used(), 4);
+        // Two pages and a half in pieces of 64 and 40 blocks, in any order, some of them twice.
+        let pieces = [(64, 64), (0, 64), (192, 40), (128, 64), (232, 88), (0, 10)];
+        check(&host, "42 00 0000000000 0068 00", &unmap_list(&pieces), "good").await;
+        assert_eq!(b.disk.pages_used(), 2);
+        let left = check(&host, "28 00 00000000 00 0200 00", &[], "good").await;
+        assert!(left[..320 * BLOCK].iter().all(|byte| *byte == 0), "all of them read as zeros");
+        assert_eq!(left[320 * BLOCK..512 * BLOCK], pattern(1, 256)[64 * BLOCK..]);
+    });
+}
+
 #[test]
 fn a_thick_unit_has_no_provisioning() {
     Model::new(1).run(async |world| {
