@@ -1,6 +1,7 @@
 //! The numbers of nodes.
 
 use super::*;
+use crate::{portal_group, portal_of};
 
 #[test]
 fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes_back() {
