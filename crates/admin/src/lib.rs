@@ -58,5 +58,5 @@ pub use standby::Standby;
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};
-pub use tls::{CertificateFiles, Tls, TlsError, Trust, certificate_end_s, trouble_of_end};
+pub use tls::{CertificateFiles, NodeTls, Tls, TlsError, Trust, certificate_end_s, trouble_of_end};
 pub use traces::{TimeOfDay, TraceExporter, TraceMeter};

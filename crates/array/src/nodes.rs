@@ -11,8 +11,9 @@ pub struct Nodes {
     /// Portal group tag of this node's first portal, from 1. The others follow in the order of the
     /// declaration: the tag is the relative target port identifier, too, and 0 is reserved there.
     pub first_group: u16,
-    /// What other nodes show that carry connections of hosts to this one. None: no node may.
-    pub relay_key: Option<RelayKey>,
+    /// What comes before a connection of a host that another node carries to this one: one of these. None:
+    /// no node may.
+    pub relay_keys: Vec<RelayKey>,
     /// The portals of the other nodes: hosts reach the same target there.
     pub others: Vec<OtherPortal>,
     /// This node's ownership of the array: groups that a later owner had open are refused. None: one node
@@ -33,7 +34,7 @@ pub struct OtherPortal {
 impl Default for Nodes {
     /// One node, which knows of no others.
     fn default() -> Nodes {
-        Nodes { first_group: 1, relay_key: None, others: vec![], ownership: None }
+        Nodes { first_group: 1, relay_keys: vec![], others: vec![], ownership: None }
     }
 }
 

@@ -416,7 +416,8 @@ impl Agent {
             };
             if let Some(other) = self.readable(MemberRecord::decode(key.as_str(), &entry.value)) {
                 let number = other.number.filter(|number| *number < NUMBERS_MAX).unwrap_or_default();
-                others.push(Other { number, portals: other.portals, is_up: lives(name) });
+                let MemberRecord { portals, certificate, .. } = other;
+                others.push(Other { number, portals, is_up: lives(name), certificate });
             }
         }
         self.member.set(|state| state.others = others);

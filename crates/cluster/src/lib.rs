@@ -46,12 +46,12 @@ pub use followed::Follows;
 pub use forecast::Forecast;
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
 pub use member::{Clock, Member, Other, Standing, State};
-pub use number::{NUMBERS_MAX, portal_group};
+pub use number::{NUMBERS_MAX, portal_group, portal_of};
 pub use overview::{Immovable, LookError, Overview};
 pub use raise::{RaiseError, raise_epoch, restore_state};
 pub use record::{
     Ask, AskRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX, ServesRecord,
-    TestRecord, put,
+    TestRecord, certificates, put,
 };
 pub use successor::{Successor, another_lives, successor};
 

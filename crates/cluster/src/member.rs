@@ -111,6 +111,8 @@ pub struct Other {
     pub portals: Vec<String>,
     /// Whether its lease lives.
     pub is_up: bool,
+    /// The SHA-256 of its certificate. None: of a version without TLS between nodes.
+    pub certificate: Option<String>,
 }
 
 type Tell = Box<dyn Fn(&State)>;
@@ -214,8 +216,8 @@ impl Member {
     }
 
     pub(crate) fn member_record(&self, number: u16) -> MemberRecord {
-        let NodeRecord { portals, version, since_ms, .. } = self.about.clone();
-        MemberRecord { portals, version, since_ms, number: Some(number) }
+        let NodeRecord { portals, version, since_ms, certificate, .. } = self.about.clone();
+        MemberRecord { portals, version, since_ms, number: Some(number), certificate }
     }
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut State)) {

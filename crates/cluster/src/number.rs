@@ -17,6 +17,12 @@ pub fn portal_group(number: u16, index: usize) -> u16 {
     number * PORTALS_MAX as u16 + index as u16 + 1
 }
 
+/// The node, and the place in its record, of the portal with this tag. None: no portal has the tag 0.
+pub fn portal_of(group: u16) -> Option<(u16, usize)> {
+    let portals = PORTALS_MAX as u16;
+    group.checked_sub(1).map(|from_zero| (from_zero / portals, usize::from(from_zero % portals)))
+}
+
 /// Nodes that start at the same moment try the same number: each try gives it to one of them.
 const TRIES: usize = 32;
 

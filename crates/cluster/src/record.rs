@@ -1,8 +1,10 @@
 //! What nodes write to the registry about themselves and about ownership, as TOML.
 
 use registry::record::{decode, encode};
-use registry::{Key, RecordError, Registry, RegistryError};
+use registry::{Entry, Key, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
+
+use crate::MEMBERS;
 
 /// Portals of a node.
 pub const PORTALS_MAX: usize = 64;
@@ -21,6 +23,20 @@ pub async fn put(registry: &dyn Registry, key: &str, value: &[u8]) -> Result<(),
     Ok(())
 }
 
+/// The certificates of all nodes that have joined and were not removed, each with the number of its node.
+/// Records that cannot be read are passed over.
+///
+/// # Errors
+/// The registry does not answer.
+pub async fn certificates(registry: &dyn Registry) -> Result<Vec<(u16, String)>, RegistryError> {
+    let members = registry.list(MEMBERS).await?;
+    let read = |(key, entry): (Key, Entry)| {
+        let member = MemberRecord::decode(key.as_str(), &entry.value).ok()?;
+        Some((member.number?, member.certificate?))
+    };
+    Ok(members.into_iter().filter_map(read).collect())
+}
+
 /// A node, as long as its lease lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -35,10 +51,18 @@ pub struct NodeRecord {
     pub since_ms: u64,
     /// The lease that it is bound to. Two processes of one name differ in it.
     pub lease: u64,
-    /// What other nodes show that carry connections of hosts to it: 32 hexadecimal digits. Who reads the
-    /// registry has it. None: of a version that takes no such connections.
+    /// What nodes of a version without TLS show that carry connections of hosts to it: 32 hexadecimal digits.
+    /// Who reads the registry has it. None: of a version that takes no such connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_key: Option<String>,
+    /// Where other nodes connect to it, by TLS. None: of a version without, or its portals have no address
+    /// of an interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// By which other nodes know it: the SHA-256 of its certificate, in hexadecimal digits. None: of a
+    /// version without TLS between nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// Who owns something. Not bound to a lease: its epoch must never be lost.
@@ -79,6 +103,9 @@ pub struct MemberRecord {
     /// Its number in the array, from 0. None: of a version that had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
+    /// As in [`NodeRecord`]. A node that leaves still carries connections of hosts to the next owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// Whose number it is. It stays when a node is removed: a node of the same name gets the same number, and
@@ -146,9 +173,7 @@ impl NodeRecord {
     pub fn decode(key: &str, bytes: &[u8]) -> Result<NodeRecord, RecordError> {
         let node: NodeRecord = decode(key, bytes)?;
         bounded(key, &node.portals, &node.version)?;
-        if node.relay_key.as_ref().is_some_and(|relay_key| relay_key.len() > TEXT_LEN_MAX) {
-            return Err(RecordError::new(key, "a key that is too long"));
-        }
+        short(key, [&node.relay_key, &node.link, &node.certificate])?;
         Ok(node)
     }
 }
@@ -159,7 +184,15 @@ impl MemberRecord {
     pub fn decode(key: &str, bytes: &[u8]) -> Result<MemberRecord, RecordError> {
         let member: MemberRecord = decode(key, bytes)?;
         bounded(key, &member.portals, &member.version)?;
+        short(key, [&member.certificate])?;
         Ok(member)
+    }
+}
+
+fn short<const N: usize>(key: &str, texts: [&Option<String>; N]) -> Result<(), RecordError> {
+    match texts.into_iter().flatten().any(|text| text.len() > TEXT_LEN_MAX) {
+        true => Err(RecordError::new(key, "a key, address or certificate that is too long")),
+        false => Ok(()),
     }
 }
 
@@ -205,6 +238,21 @@ mod tests {
             assert!(OwnerRecord::decode("owner/array", bad).is_err());
             assert!(NodeRecord::decode("nodes/n1", bad).is_err());
         }
+    }
+
+    #[test]
+    fn a_record_of_a_version_without_certificates_is_read_and_one_with_a_long_one_is_not() {
+        let older = NodeRecord::decode("nodes/n1", b"lease = 7\nrelay_key = \"00\"\n").expect("read");
+        assert_eq!((older.relay_key.as_deref(), older.link, older.certificate), (Some("00"), None, None));
+        let older = MemberRecord::decode("members/n1", b"number = 1\n").expect("read");
+        assert_eq!((older.number, older.certificate), (Some(1), None));
+        let certificate = |len: usize| Some("a".repeat(len));
+        let node = |len| NodeRecord { certificate: certificate(len), ..NodeRecord::default() };
+        let member = |len| MemberRecord { certificate: certificate(len), ..MemberRecord::default() };
+        assert_eq!(NodeRecord::decode("k", &node(64).encode()), Ok(node(64)));
+        assert_eq!(MemberRecord::decode("k", &encode(&member(64))), Ok(member(64)));
+        assert!(NodeRecord::decode("k", &node(101).encode()).is_err());
+        assert!(MemberRecord::decode("k", &encode(&member(101))).is_err());
     }
 
     #[test]

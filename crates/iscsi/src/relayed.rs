@@ -75,6 +75,19 @@ impl Relayed {
         out
     }
 
+    /// Reads the front of a connection that must have a header, and how long that is. None: more bytes are
+    /// needed.
+    ///
+    /// # Errors
+    /// It does not begin with the header of a node.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Relayed, usize)>, &'static str> {
+        match front(bytes)? {
+            Front::Relayed(relayed, len) => Ok(Some((relayed, len))),
+            Front::Partial => Ok(None),
+            Front::Direct => Err("no header of a node"),
+        }
+    }
+
     fn decode(bytes: &[u8]) -> Option<Relayed> {
         let config = ParseConfig { include_tlvs: true, allow_v1: false, allow_v2: true };
         let (header, _) = ProxyHeader::parse(bytes, config).ok()?;
@@ -137,6 +150,7 @@ mod tests {
                 assert_eq!(front(&bytes[..len]), Ok(Front::Partial), "{len} bytes");
             }
             let with_login = [&bytes[..], &[0x43, 0x87]].concat();
+            assert_eq!(Relayed::read(&with_login), Ok(Some((one.clone(), bytes.len()))));
             assert_eq!(front(&with_login), Ok(Front::Relayed(one, bytes.len())));
         }
         let Ok(Front::Relayed(two_families, _)) = front(&relayed("10.0.0.9:1", "[fd00::2]:2").encode())
@@ -149,6 +163,7 @@ mod tests {
     #[test]
     fn a_login_is_direct_and_a_header_of_another_proxy_is_refused() {
         assert_eq!(front(&[0x43, 0x87, 0, 0]), Ok(Front::Direct));
+        assert!(Relayed::read(&[0x43, 0x87, 0, 0]).is_err(), "where a header must be");
         assert_eq!(front(b"\r\n\r\nGET / HTTP/1.1"), Ok(Front::Direct));
         let mut long = relayed("10.0.0.9:1", "10.0.0.2:2").encode();
         long[14..16].copy_from_slice(&113_u16.to_be_bytes());

@@ -62,6 +62,10 @@ pub(crate) struct Serve {
     /// one owns the array and serves it, the others stand by (docs/cluster.md)
     #[arg(long, requires = "registry", value_parser = node_name)]
     node: Option<String>,
+    /// Where the other nodes connect to this one, by TLS [default: the address of its first portal, and any
+    /// free port]
+    #[arg(long, value_name = "ADDR:PORT", requires = "node")]
+    node_listen: Option<SocketAddr>,
     /// File with the key by which the state in the registry is encrypted, which has the secrets of hosts: the
     /// same on all nodes, and other users cannot read it. `masu node key` makes one. Further lines are older
     /// keys
@@ -196,7 +200,8 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     };
     let (registry, config) = (&serve.registry, serve.config.as_deref());
     let keys = serve.state_keys()?.into();
-    let join = Join { registry, name, config, listen: serve.listen, keys, kept };
+    let (listen, node_listen) = (serve.listen, serve.node_listen);
+    let join = Join { registry, name, config, listen, node_listen, keys, kept };
     let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
         return Ok(None);
     };
@@ -332,6 +337,7 @@ async fn serve_and_stop(
         // Whoever asks for a drain has said it.
         moves.iter().for_each(|node| node.leaves());
     }
+    node.iter().for_each(|node| node.admits_no_more());
     let keeping = moves.map(|node| tokio::spawn(keep(node.portals())));
     if !matches!(outcome, Ok(Told::Drain)) {
         supervision::stopping();

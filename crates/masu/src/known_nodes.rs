@@ -18,6 +18,7 @@ pub(crate) fn known_nodes(seen: &Overview, this: Option<&str>) -> Vec<Node> {
             since_unix_ms: Some(node.since_ms),
             portals: node.portals.clone(),
             version: Some(node.version.clone()),
+            certificate: node.certificate.clone(),
             ..Node::default()
         }
     };
@@ -32,6 +33,7 @@ pub(crate) fn known_nodes(seen: &Overview, this: Option<&str>) -> Vec<Node> {
             since_unix_ms: Some(member.since_ms),
             portals: member.portals.clone(),
             version: Some(member.version.clone()),
+            certificate: member.certificate.clone(),
             ..Node::default()
         }
     });

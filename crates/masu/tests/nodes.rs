@@ -26,6 +26,8 @@ use world::World;
 
 #[path = "nodes/damage.rs"]
 mod damage;
+#[path = "nodes/link.rs"]
+mod link;
 #[path = "nodes/moves.rs"]
 mod moves;
 #[path = "nodes/paths.rs"]

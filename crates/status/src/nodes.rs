@@ -24,6 +24,9 @@ pub struct Node {
     pub portals: Vec<String>,
     /// Of its program.
     pub version: Option<String>,
+    /// The SHA-256 of the certificate by which the other nodes know it: what they carry to it is encrypted.
+    /// None: of a version without TLS between nodes, or a node alone.
+    pub certificate: Option<String>,
     /// Its threads that serve hosts, of the owner that answers.
     pub controllers: Option<usize>,
     /// Seconds since it serves, of the owner that answers.

@@ -31,6 +31,9 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
+/// A chain of certificates, and the key of the first one.
+pub(super) type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -92,8 +95,7 @@ impl Tls {
     /// # Errors
     /// It cannot be made, kept or read.
     pub fn own(store: &Store, address: SocketAddr) -> Result<Tls, TlsError> {
-        let [certificate, key] = [OWN_CERTIFICATE, OWN_KEY].map(|name| store.dir().join(name));
-        if !certificate.exists() || !key.exists() {
+        let names = || {
             let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(Into::into).into();
             let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
             names.extend(Some(own.trim().to_owned()).filter(|name| !name.is_empty() && name.is_ascii()));
@@ -102,13 +104,9 @@ impl Tls {
             }
             names.sort();
             names.dedup();
-            let made =
-                rcgen::generate_simple_self_signed(names).map_err(|e| TlsError::Make(e.to_string()))?;
-            // The key first: a certificate without one would be of no use after a crash between them.
-            store.keep_private(OWN_KEY, &made.key_pair.serialize_pem())?;
-            store.keep_private(OWN_CERTIFICATE, &made.cert.pem())?;
-        }
-        Tls::open(CertificateFiles { certificate, key })
+            names
+        };
+        Tls::open(own(store, [OWN_CERTIFICATE, OWN_KEY], names)?)
     }
 
     /// Where the certificate of a data directory is, if it has one.
@@ -184,17 +182,49 @@ pub fn certificate_end_s(path: &Path) -> Result<Option<u64>, TlsError> {
     Ok(end_of(&certificates(path)?))
 }
 
-fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {
+/// A certificate of the data directory and its key, by their names. They are made if they are not there.
+///
+/// # Errors
+/// They cannot be made or kept.
+pub(super) fn own(
+    store: &Store,
+    files: [&str; 2],
+    names: impl FnOnce() -> Vec<String>,
+) -> Result<CertificateFiles, TlsError> {
+    let [certificate, key] = files.map(|name| store.dir().join(name));
+    if !certificate.exists() || !key.exists() {
+        let made = rcgen::generate_simple_self_signed(names()).map_err(|e| TlsError::Make(e.to_string()))?;
+        // The key first: a certificate without one would be of no use after a crash between them.
+        store.keep_private(files[1], &made.key_pair.serialize_pem())?;
+        store.keep_private(files[0], &made.cert.pem())?;
+    }
+    Ok(CertificateFiles { certificate, key })
+}
+
+/// A chain of certificates, and the key of the first one.
+///
+/// # Errors
+/// They cannot be read.
+pub(super) fn read(files: &CertificateFiles) -> Result<Pair, TlsError> {
     let chain = certificates(&files.certificate)?;
     let failed = |cause| TlsError::File { path: files.key.display().to_string(), cause };
     let pem = read_small(&files.key, PEM_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| failed(e.to_string()))?;
-    let (sha256, end_s) = (sha256(&chain[0]), end_of(&chain));
-    let pair = |e: rustls::Error| TlsError::Pair {
+    Ok((chain, PrivateKeyDer::from_pem_slice(&pem).map_err(|e| failed(e.to_string()))?))
+}
+
+/// What rustls says of files that do not belong together.
+pub(super) fn not_a_pair(files: &CertificateFiles, error: &rustls::Error) -> TlsError {
+    TlsError::Pair {
         certificate: files.certificate.display().to_string(),
         key: files.key.display().to_string(),
-        cause: e.to_string(),
-    };
+        cause: error.to_string(),
+    }
+}
+
+fn load(files: &CertificateFiles, modified: [Option<SystemTime>; 2]) -> Result<Loaded, TlsError> {
+    let (chain, key) = read(files)?;
+    let (sha256, end_s) = (sha256(&chain[0]), end_of(&chain));
+    let pair = |e: rustls::Error| not_a_pair(files, &e);
     let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let mut config =
         config.map_err(pair)?.with_no_client_auth().with_single_cert(chain, key).map_err(pair)?;

@@ -102,9 +102,9 @@ fn explained(error: &std::io::Error, addr: &str) -> String {
 
 /// Takes the one certificate with this hash, whatever it says of names and times.
 #[derive(Debug)]
-struct Pinned {
-    sha256: String,
-    algorithms: WebPkiSupportedAlgorithms,
+pub(super) struct Pinned {
+    pub(super) sha256: String,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for Pinned {

@@ -225,7 +225,7 @@ impl Target for PortTarget {
 
     fn admits(&self, relayed: &Relayed) -> bool {
         let (config, nodes) = (self.0.controller.config(), self.0.controller.state().nodes.clone());
-        nodes.relay_key.as_ref() == Some(&relayed.key)
+        nodes.relay_keys.contains(&relayed.key)
             && relayed.portal_group != 0
             && !nodes.is_own(relayed.portal_group, config.portals.len())
     }

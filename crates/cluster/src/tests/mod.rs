@@ -17,8 +17,8 @@ use crate::number::number_of;
 use crate::{
     ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Follows, Immovable, Kept, KeptError,
     Lost, MEMBERS, Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, Overview,
-    OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, portal_group,
-    restore_state, run, successor,
+    OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, restore_state, run,
+    successor,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.

@@ -1,6 +1,7 @@
 //! The numbers of nodes.
 
 use super::*;
+use crate::{portal_group, portal_of};
 
 #[test]
 fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes_back() {
@@ -70,5 +71,8 @@ fn when_all_numbers_are_given_that_of_a_removed_node_is_given_again_and_never_th
         overwrite(bed, &format!("{MEMBERS}new"), b"", None).await;
         assert_eq!(get("newer").await, None);
         assert_eq!(portal_group(NUMBERS_MAX - 1, 63), 65_472);
+        let all = [(0, 0), (0, 63), (1, 0), (700, 5), (NUMBERS_MAX - 1, 63)];
+        assert_eq!(all.map(|(number, index)| portal_of(portal_group(number, index))), all.map(Some));
+        assert_eq!(portal_of(0), None);
     });
 }

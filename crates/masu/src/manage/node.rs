@@ -340,7 +340,7 @@ mod tests {
             version: "1".into(),
             since_ms: 4000,
             lease,
-            relay_key: None,
+            ..NodeRecord::default()
         };
         let owner = owner.map(|(name, lease)| OwnerRecord {
             node: Some(name.into()),
@@ -348,7 +348,13 @@ mod tests {
             epoch: 3,
             ..OwnerRecord::default()
         });
-        let member = MemberRecord { portals: vec![], version: "1".into(), since_ms: 4000, number: Some(0) };
+        let member = MemberRecord {
+            portals: vec![],
+            version: "1".into(),
+            since_ms: 4000,
+            number: Some(0),
+            ..MemberRecord::default()
+        };
         Overview {
             owner,
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The directories of the keys that begin so.
-fn keys(cluster: &Cluster, prefix: &str) -> Vec<PathBuf> {
+pub(super) fn keys(cluster: &Cluster, prefix: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(cluster.registry().join("keys")).expect("a registry").flatten();
     all.map(|entry| entry.path())
         .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
@@ -11,7 +11,7 @@ fn keys(cluster: &Cluster, prefix: &str) -> Vec<PathBuf> {
 }
 
 /// The files of a key whose names begin so: `=` has its value, `@` its version.
-fn files(key: &Path, prefix: &str) -> Vec<PathBuf> {
+pub(super) fn files(key: &Path, prefix: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(key).expect("a key").flatten().map(|entry| entry.path());
     all.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
         .collect()

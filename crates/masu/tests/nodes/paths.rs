@@ -173,3 +173,37 @@ fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
         run.expect("a world");
     }
 }
+
+/// The owner's end of a connection that a standby carries holds to the same rule: what it took before it
+/// stood still is of no age that anybody knows, and its host may have hung up at the standby.
+#[test]
+fn an_owner_that_stood_still_delivers_no_write_that_a_standby_carried_meanwhile() {
+    let cluster = Cluster::start(2);
+    let owner = cluster.owner();
+    let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
+    for (hangs_up, still_ms) in [(true, 500), (false, 2500)] {
+        let run = world_real::run(world_real::Options::default(), async |world| {
+            let through = login(&world, &[carried]).await.expect("a session");
+            let write = async |session: &Session, value: u64| {
+                let data = Pieces::copy_of(&value.to_be_bytes().repeat(SLOT_BYTES / 8));
+                command(&world, session, cdb(WRITE_10, 1), data, 0).await
+            };
+            write(&through, 1).await.expect("written");
+            cluster.nodes[owner].signal("-STOP");
+            until("all of its threads stand still", || cluster.nodes[owner].stands_still());
+            assert!(write(&through, 2).await.is_none(), "nobody answers");
+            if hangs_up {
+                through.close();
+            }
+            world.sleep(Duration::from_millis(still_ms)).await;
+            cluster.nodes[owner].signal("-CONT");
+            world.sleep(Duration::from_secs(1)).await;
+            let session = login(&world, &[direct]).await.expect("it goes on");
+            let read = command(&world, &session, cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32).await;
+            assert_eq!(read.expect("readable").joined()[7], 1, "hangs up: {hangs_up}");
+            let again = login(&world, &[carried]).await.expect("a session");
+            write(&again, 3).await.expect("written");
+        });
+        run.expect("a world");
+    }
+}

@@ -5,13 +5,14 @@
 //! this process has stood still: what its sockets took meanwhile is of an age that nobody knows.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::PollFlags;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 use world::Instant;
@@ -24,10 +25,16 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// While the owner takes nothing, the host is looked at so often.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// A connection in the clear, or by TLS.
+pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
 /// A host that is connected to the owner through this node.
 pub(super) struct Connection {
     pub(super) host: TcpStream,
-    pub(super) owner: TcpStream,
+    /// Its end discards what the kernel has not delivered yet ([`discards`]).
+    pub(super) owner: Box<dyn Bytes>,
     /// What the owner is told before the host's bytes.
     pub(super) front: Vec<u8>,
     /// Where the owner was reached, and its epoch.
@@ -35,6 +42,12 @@ pub(super) struct Connection {
     pub(super) epoch: u64,
     /// One of those that this node has room for.
     pub(super) place: OwnedSemaphorePermit,
+}
+
+/// What the host has given up must not arrive: the end of this connection discards what the kernel has not
+/// delivered yet. A host that ends its session has its last response.
+pub(super) fn discards(upwards: &TcpStream) {
+    let _ = upwards.set_zero_linger();
 }
 
 /// Notices that the process stood still: it was stopped, or its machine was.
@@ -71,24 +84,20 @@ pub(super) async fn carry(
     pulse: Arc<Pulse>,
 ) {
     let Connection { host, owner, front, address, epoch, place: _place } = connection;
-    // What the host has given up must not arrive: the end of this connection discards what the kernel has not
-    // delivered yet. A host that ends its session has its last response.
-    let _ = owner.set_zero_linger();
-    let (from_host, to_host) = host.into_split();
-    let (from_owner, mut to_owner) = owner.into_split();
     // Halves are kept until the end: the host is not sent away before.
+    let (mut from_host, mut to_host) = host.into_split();
+    let (mut from_owner, mut to_owner) = split(owner);
     let up = async {
         let stills = pulse.stills();
+        let is_given_up = |host: &OwnedReadHalf| pulse.stills() != stills || has_hung_up(host.as_ref());
         // If it fails, so does the first write.
         let _ = to_owner.write_all(&front).await;
-        let (ended, _halves) = requests(from_host, to_owner, || pulse.stills() != stills).await;
-        if ended == Ended::Writing {
+        if requests(&mut from_host, &mut to_owner, is_given_up).await == Ended::Writing {
             owner_answers(address).await;
         }
     };
     let down = async {
-        let (ended, _halves) = responses(from_owner, to_host).await;
-        if ended == Ended::Reading {
+        if responses(&mut from_owner, &mut to_host).await == Ended::Reading {
             owner_answers(address).await;
         }
     };
@@ -109,54 +118,60 @@ async fn owner_answers(address: SocketAddr) {
 
 /// Which side has ended a direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     /// Or what was read is not delivered.
     Reading,
     Writing,
 }
 
-/// They come back, so that nothing is closed before the connection ends.
-type Halves = (OwnedReadHalf, OwnedWriteHalf);
-
-async fn responses(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> (Ended, Halves) {
+/// Carries what the array sends.
+pub(super) async fn responses(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+) -> Ended {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(len @ 1..) = from.read(&mut buffer).await {
-        if to.write_all(&buffer[..len]).await.is_err() {
-            return (Ended::Writing, (from, to));
+        if to.write_all(&buffer[..len]).await.is_err() || to.flush().await.is_err() {
+            return Ended::Writing;
         }
     }
-    (Ended::Reading, (from, to))
+    Ended::Reading
 }
 
-/// Ends without delivering more when the host has hung up, or when `stood_still`.
-async fn requests(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    stood_still: impl Fn() -> bool,
-) -> (Ended, Halves) {
+/// Carries what the host sends. Ends without delivering more when that `is_given_up`.
+pub(super) async fn requests<R: AsyncRead + Unpin>(
+    from: &mut R,
+    to: &mut (impl AsyncWrite + Unpin),
+    is_given_up: impl Fn(&R) -> bool,
+) -> Ended {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(len @ 1..) = from.read(&mut buffer).await {
         let mut rest = &buffer[..len];
-        while !rest.is_empty() {
-            if stood_still() || has_hung_up(&from) {
-                return (Ended::Reading, (from, to));
+        loop {
+            if is_given_up(from) {
+                return Ended::Reading;
             }
-            match timeout(LOOK, to.write(rest)).await {
+            // What TLS has encrypted is not sent by then.
+            let taken = match rest.is_empty() {
+                true => timeout(LOOK, to.flush()).await.map(|flushed| flushed.map(|()| 0)),
+                false => timeout(LOOK, to.write(rest)).await,
+            };
+            match taken {
+                Ok(Ok(_)) if rest.is_empty() => break,
                 Ok(Ok(written @ 1..)) => rest = &rest[written..],
-                Ok(_) => return (Ended::Writing, (from, to)),
+                Ok(_) => return Ended::Writing,
                 // The owner takes nothing now.
                 Err(_) => {}
             }
         }
     }
-    (Ended::Reading, (from, to))
+    Ended::Reading
 }
 
 /// Whether the peer has closed its end, whatever is still to be read from it.
-fn has_hung_up(from: &OwnedReadHalf) -> bool {
-    let stream: &TcpStream = from.as_ref();
+pub(super) fn has_hung_up(socket: &impl AsFd) -> bool {
     // An error is left to the read.
-    is_now(stream, PollFlags::RDHUP).unwrap_or(false)
+    is_now(socket, PollFlags::RDHUP).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -185,9 +200,11 @@ mod tests {
         } else {
             Some(host)
         };
-        let (read, write) = (near.into_split().0, far.into_split().1);
-        let carrying = requests(read, write, || stands_still);
+        let ((mut read, _near), (_far, mut write)) = (near.into_split(), far.into_split());
+        let is_given_up = |near: &OwnedReadHalf| stands_still || has_hung_up(near.as_ref());
+        let carrying = requests(&mut read, &mut write, is_given_up);
         let _ = timeout(Duration::from_millis(200), carrying).await;
+        drop(write);
         drop(host);
         let mut arrived = Vec::new();
         owner.read_to_end(&mut arrived).await.expect("the end");
@@ -205,8 +222,8 @@ mod tests {
     async fn an_owner_that_takes_nothing_for_a_while_gets_all_of_it_or_what_came_before_the_end() {
         let ((host, near), (far, mut owner)) = (pair().await, pair().await);
         let stands_still = Cell::new(false);
-        let ((read, _keep), (_other, write)) = (near.into_split(), far.into_split());
-        let carrying = requests(read, write, || stands_still.get());
+        let ((mut read, _keep), (_other, mut write)) = (near.into_split(), far.into_split());
+        let carrying = requests(&mut read, &mut write, |_| stands_still.get());
         let (mut taken, sent) = (0, 32 << 20);
         let (_, mut to) = host.into_split();
         let send = async move {

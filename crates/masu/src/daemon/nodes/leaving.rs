@@ -6,7 +6,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use admin::random;
+use std::sync::Arc;
+
+use admin::{NodeTls, random};
 use anyhow::{Context, Result};
 use cluster::Successor;
 use tokio::sync::watch;
@@ -78,6 +80,7 @@ pub(in crate::daemon) struct Left {
     pub(super) epoch: u64,
     /// All that it has.
     pub(super) portals: Vec<SocketAddr>,
+    pub(super) tls: Arc<NodeTls>,
 }
 
 /// Leads hosts from those portals that are open to the next owner, until they have gone or for 3 s. A signal
@@ -91,7 +94,7 @@ pub(in crate::daemon) async fn relay_to_successor(
     if open.is_empty() {
         return Ok(());
     }
-    let relay = Relay::start(&left.portals, open).context("cannot listen on the portals")?;
+    let relay = Relay::start(&left.portals, open, &left.tls).context("cannot listen on the portals")?;
     let mut sees = look_for(registry, &left)?;
     let mut leaving = Leaving::new(Instant::now());
     loop {

@@ -10,8 +10,10 @@
 mod carry;
 mod fence;
 mod leaving;
+mod link;
 mod others;
 mod relay;
+mod repeated;
 mod seen;
 mod state;
 mod thread;
@@ -21,15 +23,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
-use admin::{Bound, Standby, Store, hex, random};
+use admin::{Bound, NodeTls, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{
     Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
 };
-use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, Waits, portal_group};
+use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits, portal_group};
 use config::{Config, Made};
 
-use relay::Relay;
+use link::{Link, Served};
+use relay::{Relay, Way};
 use seen::Seen;
 use state::Judge;
 use thread::{Leaves, Thread};
@@ -47,6 +50,8 @@ pub(super) struct Join<'a> {
     pub(super) name: &'a str,
     pub(super) config: Option<&'a Path>,
     pub(super) listen: Option<SocketAddr>,
+    /// Where other nodes connect to it.
+    pub(super) node_listen: Option<SocketAddr>,
     /// By which the state in the registry is encrypted.
     pub(super) keys: Arc<StateKeys>,
     /// Portals that this process listens on since its last life as the owner.
@@ -70,7 +75,18 @@ pub(super) struct Node {
     relay: RefCell<Option<Relay>>,
     portals: Vec<SocketAddr>,
     number: u16,
-    relay_key: RelayKey,
+    link: Option<Link>,
+    keys: RelayKeys,
+    tls: Arc<NodeTls>,
+}
+
+/// What portals take connections with that other nodes carry.
+#[derive(Clone)]
+struct RelayKeys {
+    /// Of those that came by TLS. No other process knows it.
+    own: RelayKey,
+    /// Of those in the clear, of nodes of a version without TLS. It is in this node's record.
+    plain: RelayKey,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
@@ -84,20 +100,17 @@ pub(super) async fn stand_by(
     let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let portals = portals(&join, &store)?;
-    let (relay_key, owner) = (RelayKey(random()?), u64::from_le_bytes(random()?));
-    let about = NodeRecord {
-        portals: portals.iter().map(ToString::to_string).collect(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        since_ms: thread::wall_ms(),
-        lease: 0,
-        relay_key: Some(hex(&relay_key.0)),
-    };
+    let keys = RelayKeys { own: RelayKey(random()?), plain: RelayKey(random()?) };
+    let owner = u64::from_le_bytes(random()?);
+    let tls = certificate(&store)?;
+    let link = listen_for_nodes(join.node_listen, &portals, &tls)?;
+    let about = about(&portals, (&keys, link.as_ref(), &tls));
     supervision::watch_controllers(events.clone())?;
     static GUARDED: Once = Once::new();
     let mut guarded = Ok(());
     GUARDED.call_once(|| guarded = world_real::guard_term());
     guarded.context("cannot start the thread that guards the term")?;
-    let mut relay = start_relay(&portals, std::mem::take(&mut join.kept))?;
+    let mut relay = start_relay(&portals, std::mem::take(&mut join.kept), &tls)?;
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
@@ -124,9 +137,11 @@ pub(super) async fn stand_by(
     relay.set_owner(None);
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
+    let served = |knows| Served { portals: portals.clone(), key: keys.own.clone(), knows };
+    link.iter().for_each(|link| link.leads_to(Some(served(thread.knows_certificates()))));
     let relay = RefCell::new(Some(relay));
     let (name, ownership) = (name.into(), Some(Ownership { epoch, owner }));
-    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, relay_key };
+    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, link, keys, tls };
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok((store, is_new)) => {
             if is_new {
@@ -159,6 +174,53 @@ fn portals(join: &Join<'_>, store: &Store) -> Result<Vec<SocketAddr>> {
         "{count} portals: a node of several has at most {PORTALS_MAX}; declare fewer"
     );
     Ok(portals)
+}
+
+/// That of this node.
+fn certificate(store: &Store) -> Result<Arc<NodeTls>> {
+    let tls = NodeTls::own(store).context(
+        "no certificate of this node; remove node.cert.pem and node.key.pem from its data directory, so that it \
+         makes new ones",
+    );
+    Ok(Arc::new(tls?))
+}
+
+/// What the registry is to say of this node.
+fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, &NodeTls)) -> NodeRecord {
+    NodeRecord {
+        portals: portals.iter().map(ToString::to_string).collect(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        since_ms: thread::wall_ms(),
+        lease: 0,
+        relay_key: Some(hex(&keys.plain.0)),
+        link: link.map(|link| link.address().to_string()),
+        certificate: Some(tls.fingerprint().into()),
+    }
+}
+
+/// Listens for other nodes: by default at any port of the interface of its first portal. None: no portal says
+/// which interface that is.
+fn listen_for_nodes(
+    asked: Option<SocketAddr>,
+    portals: &[SocketAddr],
+    tls: &Arc<NodeTls>,
+) -> Result<Option<Link>> {
+    if let Some(asked) = asked {
+        ensure!(
+            !asked.ip().is_unspecified(),
+            "--node-listen {asked}: other nodes must learn where to connect; give an address of an interface"
+        );
+    }
+    let named = portals.iter().find(|portal| !portal.ip().is_unspecified());
+    let any_port = |mut portal: SocketAddr| {
+        portal.set_port(0);
+        portal
+    };
+    let Some(address) = asked.or(named.copied().map(any_port)) else { return Ok(None) };
+    let link = Link::listen(address, tls.clone());
+    let link = link.with_context(|| format!("node port {address}: cannot listen; see --node-listen"))?;
+    tracing::info!("node port {}, certificate SHA-256 {}", link.address(), tls.fingerprint());
+    Ok(Some(link))
 }
 
 /// Of the declaration of an array that this node owns: refuses what nodes cannot share, and has devices
@@ -234,7 +296,7 @@ fn words(state: &State) -> String {
 }
 
 /// Listens on the portals of a standby, except those that it has kept.
-fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
+fn start_relay(portals: &[SocketAddr], kept: Portals, tls: &Arc<NodeTls>) -> Result<Relay> {
     let missing: Vec<SocketAddr> =
         portals.iter().filter(|at| !kept.iter().any(|(kept, _)| kept == *at)).copied().collect();
     let mut open = relay::listen(&missing)
@@ -247,7 +309,7 @@ fn start_relay(portals: &[SocketAddr], kept: Portals) -> Result<Relay> {
              node is a standby; listen on an address of an interface"
         );
     }
-    Relay::start(portals, open).context("cannot listen on the portals")
+    Relay::start(portals, open, tls).context("cannot listen on the portals")
 }
 
 /// The owner whose portals are known.
@@ -259,10 +321,21 @@ fn owner_of(state: &State) -> Option<relay::Owner> {
 
 /// The owner of this record, for a relay of the node of this number.
 fn owner_at(record: &NodeRecord, epoch: u64, own_number: u16) -> relay::Owner {
-    let portals = record.portals.iter().filter_map(|text| text.parse().ok());
     let key = record.relay_key.as_deref().and_then(relay_key_of);
-    let portals = portals.filter(relay::can_be_named).collect();
-    relay::Owner { epoch, portals, leaves: false, key, own_number }
+    relay::Owner { epoch, way: way_to(record), leaves: false, key, own_number }
+}
+
+/// In the clear only to a node that has no certificate: its version knows no other way.
+fn way_to(record: &NodeRecord) -> Way {
+    let address = record.link.as_deref().and_then(|text| text.parse().ok()).filter(relay::can_be_named);
+    match (&record.certificate, address) {
+        (Some(sha256), Some(address)) => Way::Tls(link::Peer { address, sha256: sha256.clone() }),
+        (Some(_), None) => Way::Nowhere,
+        (None, _) => {
+            let portals = record.portals.iter().filter_map(|text| text.parse().ok());
+            Way::Plain(portals.filter(relay::can_be_named).collect())
+        }
+    }
 }
 
 fn relay_key_of(text: &str) -> Option<RelayKey> {
@@ -273,17 +346,41 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
 async fn follow_others(
     mut state: watch::Receiver<State>,
     mut told: Nodes,
-    controllers: Vec<ControllerHandle>,
+    (keys, controllers): (RelayKeys, Vec<ControllerHandle>),
 ) {
     while state.changed().await.is_ok() {
-        let others = other_portals(&state.borrow_and_update());
-        if others == told.others {
+        let (others, relay_keys) = {
+            let state = state.borrow_and_update();
+            (other_portals(&state), keys.of(&state.others))
+        };
+        if (&others, &relay_keys) == (&told.others, &told.relay_keys) {
             continue;
         }
-        told.others = others;
+        if relay_keys.len() > told.relay_keys.len() {
+            warn_of_older(&state.borrow().others);
+        }
+        (told.others, told.relay_keys) = (others, relay_keys);
         if !tell(&told, &controllers).await {
             return;
         }
+    }
+}
+
+impl RelayKeys {
+    /// Those that count beside these nodes.
+    fn of(&self, others: &[Other]) -> Vec<RelayKey> {
+        let is_plain = others.iter().any(|other| other.certificate.is_none());
+        [self.own.clone()].into_iter().chain(is_plain.then(|| self.plain.clone())).collect()
+    }
+}
+
+fn warn_of_older(others: &[Other]) {
+    for other in others.iter().filter(|other| other.certificate.is_none()) {
+        tracing::warn!(
+            "the node with the portals {} is of a version without TLS between nodes: what it carries for hosts is \
+             not encrypted, and who reads it can connect as a node; update it, or remove it",
+            other.portals.join(", ")
+        );
     }
 }
 
@@ -341,13 +438,14 @@ impl Node {
         let state = self.thread.watch();
         let nodes = Nodes {
             first_group: portal_group(self.number, 0),
-            relay_key: Some(self.relay_key.clone()),
+            // An older node is learnt of in a moment, with a warning.
+            relay_keys: self.keys.of(&[]),
             others: other_portals(&state.borrow()),
             ownership: self.ownership,
         };
         // One that has ended ends the array.
         tell(&nodes, controllers).await;
-        tokio::spawn(follow_others(state, nodes, controllers.to_vec()));
+        tokio::spawn(follow_others(state, nodes, (self.keys.clone(), controllers.to_vec())));
     }
 
     /// Where this node serves.
@@ -362,7 +460,13 @@ impl Node {
             number: self.number,
             epoch: self.epoch,
             portals: self.portals.clone(),
+            tls: self.tls.clone(),
         }
+    }
+
+    /// Other nodes carry nothing more here: the array is about to stop.
+    pub(super) fn admits_no_more(&self) {
+        self.link.iter().for_each(|link| link.leads_to(None));
     }
 
     /// Whether another node can take over when this one stops. A registry that does not answer knows of none.
@@ -421,6 +525,10 @@ impl Node {
     /// Lets the next node take over at once: called when this one has closed its drives.
     pub(super) async fn hand_over(self, moves: bool) {
         tracing::info!("node {}: hands over (epoch {})", self.name, self.epoch);
+        self.admits_no_more();
         self.thread.leave(if moves { Leaves::Moves } else { Leaves::Ends }).await;
+        if let Some(link) = self.link {
+            link.end().await;
+        }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use admin::NodeTls;
 use array::{RelayKey, Relayed};
 use cluster::portal_group;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,13 +23,17 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::carry::{Connection, Pulse, carry};
+use super::carry::{Bytes, Connection, Pulse, carry, discards};
+use super::link;
+use super::repeated::Lasting;
 
 /// Connections through this node at once; further hosts wait in the socket's queue.
 const RELAYED_MAX: usize = 1024;
 /// An owner that has not accepted a connection by then is asked again.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(20);
+/// A way to the owner that fails for longer is said: longer than it takes until another node owns the array.
+const FAILS_TIME: Duration = Duration::from_secs(10);
 /// The owner closes its portals first when it hands over: so long they are tried.
 const KEEP_TIME: Duration = Duration::from_secs(10);
 const KEEP_EVERY: Duration = Duration::from_millis(2);
@@ -40,7 +45,7 @@ pub(in crate::daemon) type Portals = Vec<(SocketAddr, TcpListener)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) epoch: u64,
-    pub(super) portals: Vec<SocketAddr>,
+    pub(super) way: Way,
     /// It is to leave. It still accepts connections, which nobody answers: hosts wait here for the next
     /// owner, also those that it sends away.
     pub(super) leaves: bool,
@@ -48,6 +53,17 @@ pub(super) struct Owner {
     pub(super) key: Option<RelayKey>,
     /// The number of this node, by which hosts know its portals.
     pub(super) own_number: u16,
+}
+
+/// How connections are carried to the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To its node port, by TLS.
+    Tls(link::Peer),
+    /// To its portals, in the clear: it is of a version without TLS between nodes.
+    Plain(Vec<SocketAddr>),
+    /// It has no address that can be named.
+    Nowhere,
 }
 
 /// The portals of a standby while it is one.
@@ -68,6 +84,9 @@ struct Portal {
     ends: watch::Receiver<bool>,
     begun: tokio::sync::mpsc::Sender<Connection>,
     room: Arc<Semaphore>,
+    tls: Arc<NodeTls>,
+    /// Why the owner's node port cannot be reached.
+    trouble: Lasting,
 }
 
 /// Listens on the addresses, except those that cannot be reached under the name that they have here.
@@ -105,12 +124,20 @@ pub(in crate::daemon) async fn keep(addresses: Vec<SocketAddr>) -> Portals {
 
 impl Relay {
     /// Begins at those of the declared portals that are open; nobody is the owner yet.
-    pub(super) fn start(declared: &[SocketAddr], open: Portals) -> std::io::Result<Relay> {
-        Relay::with_room(declared, open, RELAYED_MAX)
+    pub(super) fn start(
+        declared: &[SocketAddr],
+        open: Portals,
+        tls: &Arc<NodeTls>,
+    ) -> std::io::Result<Relay> {
+        Relay::with_room(declared, open, (tls, RELAYED_MAX))
     }
 
     /// For so many connections at once.
-    fn with_room(declared: &[SocketAddr], open: Portals, connections_max: usize) -> std::io::Result<Relay> {
+    fn with_room(
+        declared: &[SocketAddr],
+        open: Portals,
+        (tls, connections_max): (&Arc<NodeTls>, usize),
+    ) -> std::io::Result<Relay> {
         let (owner, sees) = watch::channel(None);
         let (ends, end) = watch::channel(false);
         let (begun, mut arriving) = tokio::sync::mpsc::channel(connections_max);
@@ -121,7 +148,8 @@ impl Relay {
             listener.set_nonblocking(true)?;
             let listener = watched(listener)?;
             let (owner, ends, begun, room) = (sees.clone(), end.clone(), begun.clone(), room.clone());
-            let portal = Portal { index, address, owner, ends, begun, room };
+            let (tls, trouble) = (tls.clone(), Lasting::new(FAILS_TIME));
+            let portal = Portal { index, address, owner, ends, begun, room, tls, trouble };
             tasks.push(tokio::spawn(portal.accept(listener)));
         }
         let carried = Arc::new(AtomicUsize::new(0));
@@ -145,7 +173,13 @@ impl Relay {
 
     /// This is the owner now. Connections to another one end.
     pub(super) fn set_owner(&self, owner: Option<Owner>) {
-        self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner);
+        let is_plain = matches!(&owner, Some(Owner { way: Way::Plain(_), .. }));
+        if self.owner.send_if_modified(|last| std::mem::replace(last, owner.clone()) != owner) && is_plain {
+            tracing::warn!(
+                "the owner is of a version without TLS between nodes: what this node carries to it for hosts is not \
+                 encrypted; update it"
+            );
+        }
     }
 
     /// Hosts that are connected to the owner through this node.
@@ -230,15 +264,35 @@ impl Portal {
     }
 
     /// A connection to the owner's portal that corresponds to this one.
-    async fn connect(&self) -> Option<(TcpStream, SocketAddr, Owner)> {
+    async fn connect(&mut self) -> Option<(Box<dyn Bytes>, SocketAddr, Owner)> {
         let seen = self.owner.borrow().clone().filter(|owner| !owner.leaves)?;
-        let address = *seen.portals.get(self.index).or(seen.portals.first())?;
-        if address == self.address {
-            return None;
+        match &seen.way {
+            Way::Tls(peer) => {
+                let connecting = timeout(CONNECT_TIME, link::connect(&self.tls, peer)).await;
+                let connected = connecting.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+                self.trouble.is_over_or(&connected, |error| {
+                    let address = peer.address;
+                    format!(
+                        "hosts wait at portal {}: the node port {address} of the owner cannot be reached: {error}; \
+                         open it between the nodes (--node-listen at the owner chooses it)",
+                        self.address
+                    )
+                });
+                let (address, owner) = (peer.address, connected.ok()?);
+                Some((owner, address, seen))
+            }
+            Way::Plain(portals) => {
+                let address = *portals.get(self.index).or(portals.first())?;
+                if address == self.address {
+                    return None;
+                }
+                let owner = timeout(CONNECT_TIME, TcpStream::connect(address)).await.ok()?.ok()?;
+                owner.set_nodelay(true).ok()?;
+                discards(&owner);
+                Some((Box::new(owner), address, seen))
+            }
+            Way::Nowhere => None,
         }
-        let owner = timeout(CONNECT_TIME, TcpStream::connect(address)).await.ok()?.ok()?;
-        owner.set_nodelay(true).ok()?;
-        Some((owner, address, seen))
     }
 
     /// Tells the owner who connects, and where.
@@ -258,11 +312,17 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(5);
 
+    fn tls() -> Arc<NodeTls> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = admin::Store::open(dir.path()).expect("a store");
+        Arc::new(NodeTls::own(&store).expect("made"))
+    }
+
     /// A relay with one portal, and its address.
     fn relay() -> (Relay, SocketAddr) {
         let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("its address");
-        (Relay::start(&[address], vec![(address, listener)]).expect("a relay"), address)
+        (Relay::start(&[address], vec![(address, listener)], &tls()).expect("a relay"), address)
     }
 
     async fn owner() -> (Listener, SocketAddr) {
@@ -272,7 +332,7 @@ mod tests {
     }
 
     fn of_epoch(epoch: u64, at: SocketAddr) -> Owner {
-        Owner { epoch, portals: vec![at], leaves: false, key: None, own_number: 2 }
+        Owner { epoch, way: Way::Plain(vec![at]), leaves: false, key: None, own_number: 2 }
     }
 
     async fn echoes(host: &mut TcpStream, owner: &mut TcpStream) {
@@ -351,7 +411,7 @@ mod tests {
         // The first of three is not open; the others are in another order.
         let closed = SocketAddr::from(([0, 0, 0, 0], 3260));
         let open = open.into_iter().rev().collect();
-        let relay = Relay::start(&[closed, first, second], open).expect("started");
+        let relay = Relay::start(&[closed, first, second], open, &tls()).expect("started");
         let (array, at) = owner().await;
         let key = RelayKey([9; 16]);
         relay.set_owner(Some(Owner { key: Some(key.clone()), ..of_epoch(1, at) }));
@@ -375,7 +435,8 @@ mod tests {
     async fn a_host_beyond_the_limit_waits_until_another_one_goes() {
         let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("its address");
-        let relay = Relay::with_room(&[address], vec![(address, listener)], 2).expect("started");
+        let relay = Relay::with_room(&[address], vec![(address, listener)], (&tls(), 2));
+        let relay = relay.expect("started");
         let (array, at) = owner().await;
         relay.set_owner(Some(of_epoch(1, at)));
         let mut hosts = Vec::new();

@@ -4,7 +4,7 @@ use admin::Node;
 
 use crate::table::column::{Column, Kind, Noun};
 
-static NODE_COLUMNS: [Column<Node>; 7] = [
+static NODE_COLUMNS: [Column<Node>; 8] = [
     Column::shown("name", Kind::Text, |n| (&n.name).into()),
     Column::shown("role", Kind::State, |n| (&n.role).into()),
     Column::shown("epoch", Kind::Number, |n| n.epoch.into()),
@@ -12,6 +12,7 @@ static NODE_COLUMNS: [Column<Node>; 7] = [
     Column::shown("since", Kind::Time, |n| n.since_unix_ms.into()),
     Column::shown("portals", Kind::Names, |n| (&n.portals).into()),
     Column::new("version", Kind::Text, |n| n.version.as_ref().into()),
+    Column::new("certificate", Kind::Text, |n| n.certificate.as_ref().into()),
 ];
 
 /// `masu node`.
