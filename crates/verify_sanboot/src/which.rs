@@ -1,5 +1,7 @@
 //! One point: the servers of one pattern on one layout.
 
+use array::config::CACHE_BYTES_MIN;
+
 use super::bed::Shape;
 use super::conditioning::is_mixed;
 use super::results::{Layout, Pattern};
@@ -38,7 +40,10 @@ impl Which {
         let whole_mib = |bytes: u64| bytes >> 20 << 20;
         match is_mixed(self.pattern) {
             // The heads would go further to read longer files.
-            true => with.array.cache.0 = whole_mib(sanboot.array.cache.0 / share_of * servers),
+            true => {
+                let smaller = whole_mib(sanboot.array.cache.0 / share_of * servers);
+                with.array.cache.0 = smaller.max(CACHE_BYTES_MIN);
+            }
             false => {
                 let longer = sanboot.published.file.0 / servers * share_of;
                 with.published.file.0 = whole_mib(longer).min(sanboot.array.lu.0);
