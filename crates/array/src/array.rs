@@ -8,6 +8,7 @@ mod pools;
 pub mod refusals;
 mod stored;
 mod travel;
+mod unfinished;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use self::host_changes::host_changes;
 use self::stored::{Stored, also};
-pub use self::travel::Unfinished;
+pub use self::unfinished::Unfinished;
 use crate::config::{Config, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;

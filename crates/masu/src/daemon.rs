@@ -254,11 +254,7 @@ async fn serve_array(
         return Ok(Ended::Stopped);
     }
     if start.kept.is_none() {
-        let nothing = Config::empty(&start.config.target);
-        nothing.check_new_names(&start.config)?;
-        let own = admin::refuse_own_files(&nothing, &start.config, store.dir()).await;
-        own.map_err(|cause| anyhow::anyhow!("{cause}"))?;
-        refuse_used(serve, &start.config).await?;
+        refuse_first(serve, &start.config, store.dir()).await?;
     }
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     tell_of_start(&events, &moved, &start, node.is_some());
@@ -535,6 +531,15 @@ fn read(serve: &Serve, store: &Store) -> Result<Start> {
         start.config.controllers = controllers;
     }
     Ok(start)
+}
+
+/// Refuses a first declaration with names that mislead, files of the data directory, or drives in use.
+async fn refuse_first(serve: &Serve, config: &Config, data_dir: &Path) -> Result<()> {
+    let nothing = Config::empty(&config.target);
+    nothing.check_new_names(config)?;
+    let own = admin::refuse_own_files(&nothing, config, data_dir).await;
+    own.map_err(|cause| anyhow::anyhow!("{cause}"))?;
+    refuse_used(serve, config).await
 }
 
 /// Examines the drives of a first declaration before they are used.

@@ -7,7 +7,6 @@ use anyhow::Result;
 use array::status::ControllerStatus;
 use world::{Instant, World};
 
-use super::conditioning::writes_at_random;
 use super::host::{Ramp, Tally};
 use super::measured::{Sample, Scene, hit_share};
 use super::results::Point;
@@ -89,7 +88,7 @@ impl<P: Probe> Bench<'_, P> {
     /// How many are measured.
     fn windows(&self) -> u32 {
         let run = &self.sanboot.run;
-        match writes_at_random(self.which.pattern) {
+        match self.which.pattern.writes_at_random() {
             true => run.windows.min(run.balance_windows),
             false => run.windows,
         }
@@ -100,7 +99,7 @@ impl<P: Probe> Bench<'_, P> {
     async fn window(&self) -> Result<()> {
         let run = &self.sanboot.run;
         let time = run.window_time.0;
-        let time = if writes_at_random(self.which.pattern) { time.max(run.balance_time.0) } else { time };
+        let time = if self.which.pattern.writes_at_random() { time.max(run.balance_time.0) } else { time };
         pass(&self.world, &self.ramp, (run.window_ios, time)).await
     }
 }

@@ -18,16 +18,6 @@ const FILL_BYTES: u64 = 128 << 10;
 /// So many at once.
 const FILL_DEPTH: usize = 32;
 
-/// Whether drives have random reads and writes to do at the same time.
-pub(super) fn is_mixed(pattern: Pattern) -> bool {
-    pattern.is_random() && (1..100).contains(&pattern.read_percent())
-}
-
-/// Whether random writes wait in the cache for the drives.
-pub(super) fn writes_at_random(pattern: Pattern) -> bool {
-    pattern.is_random() && pattern.read_percent() < 100
-}
-
 /// Runs these, so many at once, of so many bytes each; nobody counts them.
 pub(super) async fn condition(
     ramp: &Ramp,
@@ -78,7 +68,7 @@ impl<P: Probe> Bench<'_, P> {
     /// near to it from below: what is missing is written at once, at most as much again as is pending.
     /// Whether it came about.
     pub(super) async fn balance(&self) -> Result<bool> {
-        if !is_mixed(self.which.pattern) {
+        if !self.which.pattern.is_mixed() {
             return Ok(true);
         }
         let mut rng = self.world.random("balance");

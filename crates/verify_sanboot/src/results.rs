@@ -51,7 +51,8 @@ pub struct Point {
     /// So many servers on each group; none: the groups in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packing: Vec<u32>,
-    /// Each server has the share of the cache that it would have among so many; 0: among as many as there are.
+    /// Each server has the share of the cache that it would have among so many; 0: among as many as there
+    /// are.
     #[serde(default, skip_serializing_if = "is_zero", alias = "files_of")]
     pub share_of: u32,
     /// The seed of this point.
@@ -249,6 +250,16 @@ impl Pattern {
             Pattern::RandomMix | Pattern::SequentialMix => 75,
             Pattern::RandomWrite | Pattern::SequentialWrite => 0,
         }
+    }
+
+    /// Whether drives have random reads and writes to do at the same time.
+    pub(crate) fn is_mixed(self) -> bool {
+        self.is_random() && (1..100).contains(&self.read_percent())
+    }
+
+    /// Whether random writes wait in the cache for the drives.
+    pub(crate) fn writes_at_random(self) -> bool {
+        self.is_random() && self.read_percent() < 100
     }
 
     /// As it is called in files.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bed::{Bed, Shape};
-use super::conditioning::{is_mixed, writes_at_random};
 use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
@@ -104,11 +103,11 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
 /// Among how many servers each of those that are packed has its share of the cache; 0: among themselves.
 ///
 /// Writes that wait in the cache gather by rows, and how much a group gains by that changes with the share of
-/// each server. Writes alone fill the cache with few servers and with many. Beside reads, few servers with the
-/// whole cache read what many do not, and their writes take longer to come to a balance than a point may.
+/// each server. Writes alone fill the cache with few servers and with many. Beside reads, few servers with
+/// the whole cache read what many do not, and their writes take longer to come to a balance than a point may.
 fn shares(pattern: Pattern, servers: u32, packed_to: u32) -> Vec<u32> {
     let is_many = 2 * servers > packed_to;
-    match (writes_at_random(pattern), is_mixed(pattern)) {
+    match (pattern.writes_at_random(), pattern.is_mixed()) {
         (true, true) if is_many => vec![packed_to, SERVERS_MAX],
         (true, true) => vec![],
         (true, false) if is_many => vec![0, SERVERS_MAX],
@@ -224,6 +223,7 @@ mod tests {
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 3], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
+        small.run.packed_to = 4;
         small.run.balance_time.0 = small.run.round_time.0;
         let bytes = |threads| {
             let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };

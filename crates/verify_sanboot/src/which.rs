@@ -3,7 +3,6 @@
 use array::config::CACHE_BYTES_MIN;
 
 use super::bed::Shape;
-use super::conditioning::is_mixed;
 use super::results::{Layout, Pattern};
 use super::scenario::Sanboot;
 
@@ -16,12 +15,14 @@ pub(super) struct Which {
     pub(super) repeat: u32,
     /// So many servers on each group; none: the groups in turn.
     pub(super) packing: Vec<u32>,
-    /// Each has the share of the cache that it would have among so many servers; 0: among as many as there are.
+    /// Each has the share of the cache that it would have among so many servers; 0: among as many as there
+    /// are.
     pub(super) share_of: u32,
 }
 
 impl Which {
-    /// The first repeat of so many servers that go to the groups in turn, with the cache and files of the scenario.
+    /// The first repeat of so many servers that go to the groups in turn, with the cache and files of the
+    /// scenario.
     pub(super) fn in_turn(pattern: Pattern, layout: Layout, servers: u32) -> Which {
         Which { pattern, layout, servers, repeat: 0, packing: vec![], share_of: 0 }
     }
@@ -38,7 +39,7 @@ impl Which {
         }
         let (servers, share_of) = (u64::from(self.servers), u64::from(self.share_of));
         let whole_mib = |bytes: u64| bytes >> 20 << 20;
-        match is_mixed(self.pattern) {
+        match self.pattern.is_mixed() {
             // The heads would go further to read longer files.
             true => {
                 let smaller = whole_mib(sanboot.array.cache.0 / share_of * servers);

@@ -18,20 +18,10 @@ use world::DriveSpec;
 
 use super::pools::without_groups;
 use super::stored::also;
+use super::unfinished::Unfinished;
 use super::{Array, refusals};
 use crate::config::{Config, DriveConfig, ImportedDrives, Made};
 use crate::control::{Control, ControlError, Reply};
-
-/// An export or an import that was interrupted and is not complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// What it is about, as in the status.
-    pub object: String,
-    /// What is so.
-    pub text: String,
-    /// What to do.
-    pub to_do: String,
-}
 
 impl Array {
     /// Exports a pool: its volumes (which must not be mapped), groups and drives are no longer declared, and

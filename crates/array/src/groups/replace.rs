@@ -15,13 +15,13 @@ use crate::controller::Controller;
 /// behind it. The old one leaves only when the new one can take its position.
 pub(crate) async fn replace_drive(
     controller: &Rc<Controller>,
-    config: &Config,
     (group_name, old, new): (&str, &str, &str),
     overwrite: Overwrite,
 ) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("group {group_name:?}"));
     let group = controller.state().groups.get(group_name).cloned();
     let group = group.ok_or_else(|| place()(&"not open"))?;
+    let config = controller.config();
     let declared = config.groups.iter().find(|g| g.name == group_name);
     let index = declared.and_then(|g| g.drives.iter().position(|d| d == old));
     let position = position_of(controller, &group, old).or(index.map(|i| i as u32));
@@ -32,8 +32,8 @@ pub(crate) async fn replace_drive(
     }
     let _turn = spare_turn(controller).await;
     let drive = match old == new {
-        true => exchanged(controller, config, old, serves).await?,
-        false => open_drive(controller, config, new).await?,
+        true => exchanged(controller, &config, old, serves).await?,
+        false => open_drive(controller, &config, new).await?,
     };
     if let Err(error) = group.check_replacement(position, &drive, overwrite).await {
         // Nothing stays open after a refused attempt.

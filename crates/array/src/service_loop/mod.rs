@@ -128,9 +128,8 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
             pools::clone_volume(controller, &from, &to).await.map(Reply::Done)
         }
         Control::ReplaceDrive { group, old, new, overwrite } => {
-            let config = controller.config();
             let overwrite = if overwrite { Overwrite::Foreign } else { Overwrite::Nothing };
-            groups::replace_drive(controller, &config, (&group, &old, &new), overwrite).await.map(Reply::Done)
+            groups::replace_drive(controller, (&group, &old, &new), overwrite).await.map(Reply::Done)
         }
         Control::Scrub(group) => groups::scrub(controller, &group).map(Reply::Done),
         Control::SteerWork { group, steer } => groups::steer(controller, &group, steer).map(Reply::Done),

@@ -295,9 +295,9 @@ fn mixed(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Neari
     }
 }
 
-/// How uneven the servers lie: that the fullest groups have one of so many more, times the square of the share
-/// of the others. A group that is the fullest alone loses most, one that is among many hardly anything: on four
-/// groups with 2 servers or 1, one loses 19 %, two 9 %, three 1 %; with 3 or 2: 8, 4, 1 %.
+/// How uneven the servers lie: that the fullest groups have one of so many more, times the square of the
+/// share of the others. A group that is the fullest alone loses most, one that is among many hardly anything:
+/// on four groups with 2 servers or 1, one loses 19 %, two 9 %, three 1 %; with 3 or 2: 8, 4, 1 %.
 fn uneven(shares: &[(u32, u32)]) -> f64 {
     let fullest = shares.first().map_or(1, |(_, each)| *each);
     emptier(shares).powi(2) / f64::from(fullest.max(1))

@@ -64,8 +64,8 @@ pub struct Sample {
     pub pending: f64,
     /// The share of the reads that the cache had; 0 where nobody knows or nothing is read.
     pub hit_share: f64,
-    /// Each server has the share of the cache that it has among so many: as many as there are, but where files
-    /// were made longer, or the cache smaller.
+    /// Each server has the share of the cache that it has among so many: as many as there are, but where
+    /// files were made longer, or the cache smaller.
     pub share_of: u32,
 }
 

@@ -20,8 +20,8 @@ const _: () = assert!(TARGET_LEN + (SEGMENTS_MAX + 1) * SEGMENT_LEN <= DESCRIPTO
 /// steps.
 pub(crate) const PIECE_BYTES_MAX: u64 = 16 << 20;
 /// Steps of one copy in flight, so that drives have work while a step ends and the next one begins. A copy by
-/// one command at a time between two pools of 10,000 and 15,000 rpm drives takes 168 s with 4 (172 s where 216
-/// s were taken with 1).
+/// one command at a time between two pools of 10,000 and 15,000 rpm drives takes 168 s with 4 (172 s where
+/// 216 s were taken with 1).
 pub(crate) const PIECES_IN_FLIGHT: usize = 4;
 /// Bytes per step if a range moves over itself: the step is read into memory before it is written.
 pub(super) const OVERLAP_PIECE_BYTES_MAX: u64 = 1 << 20;
