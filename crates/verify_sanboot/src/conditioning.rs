@@ -9,7 +9,6 @@ use world::Rng;
 
 use super::bench::{Bench, Probe};
 use super::host::{Op, Ramp};
-use super::results::Pattern;
 use super::steady::pass;
 
 /// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a
