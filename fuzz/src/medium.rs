@@ -182,6 +182,10 @@ impl LogicalDisk for Memory {
         Ok(self.bytes(at, len))
     }
 
+    fn has_rod(&self, _: &Self::Rod) -> bool {
+        true
+    }
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,
