@@ -11,8 +11,9 @@ use std::time::Duration;
 use array::DriveSpec;
 use config::Config;
 
-/// What the files that the array keeps for itself begin with, in its data directory.
-const OWN_PREFIX: &str = "array.";
+/// What the files that the array keeps for itself begin with, in its data directory: its state, and the keys
+/// and certificates of the API and of a node.
+const OWN_PREFIXES: [&str; 3] = ["array.", "api.", "node."];
 /// Its directory of events.
 const EVENTS: &str = "events";
 /// A file system that does not answer in this time is looked at no longer.
@@ -25,8 +26,8 @@ type Identity = (u64, u64);
 /// # Errors
 /// Which object takes which file, and what to do.
 pub async fn refuse_own_files(before: &Config, next: &Config, dir: &Path) -> Result<(), String> {
-    let (old, new): (Vec<_>, Vec<_>) =
-        files_of(next).into_iter().partition(|file| files_of(before).contains(file));
+    let known = files_of(before);
+    let (old, new): (Vec<_>, Vec<_>) = files_of(next).into_iter().partition(|file| known.contains(file));
     if new.is_empty() {
         return Ok(());
     }
@@ -85,7 +86,7 @@ fn own_files(dir: &Path) -> BTreeMap<Identity, PathBuf> {
     let mut own = BTreeMap::new();
     for path in entries(dir) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name == EVENTS || name.starts_with(OWN_PREFIX) {
+        if name == EVENTS || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             let below = if path.is_dir() { entries(&path) } else { vec![path] };
             own.extend(below.into_iter().filter_map(|path| Some((identity(&path)?, path))));
         }
@@ -118,7 +119,7 @@ mod tests {
     async fn a_file_of_the_array_becomes_no_image_and_no_drive() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
-        for name in ["array.state.toml", "d0.img", "other.img"] {
+        for name in ["array.state.toml", "api.key.pem", "node.key.pem", "d0.img", "other.img"] {
             std::fs::write(at(name), "data").expect("written");
         }
         std::fs::create_dir(at("events")).expect("made");
@@ -139,7 +140,10 @@ mod tests {
                 "{text:?}: {expected:?}"
             );
         };
-        for own in ["array.state.toml", "hard.img", "./array.state.toml", "events/1.log"] {
+        let keys = ["api.key.pem", "node.key.pem"];
+        for own in
+            ["array.state.toml", "hard.img", "./array.state.toml", "events/1.log"].into_iter().chain(keys)
+        {
             check(with_image(&before, at(own)), "which the array keeps for itself").await;
         }
         for of_drive in ["d0.img", "soft.img"] {
