@@ -11,6 +11,7 @@ mod carry;
 mod fence;
 mod leaving;
 mod link;
+mod looked;
 mod others;
 mod relay;
 mod repeated;

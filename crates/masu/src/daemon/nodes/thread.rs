@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use array::{Event, EventSender};
@@ -17,11 +16,11 @@ use cluster::{
 use registry::Registry;
 use registry::record::encode;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 use world::World;
 use world_real::{RunError, set_term};
 
 use super::link::Knows;
+use super::looked::Looked;
 use super::seen::Seen;
 use crate::registry_option::RegistryOption;
 use admin::{Store, random};
@@ -30,9 +29,6 @@ use admin::{Store, random};
 const KEEP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Hosts are served meanwhile, or nobody waits.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// A node that has just joined is known soon, and strangers keep nobody from the registry.
-const STRANGERS_EVERY: Duration = Duration::from_millis(100);
 
 /// How often a node looks at all of them, to say what would happen in a failure.
 const OVERVIEW_EVERY: Duration = Duration::from_secs(2);
@@ -156,17 +152,23 @@ impl Thread {
     }
 
     /// The numbers of the other nodes that have a certificate with this SHA-256. One that this owner has not
-    /// seen is looked for in the registry, but not by every stranger.
+    /// seen is looked for in the registry, but not by every stranger: between two looks, what the last one
+    /// found counts.
     pub(super) fn knows_certificates(&self) -> Knows {
-        let (state, keeper, looked) = (self.state.clone(), self.keeper.clone(), Mutex::new(None));
+        let (state, keeper, looked) = (self.state.clone(), self.keeper.clone(), Looked::default());
         Box::new(move |sha256| {
             let is_it = |other: &&Other| other.certificate.as_deref() == Some(sha256);
             let known: Vec<u16> = state.borrow().others.iter().filter(is_it).map(|o| o.number).collect();
-            if !known.is_empty() || !is_due(&looked) {
+            if !known.is_empty() {
                 return known;
             }
-            let found = keeper.ask(LOOK_TIME_MAX, |reply| Ask::Certificates { reply }).unwrap_or_default();
-            found.into_iter().filter(|(_, found)| found == sha256).map(|(number, _)| number).collect()
+            let look = || keeper.ask(LOOK_TIME_MAX, |reply| Ask::Certificates { reply }).unwrap_or_default();
+            looked
+                .certificates(Instant::now(), look)
+                .iter()
+                .filter(|(_, found)| found == sha256)
+                .map(|(n, _)| *n)
+                .collect()
         })
     }
 
@@ -181,16 +183,6 @@ impl Thread {
         // It ends in seconds: its calls do.
         let _ = tokio::task::spawn_blocking(move || joined.join()).await;
     }
-}
-
-/// Whether strangers may have the registry asked again.
-fn is_due(looked: &Mutex<Option<Instant>>) -> bool {
-    let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_due = looked.is_none_or(|looked| looked.elapsed() >= STRANGERS_EVERY);
-    if is_due {
-        *looked = Some(Instant::now());
-    }
-    is_due
 }
 
 /// What happens with each change of the state, renewals included: the term of the process follows it.
