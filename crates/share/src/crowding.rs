@@ -18,6 +18,18 @@ const GAIN: f64 = 1.5;
 const LEAST: f64 = 0.7;
 const MOST: f64 = 1.5;
 
+/// What disks without a minimum do while responses are slow or soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yields {
+    /// They keep to their rates.
+    Never,
+    /// They take less while responses are slow, and never more than their rates: nobody corrects these.
+    Only,
+    /// They take back in good moments what they yielded in bad ones; somebody must correct their rates
+    /// meanwhile.
+    Evenly,
+}
+
 /// Of all disks of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowding {
@@ -45,8 +57,13 @@ impl Crowding {
     }
 
     /// What a request of so many bytes spends of a rate that yields.
-    pub(crate) fn cost(&self, bytes: u64) -> u64 {
-        (bytes as f64 * (1.0 + GAIN * (self.now - 1.0)).clamp(LEAST, MOST)) as u64
+    pub(crate) fn cost(&self, bytes: u64, yields: Yields) -> u64 {
+        let least = match yields {
+            Yields::Never => return bytes,
+            Yields::Only => 1.0,
+            Yields::Evenly => LEAST,
+        };
+        (bytes as f64 * (1.0 + GAIN * (self.now - 1.0)).clamp(least, MOST)) as u64
     }
 }
 
@@ -84,7 +101,7 @@ mod tests {
                 now += took_ms * MS;
                 crowding.observe(now, &mut usual, took_ms * MS);
             }
-            crowding.cost(1000)
+            crowding.cost(1000, Yields::Evenly)
         };
         assert_eq!(after(100, 20), 1000);
         let slow = after(8, 30);
@@ -102,7 +119,7 @@ mod tests {
         let (mut crowding, mut usual) = (Crowding::usual(), Usual::new(7));
         for (now, took) in [(0, 0), (u64::MAX, u64::MAX), (0, 0), (u64::MAX, 0)] {
             crowding.observe(now, &mut usual, took);
-            assert!(crowding.cost(u64::MAX) >= u64::MAX / 2);
+            assert!(crowding.cost(u64::MAX, Yields::Evenly) >= u64::MAX / 2);
         }
     }
 }

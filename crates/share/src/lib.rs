@@ -36,6 +36,7 @@ mod record;
 use std::time::Duration;
 
 pub use agent::{run, set_policies};
+pub use crowding::Yields;
 pub use estimate::{Estimate, Seen};
 pub use limiter::{Limiter, Usage};
 pub use node::{Admitted, Node, State, Store};

@@ -2,7 +2,7 @@
 
 use qos::{Ceiling, Claim, Policy};
 
-use crate::crowding::{Crowding, Usual};
+use crate::crowding::{Crowding, Usual, Yields};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// By so much service that was late may be caught up: of a share, and of one with a minimum. When the array
@@ -99,7 +99,7 @@ struct Disk {
 pub struct Limiter {
     unit_bytes: u64,
     crowding: Crowding,
-    yields: bool,
+    yields: Yields,
     disks: Vec<Disk>,
 }
 
@@ -125,7 +125,7 @@ impl Limiter {
         Limiter {
             unit_bytes,
             crowding: Crowding::usual(),
-            yields: false,
+            yields: Yields::Never,
             disks: (0..disks).map(disk).collect(),
         }
     }
@@ -171,9 +171,8 @@ impl Limiter {
         }
     }
 
-    /// Whether disks without a minimum yield to others while the array is slow; somebody must correct their
-    /// rates meanwhile.
-    pub fn yields(&mut self, yields: bool) {
+    /// Whether disks without a minimum yield to others while the array is slow.
+    pub fn set_yields(&mut self, yields: Yields) {
         self.yields = yields;
     }
 
@@ -189,8 +188,8 @@ impl Limiter {
     pub fn go(&mut self, now: u64, disk: usize, bytes: u64) {
         let cost = bytes.max(self.unit_bytes);
         let disk = &mut self.disks[disk];
-        let yields = self.yields && disk.policy.minimum_iops == 0;
-        disk.share.spend(now, if yields { self.crowding.cost(cost) } else { cost });
+        let yields = if disk.policy.minimum_iops > 0 { Yields::Never } else { self.yields };
+        disk.share.spend(now, self.crowding.cost(cost, yields));
         disk.maximum.start(now, cost);
         disk.largest = disk.largest.max(cost);
     }
@@ -327,11 +326,11 @@ mod tests {
     /// What the array lacks in a bad moment is for those to go without who have no minimum, at once.
     #[test]
     fn a_disk_without_a_minimum_yields_while_responses_are_slow() {
-        let got = |yields: bool, minimum_iops: u64| {
+        let got = |yields: Yields, minimum_iops: u64| {
             let mut limiter = Limiter::new(0, 8192, 1);
             limiter.set_policy(0, 0, Policy { minimum_iops, ..Policy::none() });
             limiter.set_share(0, 0, Some(6 << 20));
-            limiter.yields(yields);
+            limiter.set_yields(yields);
             served(&mut limiter, (0, 5_000 * MS), 20 * MS);
             served(&mut limiter, (5_000 * MS, 7_000 * MS), 40 * MS)
         };

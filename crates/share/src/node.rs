@@ -11,7 +11,7 @@ use qos::Policy;
 use world::sync::{Permits, Signal};
 use world::{Instant, World};
 
-use crate::{DiskReport, Limiter, Report, Shares};
+use crate::{DiskReport, Limiter, Report, Shares, Yields};
 
 /// How the registry answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl Node {
     pub(crate) fn set_shares(&self, shares: &Shares) {
         let now = self.world.now().0;
         let mut limiter = self.limiter.borrow_mut();
-        limiter.yields(self.has_minimums.get());
+        limiter.set_yields(if self.has_minimums.get() { Yields::Evenly } else { Yields::Never });
         for (number, disk) in self.disks.iter().enumerate() {
             if let Some(grant) = shares.disks.get(disk) {
                 limiter.set_share(now, number, Some(grant.rate));
@@ -207,7 +207,7 @@ impl Node {
     pub(crate) fn hold(&self) {
         let now = self.world.now().0;
         let mut limiter = self.limiter.borrow_mut();
-        limiter.yields(false);
+        limiter.set_yields(if self.has_minimums.get() { Yields::Only } else { Yields::Never });
         for (number, steady) in self.steady.borrow().iter().enumerate() {
             if steady.is_some() {
                 limiter.set_share(now, number, *steady);
