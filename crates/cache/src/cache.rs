@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BackingStore, Device, RangeLocks};
+use block::{BackingStore, BlockError, Device, RangeLocks};
 use world::sync::Signal;
 use world::{Drive, World};
 
@@ -115,6 +115,8 @@ pub(crate) struct Inner<D: BackingStore, J: Device + Clone + 'static> {
     /// Wakes when the background destage must not wait.
     pub(crate) pressed: Signal,
     pub(crate) destaging: Cell<bool>,
+    /// Turns of the background destage that have ended, and how the last one did.
+    pub(crate) turned: RefCell<(u64, Result<(), BlockError>)>,
     /// The second level.
     pub(crate) second: RefCell<Option<Rc<SecondLevel>>>,
     /// Running replays: until they end, their journals must not retire records.
@@ -143,6 +145,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
             cleaned: Signal::default(),
             pressed: Signal::default(),
             destaging: Cell::new(false),
+            turned: RefCell::new((0, Ok(()))),
             second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),

@@ -260,6 +260,24 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
         self.cleaned.wait_for(|| found().then_some(())).await;
     }
 
+    /// Waits for a clean frame.
+    ///
+    /// # Errors
+    /// None comes: what is dirty finds no space on its store.
+    pub(crate) async fn wait_for_clean_or_full(self: &Rc<Self>) -> Result<(), BlockError> {
+        self.dirtied();
+        self.press();
+        let before = self.frames.borrow().counts().clean;
+        // The turn that runs may have looked already.
+        let tried = self.turned.borrow().0 + 2;
+        let ended = || match &*self.turned.borrow() {
+            _ if self.frames.borrow().counts().clean > before => Some(Ok(())),
+            (turns, Err(full @ BlockError::NoSpace { .. })) if *turns >= tried => Some(Err(full.clone())),
+            _ => None,
+        };
+        self.cleaned.wait_for(ended).await
+    }
+
     /// Limit of runs in progress for this number of units: it rises with write pending.
     fn width(&self, units: usize) -> usize {
         let (pending, high) =
@@ -395,7 +413,11 @@ async fn background_task<D: BackingStore, J: Device + Clone + 'static>(cache: Rc
         if !cache.is_pressed() {
             wait_or_pressed(&cache, cache.config.destage_delay).await;
         }
-        match cache.turn().await {
+        let turned = cache.turn().await;
+        let turns = cache.turned.borrow().0;
+        *cache.turned.borrow_mut() = (turns + 1, turned.clone().map(drop));
+        cache.cleaned.wake_all();
+        match turned {
             Ok(true) => {}
             Ok(false) => cache.world.sleep(HELD).await,
             Err(_) => cache.world.sleep(RETRY).await,

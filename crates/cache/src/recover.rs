@@ -82,7 +82,11 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             return Err(BlockError::Corrupt { place, cause });
         }
         if !self.state.store.takes_in_place(record.at, record.len) {
-            self.state.write_below(None, record.at, &record.data).await?;
+            match self.state.write_below(None, record.at, &record.data).await {
+                // It stays dirty, as after a destage that failed: whoever makes room needs the store open.
+                Err(full @ BlockError::NoSpace { .. }) => *self.state.failure.borrow_mut() = Some(full),
+                done => done?,
+            }
         }
         self.put_again(record.at, &record.data, record.sequence).await
     }
@@ -95,8 +99,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             done += put;
             if put == 0 {
                 // More than the memory holds: destage some of it now.
-                self.cache.dirtied();
-                self.cache.wait_for_clean().await;
+                self.cache.wait_for_clean_or_full().await?;
             }
         }
         Ok(())

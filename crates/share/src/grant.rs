@@ -15,7 +15,7 @@ const EXTRA_MAX: f64 = 0.06;
 /// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for
 /// the array may do less than now.
 const STEADY_PROMISED: f64 = 1.05;
-const STEADY_OTHERS: f64 = 0.98;
+const STEADY_OTHERS: f64 = 0.985;
 
 /// A disk that waits for its rate needs so much of the margin that one needs which waits for the array.
 const NEED_LEAST: f64 = 0.25;

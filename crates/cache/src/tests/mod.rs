@@ -5,6 +5,7 @@ mod crash;
 mod mutation;
 mod partitions;
 mod second;
+mod sharing;
 mod units;
 
 use block::{BackingStore, BlockError, Device, Geometry, Pieces};

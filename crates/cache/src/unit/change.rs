@@ -56,20 +56,30 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             let first = source.state.locks.exclusive(from.clone()).await;
             (first, Some(self.state.locks.exclusive(to).await))
         };
-        source.destage_range(blocks_of(&from)).await?;
+        source.settle_held(from).await?;
         self.change_held(range, operation, None).await
     }
 
     /// Waits until all content of the range is on the store, and locks out writers: for operations on the
-    /// store as a whole (clones, tokens).
+    /// store as a whole (clones, tokens). No replay writes older records there again.
     ///
     /// # Errors
-    /// A destage failed.
+    /// A destage, the flush of the store or the journal failed.
     pub async fn settle(&self, range: Range<u64>) -> Result<Settled<'_>, BlockError> {
         let blocks = blocks_of(&range);
         let held = self.state.locks.exclusive(bytes_of(&blocks)).await;
-        self.destage_range(blocks).await?;
+        self.settle_held(bytes_of(&blocks)).await?;
         Ok(Settled { _held: held })
+    }
+
+    /// The range of whole blocks is locked exclusively. Its content may be shared next: a replay of records
+    /// that are on the store would give each page to one of those that share it.
+    async fn settle_held(&self, bytes: Range<u64>) -> Result<(), BlockError> {
+        self.destage_range(blocks_of(&bytes)).await?;
+        match (self.forget_in_journal(&bytes).await?, &self.state.journal) {
+            (Some(forget), Some(journal)) => journal.durable(forget).await,
+            _ => Ok(()),
+        }
     }
 
     /// The range is locked exclusively.
@@ -110,14 +120,15 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     }
 
     /// Older records of the range must not be replayed over it. The store is flushed first: without the
-    /// records, their content must not return either.
-    async fn forget_in_journal(&self, range: &Range<u64>) -> Result<(), BlockError> {
-        let Some(journal) = &self.state.journal else { return Ok(()) };
-        if journal.holds(self.state.stable_id, range.clone()) {
-            self.state.store.flush().await?;
-            journal.append_forget(self.state.stable_id, range.start, range.end - range.start);
+    /// records, what they replaced must not return either. Returns the number of the *Forget* record, if one
+    /// was needed.
+    async fn forget_in_journal(&self, range: &Range<u64>) -> Result<Option<u64>, BlockError> {
+        let Some(journal) = &self.state.journal else { return Ok(None) };
+        if !journal.holds(self.state.stable_id, range.clone()) {
+            return Ok(None);
         }
-        Ok(())
+        self.state.store.flush().await?;
+        Ok(Some(journal.append_forget(self.state.stable_id, range.start, range.end - range.start)))
     }
 
     /// The store's content of the range is unknown.
