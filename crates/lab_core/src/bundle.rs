@@ -34,6 +34,8 @@ const SUMS: &str = "SHA256SUMS";
 const PAGE: &str = "report.html";
 const ENVIRONMENT: &str = "environment.json";
 const SCENARIO: &str = "scenario.toml";
+/// The folder inside begins so.
+const FOLDER: &str = "masu-";
 
 /// Why a run cannot be bundled.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +57,7 @@ pub enum BundleError {
     #[error("{path}: neither a file nor a folder; remove it from the run's folder")]
     Kind { path: String },
     /// What the archive would replace.
-    #[error("{path}: exists and is not a regular file; name another file for the bundle")]
+    #[error("{path}: exists and is not a bundle; name another file for the bundle")]
     Taken { path: String },
     /// The folder holds more than a run leaves.
     #[error("{path}: over {FILES_MAX} files, {DEPTH_MAX} levels or 4 GiB; name the folder of one run")]
@@ -117,7 +119,7 @@ fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes the run in the folder `run` as a gzip-compressed tar archive; an archive that is there is
+/// Writes the run in the folder `run` as a gzip-compressed tar archive; a bundle that is there is
 /// replaced when the new one is whole. Returns the number of files.
 ///
 /// The page is made again from the record, so that the bundle's page is what `masu report` makes of it.
@@ -128,7 +130,7 @@ fn hex(sum: &[u8]) -> String {
 pub fn write(run: &Path, archive: &Path) -> anyhow::Result<usize> {
     let record = RunRecord::read(&run.join("results.json"))?;
     let part = archive.with_added_extension("part");
-    [archive, &part].into_iter().try_for_each(refuse_special)?;
+    [archive, &part].into_iter().try_for_each(refuse_taken)?;
     let mut entries = files(run, &[archive, &part])?;
     let made = [README, SUMS, PAGE, ENVIRONMENT, SCENARIO];
     entries.retain(|entry| !made.contains(&entry.name.as_str()));
@@ -152,19 +154,29 @@ pub fn write(run: &Path, archive: &Path) -> anyhow::Result<usize> {
     Ok(entries.len())
 }
 
-/// Refuses a device, a pipe, a directory or a link: it would be replaced by a file, or written to.
-fn refuse_special(path: &Path) -> Result<(), BundleError> {
+/// Refuses what is there, but for a bundle of before, or what was left of one.
+fn refuse_taken(path: &Path) -> Result<(), BundleError> {
     match fs::symlink_metadata(path) {
-        Ok(found) if !found.is_file() => Err(BundleError::Taken { path: path.display().to_string() }),
+        Ok(found) if !found.is_file() || (found.len() > 0 && !is_bundle(path)) => {
+            Err(BundleError::Taken { path: path.display().to_string() })
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether a file begins as a bundle does; the end of one that was interrupted is missing.
+fn is_bundle(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let first = archive.entries().ok().and_then(|mut entries| entries.next()?.ok());
+    first.is_some_and(|entry| entry.path().is_ok_and(|name| name.to_string_lossy().starts_with(FOLDER)))
 }
 
 /// The name of the folder inside: no text of a record leaves it.
 fn folder(record: &RunRecord) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name: String = record.verification.chars().take(NAME_MAX).map(plain).collect();
-    format!("masu-{name}-seed{}", record.seed)
+    format!("{FOLDER}{name}-seed{}", record.seed)
 }
 
 /// The files of the run but the archive itself.
@@ -399,6 +411,28 @@ mod tests {
         assert!(read(inside.join(PAGE)) == page, "the same page");
     }
 
+    /// Before, `masu report RUN --bundle RUN/results.json` made an archive of the record, in its place.
+    #[test]
+    fn only_a_bundle_is_replaced() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (run, other) = (run(dir.path()), dir.path().join("notes.txt"));
+        fs::write(&other, "of somebody else").expect("written");
+        for taken in [run.join("results.json"), other] {
+            let before = fs::read(&taken).expect("a file");
+            let refused = write(&run, &taken).expect_err("it exists").to_string();
+            assert!(refused.contains("is not a bundle"), "{refused}");
+            assert!(fs::read(&taken).expect("a file") == before);
+        }
+        let own = dir.path().join("own.tar.gz");
+        fs::write(&own, "").expect("an empty file");
+        (0..2).for_each(|_| drop(write(&run, &own).expect("a bundle")));
+        // Interrupted.
+        let part = own.with_added_extension("part");
+        let whole = fs::read(&own).expect("a bundle");
+        fs::write(&part, &whole[..whole.len() - 100]).expect("written");
+        write(&run, &own).expect("a bundle");
+    }
+
     #[test]
     fn the_same_run_gives_the_same_bytes_from_any_folder() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -441,7 +475,7 @@ mod tests {
             let kind = |path: &Path| fs::symlink_metadata(path).expect("there").file_type();
             let before = kind(&path);
             let refused = write(&run, &path).expect_err("refused").to_string();
-            assert!(refused.contains("is not a regular file; name another"), "{refused}");
+            assert!(refused.contains("is not a bundle; name another"), "{refused}");
             assert_eq!(kind(&path), before, "{}", path.display());
             // Under its temporary name, too.
             let archive = dir.path().join("run.tar.gz");

@@ -16,6 +16,7 @@ pub mod bound;
 pub mod bundle;
 pub mod checks;
 pub mod claim;
+pub mod command_line;
 pub mod index;
 pub mod inputs;
 pub mod interrupt;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::claim::{Claims, JudgedClaim, Measure};
+use crate::command_line::without_secret;
 use crate::inputs::inputs;
 use crate::interrupt::Stop;
 use crate::machine::{Disturbances, Watch, now_rfc3339};
@@ -81,7 +82,10 @@ impl Request {
     pub fn agreed_targets(&self) -> Result<&[String], RequestError> {
         match self.destroy_data || self.targets.is_empty() {
             true => Ok(&self.targets),
-            false => Err(RequestError::WouldDestroy(self.targets.join(" and "))),
+            false => Err({
+                let targets: Vec<String> = self.targets.iter().map(|url| without_secret(url)).collect();
+                RequestError::WouldDestroy(targets.join(" and "))
+            }),
         }
     }
 }

@@ -42,7 +42,7 @@ const ROWS: usize = 20;
 
 pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
     let comparison = Comparison::of(&compare.a, &compare.b)?;
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = lab_core::command_line::of_process();
     let page = compare.out.as_ref().map(|out| comparison.write(out, &command)).transpose()?;
     if compare.json {
         println!("{}", serde_json::to_string_pretty(&as_json(&comparison))?);

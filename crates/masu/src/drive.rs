@@ -101,7 +101,7 @@ fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>
     let drive = drives::load(model)?;
     let trace = trace::load(path, latencies)?;
     let replay = drives::replay(&drive, &trace).with_context(|| path.display().to_string())?;
-    let typed = std::env::args().collect::<Vec<_>>().join(" ");
+    let typed = lab_core::command_line::of_process();
     let shown = path.display().to_string();
     let replayed = Replayed { replay: &replay, drive: drive.name(), trace: &shown, typed: &typed };
     println!("{}\n", replayed.answer());

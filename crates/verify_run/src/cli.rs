@@ -81,7 +81,7 @@ pub fn run(asked: &Run, commit: Option<&str>) -> Result<u8> {
         seed: asked.seed,
         out: asked.out.clone(),
         scenario: asked.scenario.clone(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: lab_core::command_line::of_process(),
         commit: commit.map(str::to_owned),
         ..Request::default()
     };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use array::config::Level;
 use lab_core::claim::JudgedClaim;
+use lab_core::command_line::without_secret;
 use lab_core::presentation::HowItWasDone;
 use lab_core::record::World;
 use lab_core::verdict::Verdict;
@@ -60,7 +61,8 @@ pub(super) fn method(setup: &Setup<'_, Run>, recording: &Recording) -> HowItWasD
             );
         }
         (World::Real, true) => {
-            real.push(format!("everything: {}", recording.targets.join(", ")));
+            let targets: Vec<String> = recording.targets.iter().map(|url| without_secret(url)).collect();
+            real.push(format!("everything: {}", targets.join(", ")));
         }
         (World::Real, false) => {
             if !models.is_empty() {
