@@ -3,11 +3,14 @@
 use std::cell::Cell;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::rc::Rc;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use array::LocalSession;
 use block::Pieces;
+use futures::future::{Either, select};
 use iscsi::initiator::{Options, Session, Url};
 use scsi::{Lun, Request, Status};
 use world::{Buf, Data, Drive, DriveSpec, World};
@@ -68,11 +71,42 @@ pub fn existing_drive(path: &Path) -> Result<DriveSpec> {
 #[derive(Clone)]
 pub enum Target {
     /// Reached over iSCSI.
-    Lu(Disk, Rc<Session>),
+    Lu(Rc<Reached>),
     /// A LU of an array in the same world.
     Local(Rc<LocalLu>),
     /// A file or a device.
     Drive(Drive),
+}
+
+/// A LU behind a session, which ends when the target does not respond any more.
+pub struct Reached {
+    disk: Disk,
+    session: Session,
+    is_silent: Cell<bool>,
+}
+
+/// From the connection to the capacity of the LU, and a response to a ping, at most. Linux gives a SCSI command
+/// 30 s.
+const SILENT_TIME: Duration = Duration::from_secs(30);
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// Pings the target for as long as somebody uses it.
+async fn ends_when_silent(world: World, lu: Weak<Reached>) {
+    loop {
+        world.sleep(PING_EVERY).await;
+        let Some(lu) = lu.upgrade() else { return };
+        let ping = pin!(lu.session.ping(&[]));
+        match select(ping, world.sleep(SILENT_TIME)).await {
+            Either::Left((Ok(_), _)) => {}
+            // Whoever waits for a command is told.
+            Either::Left((Err(_), _)) => return,
+            Either::Right(_) => {
+                lu.is_silent.set(true);
+                lu.session.close();
+                return;
+            }
+        }
+    }
 }
 
 /// A session with an array in the same world, for one worker.
@@ -130,6 +164,9 @@ impl Target {
     }
 
     /// Opens it for the worker of this number.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its target does not respond within [`SILENT_TIME`].
     pub async fn open(world: &World, place: &Place, number: usize, depth: u16) -> Result<(Target, Facts)> {
         if let Place::Drive(spec) = place {
             let drive = world.open_drive(spec).await?;
@@ -138,9 +175,17 @@ impl Target {
             return Ok((Target::Drive(drive), facts));
         }
         let (login, lun) = place.login(number, depth).expect("it is a LU");
-        let session = Session::login(world, &login).await?;
-        let disk = Disk::open(world.clone(), session.clone(), lun).await?;
-        let caps = disk.capabilities().await?;
+        let opening = async {
+            let session = Session::login(world, &login).await?;
+            let disk = Disk::open(world.clone(), session.clone(), lun).await?;
+            let caps = disk.capabilities().await?;
+            anyhow::Ok((session, disk, caps))
+        };
+        let opened = match select(pin!(opening), world.sleep(SILENT_TIME)).await {
+            Either::Left((opened, _)) => opened,
+            Either::Right(_) => Err(no_response()),
+        };
+        let (session, disk, caps) = opened.with_context(|| login.address.to_string())?;
         let most = match caps.transfer_bytes_max {
             0 => world::BUF_LEN_MAX as u64,
             most => most,
@@ -150,20 +195,22 @@ impl Target {
             block_bytes: caps.block_bytes.into(),
             transfer_bytes_max: most,
         };
-        Ok((Target::Lu(disk, Rc::new(session)), facts))
+        let lu = Rc::new(Reached { disk, session, is_silent: Cell::new(false) });
+        world.spawn(ends_when_silent(world.clone(), Rc::downgrade(&lu)));
+        Ok((Target::Lu(lu), facts))
     }
 
     /// Ends the session, if there is one.
     pub fn close(&self) {
-        if let Target::Lu(_, session) = self {
-            session.close();
+        if let Target::Lu(lu) = self {
+            lu.session.close();
         }
     }
 
     /// Reads. The outer error: the target is lost; the inner: it did not do it.
     pub async fn read(&self, op: Op) -> Result<Option<Pieces>> {
         match self {
-            Target::Lu(disk, _) => good(disk.read(op.at, op.len).await),
+            Target::Lu(lu) => lu.good(lu.disk.read(op.at, op.len).await),
             Target::Local(lu) => Ok(lu.execute(|tag| testbed::read(op.at, op.len, tag)).await),
             Target::Drive(drive) => {
                 let filled = drive.read(op.at, Buf::new(op.len as usize)).await;
@@ -175,7 +222,7 @@ impl Target {
     /// Writes. `None`: it was refused.
     pub async fn write(&self, op: Op, data: Data) -> Result<Option<()>> {
         match self {
-            Target::Lu(disk, _) => good(disk.write(op.at, data.into()).await),
+            Target::Lu(lu) => lu.good(lu.disk.write(op.at, data.into()).await),
             Target::Local(lu) => {
                 let request = |tag| testbed::write(op.at, data.clone().into(), tag);
                 Ok(lu.execute(request).await.map(drop))
@@ -185,13 +232,20 @@ impl Target {
     }
 }
 
-/// Commands that end with sense are counted as failed; a session that breaks ends the load.
-fn good<T>(result: Result<T, crate::hosts::DiskError>) -> Result<Option<T>> {
-    match result {
-        Ok(done) => Ok(Some(done)),
-        Err(error) if error.sense().is_some() => Ok(None),
-        Err(error) => Err(error.into()),
+impl Reached {
+    /// Commands that end with sense are counted as failed; a session that breaks ends the load.
+    fn good<T>(&self, result: Result<T, crate::hosts::DiskError>) -> Result<Option<T>> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.sense().is_some() => Ok(None),
+            Err(_) if self.is_silent.get() => Err(no_response()),
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+fn no_response() -> anyhow::Error {
+    anyhow!("no response from the target within {} s; the run was ended", SILENT_TIME.as_secs())
 }
 
 /// A medium error is counted as failed; a drive that is gone, or has no room, ends the load.
@@ -200,5 +254,26 @@ fn served(result: Result<(), world::DriveError>) -> Result<Option<()>> {
         Ok(()) => Ok(Some(())),
         Err(world::DriveError::Medium { .. }) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before, a run waited for a target that had stopped without an end, and for Ctrl-C without one, too.
+    #[test]
+    fn a_target_that_does_not_respond_to_a_login_is_an_error_soon() {
+        let said = world_model::Model::new(1).run(async |world| {
+            let address = std::net::SocketAddr::from(([10, 0, 0, 1], 3260));
+            let listener = world.listen(address).expect("a port");
+            let login =
+                Box::new(Options::new(address, "iqn.2026-11.test:host", "iqn.2026-11.test:silent", 1));
+            let opened = Target::open(&world, &Place::Lu { lun: Lun(0), login }, 0, 1).await;
+            drop(listener);
+            opened.err().map(|error| format!("{error:#}"))
+        });
+        let said = said.expect("refused");
+        assert!(said.contains("no response from the target within 30 s"), "{said}");
     }
 }
