@@ -1,7 +1,9 @@
 //! The certificates of the registry's nodes, as an owner looks for one that it does not know.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// A node that has just joined is known soon, and strangers keep nobody from the registry.
 const EVERY: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use array::{Event, EventSender};
@@ -16,6 +16,7 @@ use cluster::{
 use registry::Registry;
 use registry::record::encode;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use world::World;
 use world_real::{RunError, set_term};
 
