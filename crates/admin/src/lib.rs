@@ -52,7 +52,7 @@ pub use health::{AskError, Smartctl};
 pub use nodes::{DrainError, Nodes};
 pub use own_files::refuse_own_files;
 pub use random::random;
-pub use request::{Change, Declared, Done, Terms, Work};
+pub use request::{Change, Declared, Done, Limit, Terms, Work};
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use standby::Standby;
 pub use status::*;
