@@ -41,6 +41,7 @@ mod tls;
 mod traces;
 mod trend;
 mod trouble;
+mod unix;
 
 pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};
 pub use api::problem::Problem;
