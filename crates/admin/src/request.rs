@@ -13,6 +13,9 @@ pub struct Declared {
     /// In what the array differs from the declaration that was applied last, a line each; none when it was
     /// started without one.
     pub drift: Option<Vec<String>>,
+    /// What is declared and only the next start puts in force, a line each.
+    #[serde(default)]
+    pub at_next_start: Vec<String>,
 }
 
 /// One change of the array: `POST /v1/change`.

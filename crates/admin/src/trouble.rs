@@ -32,6 +32,22 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
                     missing.name
                 )
             }
+            _ if missing.cause.contains(array::NO_ROOM) => {
+                "make room in the file system of the file that this names (df FILE): it is tried again by itself, and \
+                 until then hosts do not find its volumes"
+                    .to_owned()
+            }
+            "volume" if missing.cause.ends_with("is not open") => "see its pool: it comes with that".to_owned(),
+            "pool" if missing.cause.contains(array::DECLARE_JOURNAL) => {
+                "write that line into the table of the pool, as masu config export prints it, and apply it: masu \
+                 config import FILE; it is served then by itself"
+                    .to_owned()
+            }
+            "pool" if missing.cause.contains(array::GIVE_UP_JOURNAL) => {
+                "bring back the drives of the journal, and it is served by itself; or do as that says: masu config \
+                 import FILE"
+                    .to_owned()
+            }
             _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
         };
         let lost = match missing.kind.as_str() {
@@ -406,6 +422,23 @@ mod tests {
             class: String::new(),
         }];
         status
+    }
+
+    /// The advice was to bring back what the pool lies on, and nothing was missing.
+    #[test]
+    fn a_pool_without_its_declared_journal_is_told_how_to_declare_it() {
+        let mut status = group("optimal", None, 0);
+        let missing = |cause: String| {
+            vec![status::Missing {
+                kind: "pool".into(),
+                name: "p".into(),
+                cause: format!("it lacks it{cause}"),
+            }]
+        };
+        status.missing = missing(format!(": {} = \"j\"", array::DECLARE_JOURNAL));
+        check(&status, "error", &["write that line into the table of the pool", "masu config import FILE"]);
+        status.missing = missing(format!("; {} = \"00\" serves it", array::GIVE_UP_JOURNAL));
+        check(&status, "error", &["bring back the drives of the journal", "masu config import FILE"]);
     }
 
     #[test]

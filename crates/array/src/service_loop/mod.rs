@@ -2,6 +2,7 @@
 //! controllers do is below it, and calls nothing of it.
 
 mod apply;
+mod later;
 mod observe;
 mod stages;
 mod stop;
@@ -15,7 +16,7 @@ use world::World;
 
 use crate::config::{GroupId, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
-use crate::controller::{Controller, Events};
+use crate::controller::{Controller, Events, Slices};
 use crate::front_ends::LocalPort;
 use crate::hosts::{announce, hold, list_ports, remote_nexus};
 use crate::trace::{name_drives, send_traces};
@@ -119,6 +120,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
         Control::GroupIds(names) => {
             Ok(Reply::Prepared(vec![], group_ids(&controller.world, names), NotOpen::default()))
+        }
+        Control::AtNextStart(config) => {
+            let lines = later::at_next_start(controller, &config, &mut Slices::new(&controller.world)).await;
+            Ok(Reply::Done(lines.into_iter().collect()))
         }
         Control::ImageFormats(config) => Ok(Reply::Formats(images::formats(controller, &config).await)),
         Control::DeleteVolume { pool, name } => {
