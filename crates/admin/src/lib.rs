@@ -54,6 +54,7 @@ pub use nodes::{DrainError, Nodes};
 pub use own_files::refuse_own_files;
 pub use random::random;
 pub use request::{Change, Declared, Done, Limit, Terms, Work};
+pub use room::no_room_for_any;
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use standby::Standby;
 pub use status::*;
