@@ -134,6 +134,7 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             page_bytes: space.page_bytes,
             size_bytes: space.total_bytes,
             used_bytes: space.used_bytes,
+            token_bytes: space.held_bytes,
             full_in_s: None,
             promised_bytes: index.promised_bytes(name),
             soft_threshold_percent: declared.soft_threshold_percent,
