@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use array::{Event, Severity};
 
 use config::format_bytes;
-use status::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
+use status::{Drive, Group, Image, Journal, Member, Pool, Refusals, Status, Trouble};
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
@@ -64,9 +64,14 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
     for cache in status.caches.iter().filter(|c| c.second.as_ref().is_some_and(|s| s.failed)) {
         let object = format!("controller {}", cache.controller);
-        let text = "the SSD behind its cache has failed: reads that it held come from the drives";
+        let drive = cache.second.as_ref().and_then(|second| second.drive.as_deref());
+        let which = drive.map_or(String::new(), |name| format!(", {}", drive_of(name, status)));
+        let text = format!(
+            "the SSD behind its cache{which} has refused a read or a write, and is off: reads that it held come from the drives"
+        );
         all.push(trouble(Severity::Warning, object, "ssd", text, "exchange the SSD and restart the array"));
     }
+    status.caches.iter().flat_map(|cache| &cache.journals).for_each(|of| of_journal(of, status, &mut all));
     for below in &status.below_minimum {
         let text = format!("gets less than its policy promises: {}", below.text);
         let to_do = "lower other minimums, or add drives to the pool: masu policy list";
@@ -240,6 +245,32 @@ fn away(member: &status::Member) -> String {
     let drive = member.drive.as_deref().map_or_else(position, |d| format!("drive {d}"));
     let cause = member.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
     format!("{drive} is {}{cause}", member.state)
+}
+
+/// A journal whose drives refuse writes: which ones, and what they are.
+fn of_journal(journal: &Journal, status: &Status, all: &mut Vec<Trouble>) {
+    let Some(cause) = &journal.failure else { return };
+    let (pool, group) = (&journal.pool, &journal.group);
+    let own = status.drives.iter().filter(|d| d.group.as_ref() == Some(group));
+    let named: Vec<&Drive> = own.clone().filter(|d| cause.contains(&d.medium)).collect();
+    let which: Vec<String> = match named.is_empty() {
+        true => own.map(|drive| drive_of(&drive.name, status)).collect(),
+        false => named.iter().map(|drive| drive_of(&drive.name, status)).collect(),
+    };
+    let text =
+        format!("writes of hosts fail: its journal on group {group} fails ({cause}); {}", which.join(", "));
+    let to_do = format!(
+        "look at the drive, its cable and what is below it, and stop the array in order: that writes what only the \
+         journal has to the pool; a journal on another drive: journal = GROUP in the table of pool {pool}"
+    );
+    all.push(trouble(Severity::Error, format!("pool {pool}"), "journal", text, to_do));
+}
+
+/// A drive as somebody looks for it.
+fn drive_of(name: &str, status: &Status) -> String {
+    let Some(drive) = status.drives.iter().find(|d| d.name == name) else { return format!("drive {name}") };
+    let identity = drive.identity.as_ref().map_or(String::new(), |of| format!(", {of}"));
+    format!("drive {name} ({}{identity})", drive.medium)
 }
 
 /// Writes that a drive refuses: which one, of which group, and what it is.
@@ -581,6 +612,38 @@ mod tests {
         );
         status.pools[0].refused_writes = Some("device failed: no drive".into());
         check(&status, "error", &["see which drive that is"]);
+    }
+
+    #[test]
+    fn drives_of_a_journal_or_a_cache_that_refuse_writes_are_trouble() {
+        let mut status = group("optimal", None, 0);
+        let drive = |name: &str, group: Option<&str>| Drive {
+            name: name.into(),
+            medium: format!("/dev/{name}"),
+            identity: Some("wwid: naa.7".into()),
+            group: group.map(Into::into),
+            ..Drive::default()
+        };
+        status.drives = vec![drive("d0", Some("j")), drive("d1", Some("j")), drive("ssd", None)];
+        let json = r#"{"controller": 0, "memory_bytes": 0, "used_bytes": 0, "pending_bytes": 0, "pending_percent": 0,
+            "waits": 0, "evictions": 0, "volumes": [],
+            "second": {"size_bytes": 0, "used_bytes": 0, "hits": 0, "misses": 0, "written_bytes": 0, "failed": true,
+                "drive": "ssd"},
+            "journals": [{"pool": "p", "group": "j", "failure": "the journal failed: drive /dev/d1: medium error",
+                "records": 0, "commits": 0, "bytes": 0, "live_bytes": 0, "size_bytes": 0}]}"#;
+        status.caches = vec![serde_json::from_str(json).expect("a cache")];
+        let mut all = trouble_of(&status);
+        sort(&mut all);
+        let lines: Vec<String> =
+            all.iter().map(|t| format!("{}: {} -> {}", t.object, t.text, t.to_do)).collect();
+        for part in [
+            "pool p: writes of hosts fail: its journal on group j",
+            "drive d1 (/dev/d1, wwid: naa.7)",
+            "stop",
+        ] {
+            assert!(lines[0].contains(part) && !lines[0].contains("drive d0"), "{part}: {lines:?}");
+        }
+        assert!(lines[1].contains("behind its cache, drive ssd (/dev/ssd, wwid: naa.7)"), "{lines:?}");
     }
 
     #[test]
