@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use array::{Event, Severity};
 
 use config::format_bytes;
-use status::{Drive, Group, Image, Journal, Member, Pool, Refusals, Status, Trouble};
+use status::{Drive, Group, Image, Journal, Member, Missing, Pool, Refusals, Status, Trouble};
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
@@ -20,43 +20,7 @@ const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
 pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     let mut all = Vec::new();
-    for missing in &status.missing {
-        let object = format!("{} {}", missing.kind, missing.name);
-        let to_do = match missing.kind.as_str() {
-            "volume" if missing.cause.starts_with(array::VOLUME_LOST) => {
-                format!("restore its pool as it was; or give it up: masu volume delete {}", missing.name)
-            }
-            "volume" if missing.cause.contains(" is full") || missing.cause.contains("no room") => {
-                format!(
-                    "make room, then it is tried again; or give it up: masu volume delete {}",
-                    missing.name
-                )
-            }
-            _ if missing.cause.contains(array::NO_ROOM) => {
-                "make room in the file system of the file that this names (df FILE): it is tried again by itself, and \
-                 until then hosts do not find its volumes"
-                    .to_owned()
-            }
-            "volume" if missing.cause.ends_with("is not open") => "see its pool: it comes with that".to_owned(),
-            "pool" if missing.cause.contains(array::DECLARE_JOURNAL) => {
-                "write that line into the table of the pool, as masu config export prints it, and apply it: masu \
-                 config import FILE; it is served then by itself"
-                    .to_owned()
-            }
-            "pool" if missing.cause.contains(array::GIVE_UP_JOURNAL) => {
-                "bring back the drives of the journal, and it is served by itself; or do as that says: masu config \
-                 import FILE"
-                    .to_owned()
-            }
-            _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
-        };
-        let lost = match missing.kind.as_str() {
-            "group" => lost_of(&missing.name, status),
-            _ => String::new(),
-        };
-        let text = format!("is not served: {}{lost}", missing.cause);
-        all.push(trouble(Severity::Error, object, "missing", text, to_do));
-    }
+    status.missing.iter().for_each(|missing| of_missing(missing, status, &mut all));
     status.groups.iter().for_each(|group| of_group(group, &lost_of(&group.name, status), &mut all));
     status.pools.iter().for_each(|pool| of_refused_writes(pool, status, &mut all));
     status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
@@ -92,6 +56,45 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     }));
     all.extend(status.state_fault.as_ref().map(|(cause, differs)| of_state(cause, *differs)));
     all
+}
+
+/// What cannot be opened, and how it comes back.
+fn of_missing(missing: &Missing, status: &Status, all: &mut Vec<Trouble>) {
+    let object = format!("{} {}", missing.kind, missing.name);
+    let to_do = match missing.kind.as_str() {
+        "volume" if missing.cause.starts_with(array::VOLUME_LOST) => {
+            format!("restore its pool as it was; or give it up: masu volume delete {}", missing.name)
+        }
+        "volume" if missing.cause.contains(" is full") || missing.cause.contains("no room") => {
+            format!(
+                "make room, then it is tried again; or give it up: masu volume delete {}",
+                missing.name
+            )
+        }
+        _ if missing.cause.contains(array::NO_ROOM) => {
+            "make room in the file system of the file that this names (df FILE): it is tried again by itself, and \
+             until then hosts do not find its volumes"
+                .to_owned()
+        }
+        "volume" if missing.cause.ends_with("is not open") => "see its pool: it comes with that".to_owned(),
+        "pool" if missing.cause.contains(array::DECLARE_JOURNAL) => {
+            "write that line into the table of the pool, as masu config export prints it, and apply it: masu \
+             config import FILE; it is served then by itself"
+                .to_owned()
+        }
+        "pool" if missing.cause.contains(array::GIVE_UP_JOURNAL) => {
+            "bring back the drives of the journal, and it is served by itself; or do as that says: masu config \
+             import FILE"
+                .to_owned()
+        }
+        _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
+    };
+    let lost = match missing.kind.as_str() {
+        "group" => lost_of(&missing.name, status),
+        _ => String::new(),
+    };
+    let text = format!("is not served: {}{lost}", missing.cause);
+    all.push(trouble(Severity::Error, object, "missing", text, to_do));
 }
 
 /// Volumes that no host can have, as far as they are named.

@@ -13,8 +13,8 @@ use crate::connections::{Most, Places};
 use crate::served::Peer;
 use crate::tcp::{Deadlines, PAUSE, converse};
 
-/// What commands and scripts of a machine open at once, many times over; with those on TCP, less than the 1,024
-/// descriptors that a process has at least.
+/// What commands and scripts of a machine open at once, many times over; with those on TCP, less than the
+/// 1,024 descriptors that a process has at least.
 const MOST: Most = Most { all: 256, of_source: 256 };
 const HEAD: Duration = Duration::from_secs(30);
 

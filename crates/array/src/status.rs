@@ -184,7 +184,7 @@ pub struct CacheStatus {
     pub partitions: Vec<PartitionStatus>,
     /// Cached volumes.
     pub units: Vec<CachedStatus>,
-    /// Journals.
+    /// Those of its pools.
     pub journals: Vec<JournalStatus>,
 }
 

@@ -85,7 +85,7 @@ pub struct SecondLevel {
     pub written_bytes: u64,
     /// It is off, because its drive failed.
     pub failed: bool,
-    /// Its drive.
+    /// On which it is, as declared.
     #[serde(default)]
     pub drive: Option<String>,
 }

@@ -162,15 +162,22 @@ pub(crate) async fn import(
     for group in &groups {
         group.adopt(own, None).await.map_err(|e| place()(&e))?;
     }
-    // The declaration has them at once: another process that looks at them meanwhile would take one from it,
-    // and the group be degraded.
+    keep(controller, &imported, specs.iter().zip(&drives));
+    Ok(imported)
+}
+
+/// Keeps drives open until they are declared: another process that looks at them meanwhile would take one,
+/// and the group be degraded.
+fn keep<'a>(
+    controller: &Controller,
+    imported: &Imported,
+    drives: impl Iterator<Item = (&'a DriveSpec, &'a Drive)> + Clone,
+) {
     let mut state = controller.state.borrow_mut();
     for declared in &imported.drives {
-        let drive = specs.iter().zip(&drives).find(|(spec, _)| **spec == declared.spec);
-        state.drives.extend(drive.map(|(_, drive)| (declared.name.clone(), drive.clone())));
+        let own = drives.clone().find(|(spec, _)| **spec == declared.spec);
+        state.drives.extend(own.map(|(_, drive)| (declared.name.clone(), drive.clone())));
     }
-    drop(state);
-    Ok(imported)
 }
 
 /// Gives back what was imported and cannot be declared: the labels name the arrays as before.

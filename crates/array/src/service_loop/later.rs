@@ -29,6 +29,11 @@ pub(crate) async fn at_next_start(
     lines
 }
 
+/// The same, for who asks.
+pub(crate) async fn told(controller: &Controller, config: &Config) -> Vec<String> {
+    at_next_start(controller, config, &mut Slices::new(&controller.world)).await.into_iter().collect()
+}
+
 fn differs<T: PartialEq + std::fmt::Display>(what: &str, (now, later): (T, T), lines: &mut BTreeSet<String>) {
     if now != later {
         lines.insert(format!("{what}: {now} until the next start, {later} after it"));
