@@ -7,7 +7,8 @@ mod policies;
 use std::collections::BTreeMap;
 
 use array::status::{
-    CacheStatus, CachedStatus, ControllerStatus, GroupStatus, PartitionStatus, Traffic, VolumeStatus,
+    CacheStatus, CachedStatus, ControllerStatus, GroupStatus, JournalStatus, PartitionStatus, Traffic,
+    VolumeStatus,
 };
 use array::{LatencyCounts, OpClass};
 use status::{
@@ -94,8 +95,10 @@ fn frames(count: u32) -> u64 {
 fn cache(c: CacheStatus, controller: usize) -> Cache {
     let f = c.counts.frames;
     let pending = f.dirty + f.destaging + f.rewritten;
-    let journal = |(pool, j): (String, array::status::JournalCounts)| Journal {
+    let journal = |JournalStatus { pool, group, failure, counts: j }| Journal {
         pool,
+        group,
+        failure,
         records: j.records,
         commits: j.commits,
         bytes: j.bytes,
@@ -110,7 +113,7 @@ fn cache(c: CacheStatus, controller: usize) -> Cache {
         pending_percent: c.counts.pending_percent,
         waits: c.counts.waits,
         evictions: f.evictions,
-        second: c.second.map(second),
+        second: c.second.map(|counts| second(counts, c.ssd)),
         partitions: c.partitions.into_iter().map(partition).collect(),
         volumes: c.units.into_iter().map(cached).collect(),
         journals: c.journals.into_iter().map(journal).collect(),
@@ -154,8 +157,9 @@ fn traffic(t: Traffic) -> CacheTraffic {
     }
 }
 
-fn second(s: array::status::SecondCounts) -> SecondLevel {
+fn second(s: array::status::SecondCounts, drive: Option<String>) -> SecondLevel {
     SecondLevel {
+        drive,
         size_bytes: s.capacity * array::FRAME_BYTES,
         used_bytes: s.blocks * array::FRAME_BYTES,
         hits: s.hits,

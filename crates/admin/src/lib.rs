@@ -41,6 +41,7 @@ mod tls;
 mod traces;
 mod trend;
 mod trouble;
+mod unix;
 
 pub use access::{CreatedToken, Role, ShownToken, TokenCreate, TokenError, Tokens};
 pub use api::problem::Problem;
@@ -52,7 +53,8 @@ pub use health::{AskError, Smartctl};
 pub use nodes::{DrainError, Nodes};
 pub use own_files::refuse_own_files;
 pub use random::random;
-pub use request::{Change, Declared, Done, Terms, Work};
+pub use request::{Change, Declared, Done, Limit, Terms, Work};
+pub use room::no_room_for_any;
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use standby::Standby;
 pub use status::*;

@@ -103,6 +103,7 @@ mod tests {
             page_bytes: 0,
             size_bytes: 0,
             used_bytes: 0,
+            token_bytes: 0,
             full_in_s: None,
             promised_bytes: 0,
             soft_threshold_percent: 80,

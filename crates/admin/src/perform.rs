@@ -9,7 +9,7 @@ use config::{ArrayId, Config, Made};
 use crate::change;
 use crate::drift::{changes, merged};
 use crate::own_files::refuse_own_files;
-use crate::preview::preview;
+use crate::preview::{later, preview};
 use crate::request::{Change, Work};
 use crate::takeover::{self, NewFiles};
 
@@ -114,6 +114,7 @@ pub(crate) async fn import(
         if !becomes {
             now.check_new_names(&next).map_err(|e| e.to_string())?;
         }
+        lines.extend(later(array, &next).await?);
         lines.extend(found_with_data(array, &next).await?);
         return Ok(lines);
     }

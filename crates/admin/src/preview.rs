@@ -3,6 +3,7 @@
 //! that cannot be opened) is found out when the change is made.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use array::{Array, refusals};
 use config::Config;
@@ -87,6 +88,7 @@ async fn declared(
 ) -> Result<Vec<String>, String> {
     refuse_own_files(array.config(), next, dir).await?;
     let mut lines = changes(array.config(), next);
+    lines.extend(later(array, next).await?);
     let new = takeover::new_drives(array, next);
     match overwrite {
         true => lines
@@ -94,6 +96,16 @@ async fn declared(
         false => takeover::refuse_used(&new).await?,
     }
     Ok(lines)
+}
+
+/// What of the next declaration only the next start would put in force, beside what is so already.
+pub(crate) async fn later(array: &Array, next: &Config) -> Result<Vec<String>, String> {
+    let of = async |config: &Config| {
+        let config = Arc::new(config.clone());
+        array::at_next_start(array.controllers(), &config).await.map_err(|e| e.to_string())
+    };
+    let known = of(array.config()).await?;
+    Ok(of(next).await?.into_iter().filter(|line| !known.contains(line)).collect())
 }
 
 fn delete_volume(config: &Config, name: &str) -> Result<Vec<String>, String> {

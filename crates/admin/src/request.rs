@@ -1,6 +1,6 @@
 //! Requests of the API and what answers them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use config::{CachePolicy, Class, FileFormat};
@@ -13,6 +13,9 @@ pub struct Declared {
     /// In what the array differs from the declaration that was applied last, a line each; none when it was
     /// started without one.
     pub drift: Option<Vec<String>>,
+    /// What is declared and only the next start puts in force, a line each.
+    #[serde(default)]
+    pub at_next_start: Vec<String>,
 }
 
 /// One change of the array: `POST /v1/change`.
@@ -367,16 +370,51 @@ impl Change {
 pub struct Terms {
     /// Normalised IOPS that a volume gets when it asks for them; 0: none.
     pub minimum_iops: Option<u64>,
-    /// Normalised IOPS that it gets at most; 0: as many as there are.
-    pub maximum_iops: Option<u64>,
-    /// Bytes per second that it gets at most; 0: as many as there are.
-    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Normalised IOPS that it gets at most; null: as many as there are; not given: as before.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub maximum_iops: Option<Limit>,
+    /// Bytes per second that it gets at most; null: as many as there are; not given: as before.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    pub bandwidth_bytes_per_s: Option<Limit>,
     /// Its part of what is left; 100 is that of a volume without a policy.
     pub weight: Option<u32>,
     /// Units that it may be ahead of others after it was idle.
     pub burst_units: Option<u64>,
     /// Whether the volumes of a pool that have it share it.
     pub aggregated: Option<bool>,
+}
+
+/// A limit to set. Zero is refused where policies are checked: who gives it means "nothing", and none is the
+/// opposite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<u64>", into = "Option<u64>")]
+pub enum Limit {
+    /// None any more.
+    None,
+    /// So much.
+    Of(u64),
+}
+
+impl From<Option<u64>> for Limit {
+    fn from(limit: Option<u64>) -> Limit {
+        limit.map_or(Limit::None, Limit::Of)
+    }
+}
+
+impl From<Limit> for Option<u64> {
+    fn from(limit: Limit) -> Option<u64> {
+        match limit {
+            Limit::None => None,
+            Limit::Of(limit) => Some(limit),
+        }
+    }
+}
+
+/// A key that is there says something, also when it is null.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit>, D::Error> {
+    Limit::deserialize(from).map(Some)
 }
 
 /// What a change did, a line each.

@@ -1,12 +1,14 @@
 //! Whether the data directory has room for what changes and events write there. It is looked at before a save
 //! fails: then changes are refused already.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use array::Severity;
-use config::format_bytes;
+use array::status::ControllerStatus;
+use array::{DriveSpec, Severity};
+use config::{Config, format_bytes};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use status::Trouble;
 
@@ -66,6 +68,37 @@ impl Room {
     }
 }
 
+/// Why an array that has just started serves nothing, if it has pools and the file systems below their drives
+/// have no room for what a start writes. Hosts are better told by a start that fails, which a service manager
+/// tries again, than by LUs that are not there.
+pub fn no_room_for_any(parts: &[ControllerStatus], config: &Config) -> Option<String> {
+    let serves =
+        parts.iter().any(|part| !part.pools.is_empty() || part.images.iter().any(|i| i.state.is_ok()));
+    let mut missing = parts.iter().flat_map(|part| &part.missing).filter(|missing| missing.kind == "pool");
+    let pool = missing.find(|missing| !serves && missing.cause.contains(array::NO_ROOM))?;
+    let file = config.drives.iter().find_map(|drive| match &drive.spec {
+        DriveSpec::File { path, .. } => pool.cause.contains(&drive.spec.name()).then_some(path),
+        _ => None,
+    });
+    let place = file.and_then(|file| Some((file, mount_of(file).ok()?)));
+    let to_do = match place {
+        Some((file, mount)) => {
+            format!("make room in the file system {} below {}", mount.display(), file.display())
+        }
+        None => "make room below that drive".to_owned(),
+    };
+    Some(format!("pool {:?}: {}: {to_do}, and start again", pool.name, pool.cause))
+}
+
+/// Where the file system is mounted that has this file.
+fn mount_of(file: &Path) -> std::io::Result<PathBuf> {
+    let file = file.canonicalize()?;
+    let device = |path: &Path| std::fs::metadata(path).map(|facts| facts.dev());
+    let own = device(&file)?;
+    let above = file.ancestors().take_while(|path| device(path).is_ok_and(|device| device == own));
+    Ok(above.last().unwrap_or(&file).to_owned())
+}
+
 /// The last look.
 #[derive(Default)]
 pub(crate) struct RoomWatch {
@@ -108,6 +141,7 @@ impl RoomWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use status::Status;
 
     const PLENTY: Room =
         Room { free_bytes: 1 << 30, total_bytes: 1 << 40, free_files: Some(1000), is_read_only: false };
@@ -131,6 +165,34 @@ mod tests {
         assert!(low(files(Some(127)), true).contains("127"));
         assert_eq!((low(files(Some(64)), false), low(files(None), false)), (String::new(), String::new()));
         assert!(low(Room { is_read_only: true, ..PLENTY }, false).contains("read-only"));
+    }
+
+    /// The array served nothing, its LUs were not there, and the advice was to bring back what was there.
+    #[test]
+    fn a_start_without_room_for_any_pool_says_which_file_system_is_full() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("d0.img");
+        std::fs::write(&file, "").expect("written");
+        let text = "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"1GiB\"\n\
+            [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+            [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
+        let config = Config::parse(text, "array.toml", dir.path()).expect("good");
+        let cause =
+            format!("no room: drive {}: {} for a write", config.drives[0].spec.name(), array::NO_ROOM);
+        let missing = status::Missing { kind: "pool".into(), name: "p0".into(), cause };
+        let part = ControllerStatus { missing: vec![missing], ..ControllerStatus::default() };
+        let said = no_room_for_any(std::slice::from_ref(&part), &config).expect("nothing is served");
+        let mount = mount_of(dir.path()).expect("it is there");
+        for told in [&format!("the file system {} below {}", mount.display(), file.display()), "start again"]
+        {
+            assert!(said.contains(told), "{said}");
+        }
+        let trouble =
+            crate::trouble::trouble_of(&Status { missing: part.missing.clone(), ..Status::default() });
+        assert!(trouble[0].to_do.contains("make room in the file system"), "{trouble:?}");
+        // Another pool is served: it goes on.
+        let other = ControllerStatus { pools: vec![status::Pool::default()], ..ControllerStatus::default() };
+        assert_eq!(no_room_for_any(&[part, other], &config), None);
     }
 
     #[tokio::test]

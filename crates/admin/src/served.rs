@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use array::{Control, ControlError, EventSender};
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use status::{Failover, Status, Trouble};
-use tokio::net::UnixListener;
+use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 use crate::access::{Access, Role};
@@ -219,6 +217,16 @@ pub(crate) enum Peer {
 const PREFIX_BITS: u32 = 64;
 
 impl Peer {
+    /// Who has opened the unix socket.
+    pub(crate) fn of_unix(stream: &UnixStream) -> Peer {
+        let own = rustix::process::geteuid().as_raw();
+        match stream.peer_cred() {
+            Ok(peer) if peer.uid() == own || peer.uid() == 0 => Peer::Owner { uid: peer.uid() },
+            Ok(peer) => Peer::User { uid: Some(peer.uid()) },
+            Err(_) => Peer::User { uid: None },
+        }
+    }
+
     /// What is counted as one source.
     pub(crate) fn source(&self) -> String {
         match self {
@@ -237,17 +245,6 @@ impl fmt::Display for Peer {
             Peer::Owner { uid } | Peer::User { uid: Some(uid) } => write!(f, "user {uid} of this machine"),
             Peer::User { uid: None } => write!(f, "a user of this machine"),
             Peer::Address(address) => write!(f, "{address}"),
-        }
-    }
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
-        let own = rustix::process::geteuid().as_raw();
-        match stream.io().peer_cred() {
-            Ok(peer) if peer.uid() == own || peer.uid() == 0 => Peer::Owner { uid: peer.uid() },
-            Ok(peer) => Peer::User { uid: Some(peer.uid()) },
-            Err(_) => Peer::User { uid: None },
         }
     }
 }

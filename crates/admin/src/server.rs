@@ -24,13 +24,13 @@ use crate::moves::{balance, move_as_asked};
 use crate::nodes::Nodes;
 use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
-use crate::served::{Peer, Served};
+use crate::served::Served;
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::tcp;
 use crate::tls::{Tls, reminder};
 use crate::traces::TraceMeter;
-use crate::{identity, membership};
+use crate::{identity, membership, unix};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they
 /// decide.
@@ -198,9 +198,7 @@ impl Bound {
                 }
             });
         }
-        let app = routes.clone().into_make_service_with_connect_info::<Peer>();
-        let (stopped, unix) = (server.stop_signal(), self.unix);
-        tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
+        tokio::spawn(unix::serve(self.unix, routes.clone(), server.stop_signal()));
         if let Some(listener) = self.tcp {
             tokio::spawn(tcp::serve(listener, self.tls, routes, server.stop_signal()));
         }

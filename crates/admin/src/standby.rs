@@ -20,7 +20,7 @@ use crate::api::problem::Problem;
 use crate::api::state::{healthz, version};
 use crate::nodes::named;
 use crate::server::Bound;
-use crate::tcp;
+use crate::{tcp, unix};
 
 /// When to ask again: a take-over takes seconds.
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
@@ -62,10 +62,8 @@ impl Bound {
         let routes = lists.merge(refusing(move || of(&told).text.clone()));
         let mut stopped = ends.clone();
         let mut serving = vec![tokio::spawn(async move {
-            tokio::select! {
-                _ = axum::serve(unix, routes) => {}
-                _ = stopped.wait_for(|ends| *ends) => {}
-            }
+            let stopped = async move { drop(stopped.wait_for(|ends| *ends).await) };
+            unix::serve(unix, routes, stopped).await;
         })];
         if let Some(tcp) = &self.tcp {
             let tcp = std::net::TcpListener::from(tcp.as_fd().try_clone_to_owned()?);

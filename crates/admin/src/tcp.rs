@@ -29,14 +29,14 @@ const DEADLINES: Deadlines = Deadlines { handshake: Duration::from_secs(10), hea
 /// How often it is looked whether the certificate has changed.
 const LOOK: Duration = Duration::from_secs(10);
 /// After an accept that failed: no descriptor is free, for example.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy)]
-struct Deadlines {
+pub(crate) struct Deadlines {
     /// It takes two round trips.
-    handshake: Duration,
+    pub(crate) handshake: Duration,
     /// From the connection, or from the last answer, to the end of the next head.
-    head: Duration,
+    pub(crate) head: Duration,
 }
 
 /// Serves until `stopped`: then requests that run are answered, and connections end.
@@ -108,7 +108,7 @@ impl TcpServer {
 }
 
 /// Answers the requests of a connection. Its errors are the client's, who sees them.
-async fn converse(
+pub(crate) async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
     app: Router,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use array::{Event, Severity};
 
 use config::format_bytes;
-use status::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
+use status::{Drive, Group, Image, Journal, Member, Missing, Pool, Refusals, Status, Trouble};
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
@@ -20,27 +20,7 @@ const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
 pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     let mut all = Vec::new();
-    for missing in &status.missing {
-        let object = format!("{} {}", missing.kind, missing.name);
-        let to_do = match missing.kind.as_str() {
-            "volume" if missing.cause.starts_with(array::VOLUME_LOST) => {
-                format!("restore its pool as it was; or give it up: masu volume delete {}", missing.name)
-            }
-            "volume" if missing.cause.contains(" is full") || missing.cause.contains("no room") => {
-                format!(
-                    "make room, then it is tried again; or give it up: masu volume delete {}",
-                    missing.name
-                )
-            }
-            _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
-        };
-        let lost = match missing.kind.as_str() {
-            "group" => lost_of(&missing.name, status),
-            _ => String::new(),
-        };
-        let text = format!("is not served: {}{lost}", missing.cause);
-        all.push(trouble(Severity::Error, object, "missing", text, to_do));
-    }
+    status.missing.iter().for_each(|missing| of_missing(missing, status, &mut all));
     status.groups.iter().for_each(|group| of_group(group, &lost_of(&group.name, status), &mut all));
     status.pools.iter().for_each(|pool| of_refused_writes(pool, status, &mut all));
     status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
@@ -48,9 +28,14 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
     for cache in status.caches.iter().filter(|c| c.second.as_ref().is_some_and(|s| s.failed)) {
         let object = format!("controller {}", cache.controller);
-        let text = "the SSD behind its cache has failed: reads that it held come from the drives";
+        let drive = cache.second.as_ref().and_then(|second| second.drive.as_deref());
+        let which = drive.map_or(String::new(), |name| format!(", {}", drive_of(name, status)));
+        let text = format!(
+            "the SSD behind its cache{which} has refused a read or a write, and is off: reads that it held come from the drives"
+        );
         all.push(trouble(Severity::Warning, object, "ssd", text, "exchange the SSD and restart the array"));
     }
+    status.caches.iter().flat_map(|cache| &cache.journals).for_each(|of| of_journal(of, status, &mut all));
     for below in &status.below_minimum {
         let text = format!("gets less than its policy promises: {}", below.text);
         let to_do = "lower other minimums, or add drives to the pool: masu policy list";
@@ -71,6 +56,45 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
     }));
     all.extend(status.state_fault.as_ref().map(|(cause, differs)| of_state(cause, *differs)));
     all
+}
+
+/// What cannot be opened, and how it comes back.
+fn of_missing(missing: &Missing, status: &Status, all: &mut Vec<Trouble>) {
+    let object = format!("{} {}", missing.kind, missing.name);
+    let to_do = match missing.kind.as_str() {
+        "volume" if missing.cause.starts_with(array::VOLUME_LOST) => {
+            format!("restore its pool as it was; or give it up: masu volume delete {}", missing.name)
+        }
+        "volume" if missing.cause.contains(" is full") || missing.cause.contains("no room") => {
+            format!(
+                "make room, then it is tried again; or give it up: masu volume delete {}",
+                missing.name
+            )
+        }
+        _ if missing.cause.contains(array::NO_ROOM) => {
+            "make room in the file system of the file that this names (df FILE): it is tried again by itself, and \
+             until then hosts do not find its volumes"
+                .to_owned()
+        }
+        "volume" if missing.cause.ends_with("is not open") => "see its pool: it comes with that".to_owned(),
+        "pool" if missing.cause.contains(array::DECLARE_JOURNAL) => {
+            "write that line into the table of the pool, as masu config export prints it, and apply it: masu \
+             config import FILE; it is served then by itself"
+                .to_owned()
+        }
+        "pool" if missing.cause.contains(array::GIVE_UP_JOURNAL) => {
+            "bring back the drives of the journal, and it is served by itself; or do as that says: masu config \
+             import FILE"
+                .to_owned()
+        }
+        _ => "bring back what it lies on: the array opens it then by itself".to_owned(),
+    };
+    let lost = match missing.kind.as_str() {
+        "group" => lost_of(&missing.name, status),
+        _ => String::new(),
+    };
+    let text = format!("is not served: {}{lost}", missing.cause);
+    all.push(trouble(Severity::Error, object, "missing", text, to_do));
 }
 
 /// Volumes that no host can have, as far as they are named.
@@ -224,6 +248,32 @@ fn away(member: &status::Member) -> String {
     let drive = member.drive.as_deref().map_or_else(position, |d| format!("drive {d}"));
     let cause = member.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
     format!("{drive} is {}{cause}", member.state)
+}
+
+/// A journal whose drives refuse writes: which ones, and what they are.
+fn of_journal(journal: &Journal, status: &Status, all: &mut Vec<Trouble>) {
+    let Some(cause) = &journal.failure else { return };
+    let (pool, group) = (&journal.pool, &journal.group);
+    let own = status.drives.iter().filter(|d| d.group.as_ref() == Some(group));
+    let named: Vec<&Drive> = own.clone().filter(|d| cause.contains(&d.medium)).collect();
+    let which: Vec<String> = match named.is_empty() {
+        true => own.map(|drive| drive_of(&drive.name, status)).collect(),
+        false => named.iter().map(|drive| drive_of(&drive.name, status)).collect(),
+    };
+    let text =
+        format!("writes of hosts fail: its journal on group {group} fails ({cause}); {}", which.join(", "));
+    let to_do = format!(
+        "look at the drive, its cable and what is below it, and stop the array in order: that writes what only the \
+         journal has to the pool; a journal on another drive: journal = GROUP in the table of pool {pool}"
+    );
+    all.push(trouble(Severity::Error, format!("pool {pool}"), "journal", text, to_do));
+}
+
+/// A drive as somebody looks for it.
+fn drive_of(name: &str, status: &Status) -> String {
+    let Some(drive) = status.drives.iter().find(|d| d.name == name) else { return format!("drive {name}") };
+    let identity = drive.identity.as_ref().map_or(String::new(), |of| format!(", {of}"));
+    format!("drive {name} ({}{identity})", drive.medium)
 }
 
 /// Writes that a drive refuses: which one, of which group, and what it is.
@@ -408,6 +458,23 @@ mod tests {
         status
     }
 
+    /// The advice was to bring back what the pool lies on, and nothing was missing.
+    #[test]
+    fn a_pool_without_its_declared_journal_is_told_how_to_declare_it() {
+        let mut status = group("optimal", None, 0);
+        let missing = |cause: String| {
+            vec![status::Missing {
+                kind: "pool".into(),
+                name: "p".into(),
+                cause: format!("it lacks it{cause}"),
+            }]
+        };
+        status.missing = missing(format!(": {} = \"j\"", array::DECLARE_JOURNAL));
+        check(&status, "error", &["write that line into the table of the pool", "masu config import FILE"]);
+        status.missing = missing(format!("; {} = \"00\" serves it", array::GIVE_UP_JOURNAL));
+        check(&status, "error", &["bring back the drives of the journal", "masu config import FILE"]);
+    }
+
     #[test]
     fn what_is_not_stored_not_declared_or_has_no_room_is_trouble() {
         let mut status = group("optimal", None, 0);
@@ -548,6 +615,38 @@ mod tests {
         );
         status.pools[0].refused_writes = Some("device failed: no drive".into());
         check(&status, "error", &["see which drive that is"]);
+    }
+
+    #[test]
+    fn drives_of_a_journal_or_a_cache_that_refuse_writes_are_trouble() {
+        let mut status = group("optimal", None, 0);
+        let drive = |name: &str, group: Option<&str>| Drive {
+            name: name.into(),
+            medium: format!("/dev/{name}"),
+            identity: Some("wwid: naa.7".into()),
+            group: group.map(Into::into),
+            ..Drive::default()
+        };
+        status.drives = vec![drive("d0", Some("j")), drive("d1", Some("j")), drive("ssd", None)];
+        let json = r#"{"controller": 0, "memory_bytes": 0, "used_bytes": 0, "pending_bytes": 0, "pending_percent": 0,
+            "waits": 0, "evictions": 0, "volumes": [],
+            "second": {"size_bytes": 0, "used_bytes": 0, "hits": 0, "misses": 0, "written_bytes": 0, "failed": true,
+                "drive": "ssd"},
+            "journals": [{"pool": "p", "group": "j", "failure": "the journal failed: drive /dev/d1: medium error",
+                "records": 0, "commits": 0, "bytes": 0, "live_bytes": 0, "size_bytes": 0}]}"#;
+        status.caches = vec![serde_json::from_str(json).expect("a cache")];
+        let mut all = trouble_of(&status);
+        sort(&mut all);
+        let lines: Vec<String> =
+            all.iter().map(|t| format!("{}: {} -> {}", t.object, t.text, t.to_do)).collect();
+        for part in [
+            "pool p: writes of hosts fail: its journal on group j",
+            "drive d1 (/dev/d1, wwid: naa.7)",
+            "stop",
+        ] {
+            assert!(lines[0].contains(part) && !lines[0].contains("drive d0"), "{part}: {lines:?}");
+        }
+        assert!(lines[1].contains("behind its cache, drive ssd (/dev/ssd, wwid: naa.7)"), "{lines:?}");
     }
 
     #[test]

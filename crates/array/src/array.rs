@@ -396,6 +396,24 @@ pub async fn status_of(controllers: &[ControllerHandle]) -> Result<Vec<Controlle
     ask_all(controllers, Control::Status).await
 }
 
+/// What of a declaration is in force at the next start only, a line each.
+///
+/// # Errors
+///
+/// A controller has stopped.
+pub async fn at_next_start(
+    controllers: &[ControllerHandle],
+    config: &Arc<Config>,
+) -> Result<Vec<String>, ControlError> {
+    let mut lines = Vec::new();
+    for controller in controllers {
+        if let Reply::Done(own) = controller.ask(Control::AtNextStart(config.clone())).await? {
+            lines.extend(own);
+        }
+    }
+    Ok(lines)
+}
+
 async fn ask_all(
     controllers: &[ControllerHandle],
     what: Control,

@@ -21,7 +21,6 @@ use crate::terms;
 const JOURNAL_RECORD: &str = "cache.journal";
 /// The name of a pool's record with the identity of its journal and the epoch that it has reached, 24 bytes.
 const EPOCH_RECORD: &str = "cache.journal.epoch";
-const AT_NEXT_START: &str = "the new cache settings take effect at the next start";
 /// Volumes that are detached from the cache at once.
 const AT_ONCE: usize = 64;
 /// The first bytes of a journal's identity are those of its pool; the rest is random.
@@ -38,9 +37,8 @@ pub(crate) async fn open_cache(
     let index = controller.index;
     let known = controller.state().cache.clone();
     if let Some(known) = known {
-        match known.config() == terms::cache_config(settings) {
-            true => controller.state.borrow_mut().partitions.set(index, &known, settings, done),
-            false => done.push(format!("controller {index}: {AT_NEXT_START}")),
+        if known.config() == terms::cache_config(settings) {
+            controller.state.borrow_mut().partitions.set(index, &known, settings, done);
         }
         return Ok(());
     }
@@ -52,11 +50,15 @@ pub(crate) async fn open_cache(
     Ok(())
 }
 
+/// The declared drive of the second level of a controller.
+pub(crate) fn ssd_of(config: &Config, index: usize) -> Option<&String> {
+    config.cache.as_ref()?.ssds.get(index)
+}
+
 /// The drive of the second level, if this declaration has another one than the current declaration.
 pub(crate) fn new_ssd(controller: &Controller, config: &Config) -> Option<String> {
-    let ssd_of = |config: &Config| config.cache.as_ref()?.ssds.get(controller.index).cloned();
-    let ssd = ssd_of(config);
-    ssd.filter(|_| ssd_of(&controller.config()) != ssd_of(config))
+    let ssd = ssd_of(config, controller.index);
+    ssd.filter(|_| ssd_of(&controller.config(), controller.index) != ssd).cloned()
 }
 
 /// Makes a drive the second level of a new cache. That of a cache in use is checked, so that the next start
@@ -73,13 +75,13 @@ pub(crate) async fn open_second_level(
     // Reads may be under way on a second level that is in use.
     let has_one = cache.as_ref().is_some_and(|cache| cache.second_counts().is_some());
     if has_one || controller.config().cache.is_some() {
-        done.push(format!("controller {index}: {AT_NEXT_START}"));
         return Ok(());
     }
     if !cache.is_some_and(|cache| cache.set_second_level(drive, LABEL_REGION_LEN)) {
         let place = ControlError::at(format!("drive {ssd:?}: cache"));
         return Err(place(&"the drive is too small: at least 3 MiB are required"));
     }
+    controller.state.borrow_mut().ssd = Some(ssd.to_owned());
     done.push(format!("controller {index}: second level on drive {ssd}"));
     Ok(())
 }
@@ -176,10 +178,6 @@ pub(crate) async fn open_journal(
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("pool {:?}: journal", declared.name));
     if controller.state().journals.contains_key(&declared.name) {
-        let before = controller.config().pool(&declared.name).map(|pool| pool.journal.clone());
-        if before.is_some_and(|before| before != declared.journal) {
-            done.push(format!("pool {}: the new journal takes effect at the next start", declared.name));
-        }
         return Ok(());
     }
     let Some(pool) = controller.state().pools.get(&declared.name).cloned() else { return Ok(()) };
@@ -194,7 +192,6 @@ pub(crate) async fn open_journal(
         return refuse_without(controller, (&pool, declared), wanted).await.map_err(|cause| place()(&cause));
     };
     if served {
-        done.push(format!("pool {}: the new journal takes effect at the next start", declared.name));
         return Ok(());
     }
     let (cache, group) = {

@@ -27,6 +27,12 @@ const QUEUE_LEN: usize = 1024;
 pub(crate) const NO_SUCH_VOLUME: &str = "not found";
 /// So begins the cause where a volume is missing in an open pool.
 pub const VOLUME_LOST: &str = "not found in pool";
+/// What a cause says when the file system below a drive is full.
+pub const NO_ROOM: &str = "the storage below it is out of space";
+/// How the cause goes on when a pool lacks the declaration of its journal, which is there.
+pub const DECLARE_JOURNAL: &str = "declare journal";
+/// The key that serves a pool without a journal that is lost.
+pub const GIVE_UP_JOURNAL: &str = "give_up_journal";
 /// The owner's error for a volume whose pool it has not opened.
 pub(crate) const POOL_AWAY: &str = "its pool is not served";
 
@@ -76,6 +82,8 @@ pub enum Control {
     Commit(Arc<Config>),
     /// Undo the preparation; this declaration is in force again.
     Undo(Arc<Config>),
+    /// Say what of this declaration is in force at the next start only.
+    AtNextStart(Arc<Config>),
     /// Generate identities for new groups of these names.
     GroupIds(Vec<String>),
     /// Probe the formats of images that are declared without one, and close them again.
@@ -345,6 +353,12 @@ impl ControllerHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drive_without_room_is_told_by_its_cause() {
+        let error = world::DriveError::NoRoom { drive: "d0".into(), at: 8 };
+        assert!(error.to_string().contains(NO_ROOM));
+    }
 
     #[test]
     fn a_place_is_named_once_whoever_names_it() {

@@ -7,7 +7,7 @@ use pool::pool_on;
 use raid::Group;
 
 use crate::config::{Config, JournalId, PoolConfig};
-use crate::control::ControlError;
+use crate::control::{ControlError, DECLARE_JOURNAL, GIVE_UP_JOURNAL};
 use crate::controller::Controller;
 
 /// Refuses a declaration that takes the group of a journal which a pool uses now.
@@ -87,9 +87,9 @@ pub(crate) async fn group_with(controller: &Controller, wanted: Wanted) -> Optio
 /// What to do about a pool that cannot have the journal with its acknowledged writes.
 pub(crate) async fn advice(controller: &Controller, wanted: Wanted) -> String {
     match group_with(controller, wanted).await {
-        Some(group) => format!(": declare journal = {group:?}"),
+        Some(group) => format!(": {DECLARE_JOURNAL} = {group:?}"),
         None => format!(
-            "; if that journal is lost for good, give_up_journal = \"{}\" in the table of the pool, with another \
+            "; if that journal is lost for good, {GIVE_UP_JOURNAL} = \"{}\" in the table of the pool, with another \
              journal or none, serves it without those writes",
             wanted.id
         ),

@@ -39,8 +39,11 @@ mod trace;
 mod tests;
 
 pub use ::config::{self, Config};
-pub use array::{Array, Unfinished, refusals, status_of};
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer, VOLUME_LOST};
+pub use array::{Array, Unfinished, at_next_start, refusals, status_of};
+pub use control::{
+    Control, ControlError, ControllerHandle, DECLARE_JOURNAL, GIVE_UP_JOURNAL, Imported, Mailbox, NO_ROOM,
+    Reply, Steer, VOLUME_LOST,
+};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;

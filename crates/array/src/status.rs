@@ -178,12 +178,27 @@ pub struct CacheStatus {
     pub counts: cache::CacheCounts,
     /// The second level, if there is one.
     pub second: Option<cache::SecondCounts>,
+    /// Its drive.
+    pub ssd: Option<String>,
     /// Partitions; the first one is that of volumes which are in no other.
     pub partitions: Vec<PartitionStatus>,
     /// Cached volumes.
     pub units: Vec<CachedStatus>,
-    /// Journals, by the name of their pool.
-    pub journals: Vec<(String, cache::JournalCounts)>,
+    /// Those of its pools.
+    pub journals: Vec<JournalStatus>,
+}
+
+/// The journal of a pool.
+#[derive(Clone, Debug)]
+pub struct JournalStatus {
+    /// Whose it is.
+    pub pool: String,
+    /// The group that it is on.
+    pub group: String,
+    /// Why it takes no writes any more.
+    pub failure: Option<String>,
+    /// What it has taken.
+    pub counts: cache::JournalCounts,
 }
 
 /// A partition of a cache.

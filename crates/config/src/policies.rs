@@ -20,6 +20,9 @@ const FLOOR_PERCENT: std::ops::RangeInclusive<u32> = 0..=50;
 /// What work in the background gets in any case: 10 MiB/s in units of 8 KiB, with which a drive of 600 GB is
 /// rebuilt in 16 hours.
 const BACKGROUND_MINIMUM_IOPS: u64 = 1280;
+/// What a limit of zero is answered, by whatever way it comes.
+const NOTHING: &str = "a limit is 1 at least: for no limit leave it out, give null to the API or none to masu policy set; \
+     to keep hosts from a volume, unmap it: masu host unmap";
 
 /// Settings of all policies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -171,6 +174,10 @@ impl Config {
         check_names("policy", self.policies.iter().map(|p| &p.name))?;
         for policy in &self.policies {
             let place = || format!("policy {:?}", policy.name);
+            let limits = [("maximum", policy.maximum_iops), ("bandwidth", policy.bandwidth_bytes_per_s)];
+            if let Some((what, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+                return refuse(place(), format!("{what} 0: {NOTHING}"));
+            }
             policy.policy().check().or_else(|e| refuse(place(), e.to_string()))?;
         }
         Ok(())

@@ -160,6 +160,8 @@ pub trait LogicalDisk: Clone + 'static {
     ) -> impl Future<Output = Result<Copied, BlockError>>;
     /// Whether a ROD still has its content: one that holds space gives way to writes.
     fn has_rod(&self, rod: &Self::Rod) -> bool;
+    /// A command begins to use a ROD, which gives way to no write until the command ends; or one ends.
+    fn keep_rod(rod: &Self::Rod, keep: bool);
     /// Stores a small record durably with the disk (persistent reservations over a power loss); at most 64
     /// KiB.
     fn save_record(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), BlockError>>;

@@ -56,9 +56,15 @@ pub struct Pool {
 pub struct MemoryRod {
     from: u64,
     pages: BTreeMap<u64, Page>,
+    users: Cell<u32>,
 }
 
 impl MemoryRod {
+    /// Commands that use it.
+    pub fn users(&self) -> u32 {
+        self.users.get()
+    }
+
     /// `len` bytes from offset `from`.
     fn bytes(&self, from: u64, len: usize, page_bytes: u64) -> Vec<u8> {
         let byte =
@@ -396,11 +402,15 @@ impl LogicalDisk for ThinMemory {
         self.check(at, len)?;
         let pages = self.0.pages.borrow();
         let here = self.parts(at, len).filter_map(|(p, ..)| pages.get(&p).map(|bytes| (p, bytes.clone())));
-        Ok(MemoryRod { from: at, pages: here.collect() })
+        Ok(MemoryRod { from: at, pages: here.collect(), users: Cell::default() })
     }
 
     fn has_rod(&self, _: &MemoryRod) -> bool {
         !self.0.rods_discarded.get()
+    }
+
+    fn keep_rod(rod: &MemoryRod, keep: bool) {
+        rod.users.set(if keep { rod.users.get() + 1 } else { rod.users.get() - 1 });
     }
 
     async fn read_rod(

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use admin::{Progress, Store};
+use admin::{Kept, Progress, Store};
 use anyhow::{Context, Result, bail};
-use array::Config;
 use array::check::{Examination, Finding};
 use clap::Args;
 use serde_json::json;
@@ -24,7 +23,8 @@ use crate::manage::{Line, socket_in};
 /// scrub).
 #[derive(Args)]
 #[command(after_help = "\
-Lines that begin with `note` are what a power cut leaves and the next start puts right; they are no findings.
+Lines that begin with `note` are what a power cut leaves and the next start puts right or completes; they are no
+findings.
 
 Exit status: 0 clean, 1 findings, 2 the array cannot be examined.")]
 pub(crate) struct Check {
@@ -40,7 +40,7 @@ pub(crate) struct Check {
 }
 
 pub(crate) fn run(check: &Check) -> Result<ExitCode> {
-    let config = stopped(&check.data_dir)?;
+    let kept = stopped(&check.data_dir)?;
     let data = check.data;
     let examination = world_real::run(world_real::Options::default(), async |world| {
         let mut line = Line::default();
@@ -48,7 +48,7 @@ pub(crate) fn run(check: &Check) -> Result<ExitCode> {
             let (done_bytes, total_bytes) = (progress.done_bytes, progress.total_bytes);
             line.show(&progress.what, Progress { done_bytes, total_bytes });
         };
-        let examination = array::check::check(world, &config, data, tell).await;
+        let examination = array::check::check_recorded(world, (&kept.config, &kept.made), data, tell).await;
         line.end();
         examination
     })
@@ -60,8 +60,8 @@ pub(crate) fn run(check: &Check) -> Result<ExitCode> {
     Ok(if examination.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The declaration in the directory of a stopped array.
-fn stopped(dir: &Path) -> Result<Config> {
+/// What is stored in the directory of a stopped array.
+fn stopped(dir: &Path) -> Result<Kept> {
     let shown = dir.display();
     if !dir.is_dir() {
         bail!("{shown}: no such directory");
@@ -73,9 +73,8 @@ fn stopped(dir: &Path) -> Result<Config> {
     let kept = Store::open(dir)?.load()?;
     let kept =
         kept.with_context(|| format!("{shown}: no array.state.toml: not the data directory of an array"))?;
-    let config = kept.config;
-    wait_until_free(&config, &AtomicBool::new(false))?;
-    Ok(config)
+    wait_until_free(&kept.config, &AtomicBool::new(false))?;
+    Ok(kept)
 }
 
 fn print(examination: &Examination, data: bool) {

@@ -421,6 +421,9 @@ async fn begin(
         }
     }
     let parts = array.status().await?;
+    if let Some(cause) = admin::no_room_for_any(&parts, array.config()) {
+        bail!("{cause}");
+    }
     for missing in parts.iter().flat_map(|part| &part.missing) {
         tracing::error!("{} {:?}: {}; not served", missing.kind, missing.name, missing.cause);
     }

@@ -245,8 +245,14 @@ impl Inner {
     /// Discards the oldest ROD that may be, so that its pages are free. False if there is none.
     pub(crate) fn discard_rod(&self) -> bool {
         let Some(pages) = self.rods.discard_oldest() else { return false };
-        pages.into_iter().for_each(|page| self.drop_unlogged(page));
+        pages.into_iter().for_each(|page| self.let_go(page));
         true
+    }
+
+    /// Drops the reference of a ROD.
+    pub(crate) fn let_go(&self, page: u32) {
+        self.space.borrow_mut().let_go(page);
+        self.drop_unlogged(page);
     }
 
     pub(crate) fn no_space(&self) -> BlockError {

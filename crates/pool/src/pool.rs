@@ -49,6 +49,7 @@ impl Pool {
             total_bytes: total,
             used_bytes: used,
             shared_bytes: u64::from(space.shared()) * page,
+            held_bytes: u64::from(space.only_held()) * page,
             free_bytes: total - used,
             subscribed_bytes: self.0.totals.subscribed_bytes(),
             soft_threshold_percent: self.0.thresholds.get().soft,

@@ -265,8 +265,8 @@ impl Inner {
         let rods =
             if self.unexplained(candidate, 1) > 0 { self.rods.replace(candidate.page, new) } else { 0 };
         for _ in 0..rods {
-            self.space.borrow_mut().refer(new);
-            self.drop_unlogged(candidate.page);
+            self.space.borrow_mut().hold(new);
+            self.let_go(candidate.page);
         }
         let mut part = parts.next();
         while let Some(entries) = part {

@@ -1,12 +1,12 @@
 //! A ROD: a range of a volume at a point in time, kept by sharing its pages. It does not survive the process.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use block::{BlockError, Pieces};
 
 use crate::inner::Inner;
-use crate::rods::{Keep, RodPages};
+use crate::rods::{Keep, Listed, RodPages};
 use crate::space::heat::Way;
 use crate::span::Span;
 use crate::volume::Volume;
@@ -20,6 +20,8 @@ pub struct Rod {
     number: u64,
     /// Its pages, updated when pages are moved.
     pages: RodPages,
+    /// Commands that use it: it is not discarded meanwhile.
+    users: Rc<Cell<u32>>,
 }
 
 impl Volume {
@@ -44,10 +46,11 @@ impl Volume {
         let map = self.state.map.borrow();
         let pages: Vec<Option<u32>> = (span.from..span.end).map(|index| map.get(index)).collect();
         let mut space = self.pool.space.borrow_mut();
-        pages.iter().flatten().for_each(|page| space.refer(*page));
+        pages.iter().flatten().for_each(|page| space.hold(*page));
         let pages = Rc::new(RefCell::new(pages));
-        let number = self.pool.rods.enter(pages.clone(), keep);
-        Ok(Rod { pool: self.pool.clone(), within: at % page, len, number, pages })
+        let users = Rc::default();
+        let number = self.pool.rods.enter(Listed { pages: pages.clone(), keep, users: Rc::clone(&users) });
+        Ok(Rod { pool: self.pool.clone(), within: at % page, len, number, pages, users })
     }
 }
 
@@ -81,6 +84,12 @@ impl Rod {
             at += n;
         }
         Ok(())
+    }
+
+    /// A command begins to use it, and it is not discarded until the command ends; or one ends.
+    pub fn keep(&self, keep: bool) {
+        let users = self.users.get();
+        self.users.set(if keep { users + 1 } else { users - 1 });
     }
 
     /// Whether it was discarded, because the pool needed its pages.
@@ -118,6 +127,6 @@ impl Rod {
 impl Drop for Rod {
     fn drop(&mut self) {
         self.pool.rods.leave(self.number);
-        self.pages.borrow().iter().flatten().for_each(|page| self.pool.drop_unlogged(*page));
+        self.pages.borrow().iter().flatten().for_each(|page| self.pool.let_go(*page));
     }
 }

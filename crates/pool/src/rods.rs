@@ -11,7 +11,15 @@ pub(crate) type RodPages = Rc<RefCell<Vec<Option<u32>>>>;
 #[derive(Default)]
 pub(crate) struct RodList {
     next: Cell<u64>,
-    rods: RefCell<BTreeMap<u64, (RodPages, Keep)>>,
+    rods: RefCell<BTreeMap<u64, Listed>>,
+}
+
+/// A ROD of a pool.
+pub(crate) struct Listed {
+    pub(crate) pages: RodPages,
+    pub(crate) keep: Keep,
+    /// Commands that use it.
+    pub(crate) users: Rc<Cell<u32>>,
 }
 
 /// What becomes of a ROD when the pool has no free page left.
@@ -24,9 +32,9 @@ pub(crate) enum Keep {
 }
 
 impl RodList {
-    pub(crate) fn enter(&self, pages: RodPages, keep: Keep) -> u64 {
+    pub(crate) fn enter(&self, rod: Listed) -> u64 {
         let number = self.next.replace(self.next.get() + 1);
-        self.rods.borrow_mut().insert(number, (pages, keep));
+        self.rods.borrow_mut().insert(number, rod);
         number
     }
 
@@ -37,24 +45,23 @@ impl RodList {
     /// Takes the oldest ROD out that may be discarded, and gives the pages that it held.
     pub(crate) fn discard_oldest(&self) -> Option<Vec<u32>> {
         let mut rods = self.rods.borrow_mut();
-        let oldest =
-            rods.iter().find(|(_, (_, keep))| *keep == Keep::WhileRoom).map(|(number, _)| *number)?;
-        let (pages, _) = rods.remove(&oldest)?;
-        let pages = std::mem::take(&mut *pages.borrow_mut());
+        let may_go = |rod: &Listed| rod.keep == Keep::WhileRoom && rod.users.get() == 0;
+        let oldest = rods.iter().find(|(_, rod)| may_go(rod)).map(|(number, _)| *number)?;
+        let pages = std::mem::take(&mut *rods.remove(&oldest)?.pages.borrow_mut());
         Some(pages.into_iter().flatten().collect())
     }
 
     /// The number of references from RODs to a page.
     pub(crate) fn count(&self, page: u32) -> u32 {
         let held = |rod: &RodPages| rod.borrow().iter().filter(|p| **p == Some(page)).count();
-        self.rods.borrow().values().map(|(rod, _)| held(rod)).sum::<usize>() as u32
+        self.rods.borrow().values().map(|rod| held(&rod.pages)).sum::<usize>() as u32
     }
 
     /// Replaces page `old` by `new` in all RODs. Returns the number of references.
     pub(crate) fn replace(&self, old: u32, new: u32) -> u32 {
         let mut count = 0;
-        for (rod, _) in self.rods.borrow().values() {
-            for slot in rod.borrow_mut().iter_mut().filter(|p| **p == Some(old)) {
+        for rod in self.rods.borrow().values() {
+            for slot in rod.pages.borrow_mut().iter_mut().filter(|p| **p == Some(old)) {
                 *slot = Some(new);
                 count += 1;
             }

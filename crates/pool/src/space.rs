@@ -8,6 +8,7 @@
 mod bulk;
 mod clean;
 pub(crate) mod heat;
+mod held;
 mod owners;
 
 use std::collections::BTreeSet;
@@ -47,6 +48,8 @@ struct Area {
     first: u32,
     end: u32,
     refs: Vec<Refs>,
+    /// Of the references of a page, those of RODs.
+    held: Vec<u32>,
     pages: Vec<Page>,
     heat: Vec<u32>,
     accesses: Accesses,
@@ -90,6 +93,10 @@ pub(crate) struct Space {
     lingering: BTreeSet<u32>,
     /// Pages with more than one reference.
     shared_count: u32,
+    /// References of RODs.
+    held_count: u64,
+    /// Pages that only RODs refer to.
+    only_held_count: u32,
     /// Exclusive pages of each volume.
     exclusive: Exclusive,
 }
@@ -156,6 +163,7 @@ impl Area {
             first,
             end,
             refs: vec![Refs::default(); len],
+            held: vec![0; len],
             pages: vec![Page::default(); len],
             heat: vec![0; len],
             accesses: Accesses::default(),
@@ -334,10 +342,12 @@ impl Space {
 
     /// Adds a reference without an owner.
     pub(crate) fn refer(&mut self, page: u32) {
+        let was_held = self.is_only_held(page);
         let refs = self.area_mut(page).refs_mut(page);
         assert!(refs.count > 0, "page {page} is free or being released");
         refs.count += 1;
         let Refs { count, owners } = *refs;
+        self.only_held_count -= u32::from(was_held);
         if count == 2 {
             self.shared_count += 1;
             self.exclusive.remove(owners, 1);
@@ -355,6 +365,9 @@ impl Space {
         if let Some(commit) = settles_at {
             area.page_mut(page).settles_at = commit;
         }
+        let is_held = self.is_only_held(page);
+        self.only_held_count += u32::from(is_held);
+        let area = self.area_mut(page);
         if count > 0 {
             if count == 1 {
                 self.shared_count -= 1;

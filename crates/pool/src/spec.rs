@@ -54,6 +54,8 @@ pub struct PoolSpace {
     /// Bytes of pages with more than one reference from map entries or RODs, each counted once. The other
     /// used pages are exclusive to one volume, or held only by a ROD.
     pub shared_bytes: u64,
+    /// Of `used_bytes`, those of pages that only RODs hold: no volume has them any more.
+    pub held_bytes: u64,
     /// Bytes of the other pages, including those whose release is not durable yet: a write that needs them
     /// waits.
     pub free_bytes: u64,

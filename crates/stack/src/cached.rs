@@ -124,6 +124,10 @@ impl LogicalDisk for Cached {
         self.below.has_rod(rod)
     }
 
+    fn keep_rod(rod: &Rod, keep: bool) {
+        rod.keep(keep);
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

@@ -208,6 +208,10 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         self.below.has_rod(rod)
     }
 
+    fn keep_rod(rod: &D::Rod, keep: bool) {
+        D::keep_rod(rod, keep);
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

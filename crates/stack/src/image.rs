@@ -120,6 +120,8 @@ impl LogicalDisk for ImageDisk {
         true
     }
 
+    fn keep_rod(_: &Rod, _: bool) {}
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,

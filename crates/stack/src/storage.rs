@@ -134,6 +134,10 @@ impl LogicalDisk for Storage {
         each!(self, disk => disk.has_rod(rod))
     }
 
+    fn keep_rod(rod: &Rod, keep: bool) {
+        rod.keep(keep);
+    }
+
     async fn read_rod(
         &self,
         command: CommandContext<'_>,

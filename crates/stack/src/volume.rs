@@ -123,6 +123,10 @@ impl LogicalDisk for PlainVolume {
         !rod.is_discarded()
     }
 
+    fn keep_rod(rod: &Rod, keep: bool) {
+        rod.keep(keep);
+    }
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,

@@ -85,6 +85,9 @@ pub struct SecondLevel {
     pub written_bytes: u64,
     /// It is off, because its drive failed.
     pub failed: bool,
+    /// On which it is, as declared.
+    #[serde(default)]
+    pub drive: Option<String>,
 }
 
 /// A volume under a cache.
@@ -116,6 +119,12 @@ pub struct CachedVolume {
 pub struct Journal {
     /// The pool whose writes it makes durable.
     pub pool: String,
+    /// The group that it is on.
+    #[serde(default)]
+    pub group: String,
+    /// Why it takes no writes any more: its drives failed.
+    #[serde(default)]
+    pub failure: Option<String>,
     /// Records taken.
     pub records: u64,
     /// Commits: one flush each.

@@ -14,8 +14,11 @@ pub struct Pool {
     pub page_bytes: u64,
     /// Bytes in the pages of all groups.
     pub size_bytes: u64,
-    /// Bytes of pages that are mapped.
+    /// Bytes of pages that are mapped, or held by tokens.
     pub used_bytes: u64,
+    /// Of these, bytes of pages that only tokens of hosts (ODX) hold: they give way when the pool is full.
+    #[serde(default)]
+    pub token_bytes: u64,
     /// Seconds until it is full, if it goes on filling as it did (see docs/operation.md). None: it does not
     /// fill, or has not been watched for long enough.
     #[serde(default)]

@@ -184,8 +184,48 @@ mod tests {
 
     use futures::StreamExt;
 
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
     use super::*;
+    use crate::access::{Role, TokenCreate, Tokens};
+    use crate::client::{Client, Endpoint};
     use crate::connections::Places;
+    use crate::events::EventLog;
+    use crate::server::{ServerOptions, bind};
+    use crate::store::Store;
+
+    /// The same as a client meets it.
+    #[tokio::test]
+    async fn the_open_stream_of_a_token_ends_when_it_is_deleted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        let socket = dir.path().join("api.sock");
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = ServerOptions { socket: socket.clone(), tcp: Some(at), metrics_top: 1 };
+        let bound = bind(options).expect("bound");
+        let addr = bound.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok()).expect("a port");
+        let (events, arriving) = array::event_channel();
+        let (log, _writer) = EventLog::open(dir.path(), arriving).expect("a log");
+        let tokens = Tokens::open(&store, None).expect("tokens");
+        let array = array::Array::new(vec![], "iqn.2026-11.net.example:x");
+        let (_server, _owner) = bound.serve(array, (store, tokens), (log, events));
+        let owner = Client::new(Endpoint::Unix(socket));
+        let wanted = TokenCreate { name: "t".into(), role: Role::Viewer, expires_s: None };
+        let token = owner.create_token(&wanted).await.expect("made").token;
+        let mut stream = TcpStream::connect(addr).await.expect("connected");
+        let request = format!(
+            "GET /v1/events/stream?seconds=600 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             authorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.expect("written");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.expect("answered");
+        assert_eq!(&head, b"HTTP/1.1 200");
+        owner.delete_token("t").await.expect("deleted");
+        let rest = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut Vec::new())).await;
+        rest.expect("the stream ends").expect("in order");
+    }
 
     /// A deleted token kept its stream for an hour.
     #[tokio::test]

@@ -76,7 +76,9 @@ pub(super) async fn config(State(served): State<Arc<Served>>) -> Result<Json<Dec
     let now = served.array.known().config;
     let declared = served.store.declared().map_err(|e| Problem::internal(e.to_string()))?;
     let drift = declared.map(|declared| differences(&declared, &now));
-    Ok(Json(Declared { text: now.to_text(), drift }))
+    let later = array::at_next_start(served.array.controllers(), &now).await;
+    let at_next_start = later.map_err(|e| Problem::unavailable(e.to_string()))?;
+    Ok(Json(Declared { text: now.to_text(), drift, at_next_start }))
 }
 
 pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Result<Response, Problem> {

@@ -2,7 +2,7 @@
 
 use config::{Config, Policy, PolicyConfig, Sharing};
 
-use crate::request::{Change, Terms};
+use crate::request::{Change, Limit, Terms};
 
 /// Makes the change in the declaration.
 pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
@@ -44,11 +44,7 @@ fn none(name: &str) -> String {
 }
 
 fn set(policy: &mut PolicyConfig, terms: &Terms) {
-    let limit = |now: Option<u64>, wanted: Option<u64>| match wanted {
-        None => now,
-        Some(0) => None,
-        Some(limit) => Some(limit),
-    };
+    let limit = |now: Option<u64>, wanted: Option<Limit>| wanted.map_or(now, Into::into);
     policy.minimum_iops = terms.minimum_iops.unwrap_or(policy.minimum_iops);
     policy.maximum_iops = limit(policy.maximum_iops, terms.maximum_iops);
     policy.bandwidth_bytes_per_s = limit(policy.bandwidth_bytes_per_s, terms.bandwidth_bytes_per_s);
@@ -104,11 +100,12 @@ mod tests {
         let with = changed(&config(), &create).expect("created");
         check_refused(&with, &create, "is there already");
         check_refused(&with, &set(Terms::default()), "nothing is to be set");
-        let limited = Terms { maximum_iops: Some(2000), ..Terms::default() };
+        let limited = Terms { maximum_iops: Some(Limit::Of(2000)), ..Terms::default() };
         check_refused(&with, &set(limited.clone()), "minimum 3000 exceeds maximum 2000");
-        let lower = changed(&with, &set(Terms { maximum_iops: Some(4000), ..minimum(0) })).expect("set");
+        let lower =
+            changed(&with, &set(Terms { maximum_iops: Some(Limit::Of(4000)), ..minimum(0) })).expect("set");
         assert_eq!(lower.policies[0].maximum_iops, Some(4000));
-        let unlimited = changed(&lower, &set(Terms { maximum_iops: Some(0), ..minimum(3000) }));
+        let unlimited = changed(&lower, &set(Terms { maximum_iops: Some(Limit::None), ..minimum(3000) }));
         assert_eq!(unlimited.as_ref().map(|c| &c.policies), Ok(&with.policies));
         let volumes = |name: &str| vec![name.to_owned()];
         let attach = |volume| Change::PolicyAttach { name: gold(), volumes: volumes(volume) };
@@ -123,5 +120,36 @@ mod tests {
         let detached =
             changed(&attached, &Change::PolicyDetach { volumes: volumes("v0") }).expect("detached");
         assert_eq!(changed(&detached, &delete).expect("deleted"), config());
+    }
+    /// Zero removed the limit, by whatever way it came.
+    #[test]
+    fn a_limit_of_zero_is_refused_and_null_removes_one() {
+        let set = |terms: &str| {
+            let terms = serde_json::from_str(terms).expect("terms");
+            changed(&limited(), &Change::PolicySet { name: "gold".into(), terms })
+        };
+        fn limited() -> Config {
+            let policy = PolicyConfig {
+                maximum_iops: Some(7),
+                bandwidth_bytes_per_s: Some(8192),
+                ..PolicyConfig::new("gold".into(), Policy::none())
+            };
+            Config { policies: vec![policy], ..config() }
+        }
+        for zero in [r#"{"maximum_iops": 0}"#, r#"{"bandwidth_bytes_per_s": 0}"#] {
+            let text = set(zero).expect_err("it is refused");
+            assert!(text.contains("null") && text.contains("masu host unmap"), "{zero}: {text}");
+        }
+        let limits = |config: Config| {
+            let policy = &config.policies[0];
+            (policy.maximum_iops, policy.bandwidth_bytes_per_s)
+        };
+        assert_eq!(set(r#"{"maximum_iops": null}"#).map(limits), Ok((None, Some(8192))));
+        assert_eq!(set(r#"{"bandwidth_bytes_per_s": null}"#).map(limits), Ok((Some(7), None)));
+        assert_eq!(set(r#"{"minimum_iops": 3}"#).map(limits), Ok((Some(7), Some(8192))));
+        // As the command line sends it.
+        let terms = Terms { maximum_iops: Some(Limit::None), ..Terms::default() };
+        let sent = serde_json::to_string(&terms).expect("JSON");
+        assert_eq!(set(&sent).map(limits), Ok((None, Some(8192))), "{sent}");
     }
 }

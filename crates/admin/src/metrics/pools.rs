@@ -22,6 +22,7 @@ type PoolGauge = (&'static str, &'static str, fn(&status::Pool) -> f64);
 const POOL_GAUGES: &[PoolGauge] = &[
     ("masu_pool_size_bytes", "Size of a pool", |p| p.size_bytes as f64),
     ("masu_pool_used_bytes", "Bytes in pages that are taken", |p| p.used_bytes as f64),
+    ("masu_pool_token_bytes", "Bytes in pages that only tokens of hosts hold", |p| p.token_bytes as f64),
     ("masu_pool_promised_bytes", "Bytes that volumes promise to hosts", |p| p.promised_bytes as f64),
     ("masu_pool_soft_threshold_ratio", "Used space above which masu warns", |p| {
         f64::from(p.soft_threshold_percent) / 100.0

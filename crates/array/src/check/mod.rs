@@ -13,13 +13,14 @@ mod groups;
 mod labels;
 mod overlay;
 mod pools;
+mod unfinished;
 
 #[cfg(test)]
 mod tests;
 
 use world::World;
 
-use crate::config::Config;
+use crate::config::{Config, Made};
 use drives::open_drives;
 use examination::Tell;
 
@@ -58,5 +59,18 @@ pub async fn check(
         begin(&mut tell, format!("pool {}", declared.name));
         pools::check(&world, config, declared, &groups, &mut examination).await;
     }
+    examination
+}
+
+/// Examines the drives of a stopped array, and what was interrupted on them by what it has recorded: the next
+/// start completes that, and it is no damage.
+pub async fn check_recorded(
+    world: World,
+    (config, made): (&Config, &Made),
+    data: bool,
+    tell: impl FnMut(&Progress),
+) -> Examination {
+    let mut examination = check(world, config, data, tell).await;
+    unfinished::pass_over(config, made, &mut examination);
     examination
 }

@@ -6,8 +6,8 @@ use raid::{Group, GroupSpec};
 use world::{Data, Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model};
 
-use super::{Examination, check};
-use crate::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, VolumeConfig};
+use super::{Examination, check, check_recorded};
+use crate::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, Made, PoolConfig, VolumeConfig};
 use crate::terms;
 
 const LEN: u64 = 40 << 20;
@@ -191,4 +191,40 @@ fn damaged_metadata_are_named() {
     damaged.disks[0].poke((1 << 20) + (64 << 10), &[0xff; 512]);
     damaged.check_finds(false, &["pool p0", "superblock"]);
     damaged.check_finds(false, &["pool p0", "cannot be opened"]);
+}
+
+/// What a kill had interrupted was damage.
+#[test]
+fn what_was_interrupted_and_the_next_start_completes_is_no_finding() {
+    let rig = rig(Level::Raid1, 2);
+    let lines = |config: &Config, made: &Made| -> (Vec<String>, bool) {
+        let examined =
+            rig.model.run(async |world| check_recorded(world, (config, made), false, |_| {}).await);
+        (examined.findings.iter().map(ToString::to_string).collect(), examined.is_clean())
+    };
+    let made = Made::all_of(&rig.config);
+    assert_eq!(lines(&rig.config, &made), (vec![], true));
+    // A deletion: declared no more, and recorded.
+    let deleted = Config { volumes: vec![], ..rig.config.clone() };
+    assert!(!lines(&deleted, &made).1);
+    let recorded = Made { discarded: [("v0".into(), "p0".into())].into(), ..made.clone() };
+    let (said, clean) = lines(&deleted, &recorded);
+    assert!(clean && said[0].contains("its deletion was interrupted, and will be completed"), "{said:?}");
+    // A creation: declared, and not made. What was made and is not there is lost.
+    let mut more = rig.config.clone();
+    more.volumes.push(VolumeConfig::new("v1".into(), "p0".into(), 1 << 20));
+    let (said, clean) = lines(&more, &made);
+    assert!(clean && said[0].contains("its creation was interrupted, and will be completed"), "{said:?}");
+    assert!(!lines(&more, &Made::all_of(&more)).1);
+    // A group whose labels are not all written, and a pool that is being deleted.
+    let mut grouped = rig.config.clone();
+    grouped.groups.push(GroupConfig::new("g1".into(), Level::Raid0, vec!["d9".into()]));
+    grouped.drives.push(DriveConfig { name: "d9".into(), spec: DriveSpec::Modelled { name: "d9".into() } });
+    rig.model.disk("d9", DiskSpec::new(LEN));
+    let (said, clean) = lines(&grouped, &made);
+    assert!(clean && said.iter().any(|line| line.contains("the creation of its group")), "{said:?}");
+    assert!(!lines(&grouped, &Made::all_of(&grouped)).1);
+    let deleting = Made { deleted_pools: ["p0".into()].into(), ..made };
+    let (said, clean) = lines(&more, &deleting);
+    assert!(clean && said[0].contains("the deletion of its pool was interrupted"), "{said:?}");
 }

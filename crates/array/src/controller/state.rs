@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) cache: Option<VolumeCache>,
+    /// The drive of its second level.
+    pub(crate) ssd: Option<String>,
     pub(crate) partitions: Partitions,
     /// Volumes behind the cache.
     pub(crate) units: BTreeMap<VolumeKey, CachedVolume>,
@@ -123,6 +125,7 @@ impl State {
             groups: BTreeMap::new(),
             pools: BTreeMap::new(),
             cache: None,
+            ssd: None,
             partitions: Partitions::default(),
             units: BTreeMap::new(),
             journals: BTreeMap::new(),

@@ -14,7 +14,7 @@ use crate::cached::journal_of;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
-use crate::groups::{end_upkeep, existing, forget, refuse_busy};
+use crate::groups::{close_drives, end_upkeep, existing, forget, refuse_busy};
 use crate::terms;
 
 /// Closes a pool and labels its drives as owned by no array.
@@ -162,7 +162,22 @@ pub(crate) async fn import(
     for group in &groups {
         group.adopt(own, None).await.map_err(|e| place()(&e))?;
     }
+    keep(controller, &imported, specs.iter().zip(&drives));
     Ok(imported)
+}
+
+/// Keeps drives open until they are declared: another process that looks at them meanwhile would take one,
+/// and the group be degraded.
+fn keep<'a>(
+    controller: &Controller,
+    imported: &Imported,
+    drives: impl Iterator<Item = (&'a DriveSpec, &'a Drive)> + Clone,
+) {
+    let mut state = controller.state.borrow_mut();
+    for declared in &imported.drives {
+        let own = drives.clone().find(|(spec, _)| **spec == declared.spec);
+        state.drives.extend(own.map(|(_, drive)| (declared.name.clone(), drive.clone())));
+    }
 }
 
 /// Gives back what was imported and cannot be declared: the labels name the arrays as before.
@@ -173,8 +188,14 @@ pub(crate) async fn give_back(
     let place = || ControlError::at("import");
     let mut drives: Vec<Drive> = Vec::new();
     for spec in specs {
-        drives.push(controller.world.open_drive(spec).await.map_err(|e| place()(&e))?);
+        let kept = controller.state().drives.values().find(|drive| drive.info().name == spec.name()).cloned();
+        drives.push(match kept {
+            Some(drive) => drive,
+            None => controller.world.open_drive(spec).await.map_err(|e| place()(&e))?,
+        });
     }
+    // Whatever becomes of them, they are nobody's here.
+    close_drives(controller, &controller.config());
     for found in identify(&drives).await.map_err(|e| place()(&e))? {
         let owner = owners.iter().find(|(group, _)| *group == found.label.group_name);
         if let Some((_, owner)) = owner {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use block::Device;
 use pool::{Pool, Volume};
 
+use super::later::at_next_start;
 use crate::cached::{
     close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
 };
@@ -214,6 +215,7 @@ pub(crate) async fn commit(
     let mut slices = Slices::new(&controller.world);
     let before = controller.config();
     let (index, was) = (Index::of(&config, &mut slices).await, Index::of(&before, &mut slices).await);
+    let told = at_next_start(controller, &before, &mut slices).await;
     set_policies(controller, &config, (&was, &index), &mut slices, &mut done).await;
     let undeclared = undeclared(controller, &index, &mut slices).await;
     let whereabouts = index.whereabouts(&mut slices).await;
@@ -247,6 +249,8 @@ pub(crate) async fn commit(
     }
     let left = left_undeclared(controller, &index, &mut slices).await;
     controller.state.borrow_mut().undeclared = left;
+    controller.state().drives.values().for_each(|drive| drive.set_patience(config.patience()));
+    done.extend(at_next_start(controller, &config, &mut slices).await.difference(&told).cloned());
     slices.let_go(whereabouts).await;
     index.let_go(&mut slices).await;
     was.let_go(&mut slices).await;

@@ -2,6 +2,7 @@
 //! controllers do is below it, and calls nothing of it.
 
 mod apply;
+mod later;
 mod observe;
 mod stages;
 mod stop;
@@ -117,9 +118,8 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         }
         Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
-        Control::GroupIds(names) => {
-            Ok(Reply::Prepared(vec![], group_ids(&controller.world, names), NotOpen::default()))
-        }
+        Control::GroupIds(names) => Ok(named(group_ids(&controller.world, names))),
+        Control::AtNextStart(config) => Ok(Reply::Done(later::told(controller, &config).await)),
         Control::ImageFormats(config) => Ok(Reply::Formats(images::formats(controller, &config).await)),
         Control::DeleteVolume { pool, name } => {
             pools::delete_volume(controller, &(pool, name)).await.map(Reply::Done)
@@ -159,6 +159,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),
         Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
     }
+}
+
+fn named(ids: BTreeMap<String, GroupId>) -> Reply {
+    Reply::Prepared(vec![], ids, NotOpen::default())
 }
 
 /// An identity for each group: with the time, so that a group made again under its old name is another one.

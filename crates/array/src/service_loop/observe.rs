@@ -13,15 +13,24 @@ use crate::config::Config;
 use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, VolumeKey, key_after};
 use crate::policies::{self, qos_of, schedulers_status};
 use crate::status::{
-    BelowMinimum, CacheStatus, CachedStatus, ControllerStatus, GroupStatus, ImageStatus, Missing, Port,
-    ServedImage, Session, VolumeQos, VolumeStatus,
+    BelowMinimum, CacheStatus, CachedStatus, ControllerStatus, GroupStatus, ImageStatus, JournalStatus,
+    Missing, Port, ServedImage, Session, VolumeQos, VolumeStatus,
 };
 use crate::terms;
-use stack::{Disk, Service};
+use stack::{Disk, PoolJournal, Service};
 use status::PoolGroup;
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
 const VOLUME_UNITS: u32 = 4;
+
+fn journal_status((pool, journal): (&String, &PoolJournal)) -> JournalStatus {
+    JournalStatus {
+        pool: pool.clone(),
+        group: journal.device().name().to_owned(),
+        failure: journal.failure().map(|cause| cause.to_string()),
+        counts: journal.counts(),
+    }
+}
 
 /// How a controller's things stand; without volumes and cached volumes unless the whole is wanted. In slices:
 /// what there are thousands of is looked at in linear time, and hosts are served in between.
@@ -134,6 +143,7 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             page_bytes: space.page_bytes,
             size_bytes: space.total_bytes,
             used_bytes: space.used_bytes,
+            token_bytes: space.held_bytes,
             full_in_s: None,
             promised_bytes: index.promised_bytes(name),
             soft_threshold_percent: declared.soft_threshold_percent,
@@ -342,9 +352,10 @@ fn cache_status(state: &State, units: Vec<CachedStatus>) -> Option<CacheStatus> 
         memory_bytes: cache.config().memory_bytes,
         counts: cache.counts(),
         second: cache.second_counts(),
+        ssd: state.ssd.clone(),
         partitions: state.partitions.status(cache),
         units,
-        journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
+        journals: state.journals.iter().map(journal_status).collect(),
     })
 }
 

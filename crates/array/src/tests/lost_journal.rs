@@ -5,7 +5,7 @@ use crate::Config;
 use crate::config::{JournalId, Level};
 
 use super::caching::{cached, fill_and_cut};
-use super::rig::{Host, drive, group, model, start};
+use super::rig::{Host, chunk, drive, group, model, start};
 use block::{Buf, Device};
 use raid::{Group, GroupSpec};
 use world_model::Model;
@@ -119,4 +119,46 @@ fn an_examination_misses_the_journal_with_acknowledged_writes() {
     let destroyed = findings(&model, cached(ID, true));
     let told = |line: &String| line.contains("pool p: journal") && line.contains("group j has none");
     assert!(destroyed.iter().any(told), "{destroyed:?}");
+}
+
+/// Writes of hosts failed, and the status said nothing of the journal.
+#[test]
+fn a_journal_whose_drive_refuses_writes_is_told_and_a_stop_in_order_keeps_what_it_had() {
+    let model = model(ID.into(), 4);
+    let config = || {
+        let mut config = cached(ID, true);
+        config.groups.retain(|group| group.name == "g");
+        config.groups.push(group("j", Level::Raid0, 2..3));
+        config
+    };
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(config()).await.expect("apply");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        let journal = async |array: &crate::Array| {
+            let cache = array.status().await.expect("status").remove(0).cache.expect("a cache");
+            cache.journals.into_iter().next().expect("a journal")
+        };
+        assert_eq!(journal(&array).await.failure, None);
+        model.disks().get("d2").expect("a disk").set_read_only(true);
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[13]) = (0x8a, 128);
+        assert_ne!(host.raw(cdb, chunk(0, 1), 0).await.0, 0, "the write fails");
+        let told = journal(&array).await;
+        assert_eq!((told.pool.as_str(), told.group.as_str()), ("p", "j"));
+        assert!(told.failure.is_some_and(|cause| cause.contains("d2")));
+        let _ = array.stop().await;
+    });
+    // What was acknowledged is in the pool.
+    model.run(async |world| {
+        model.disks().get("d2").expect("a disk").set_read_only(false);
+        let mut array = start(&world);
+        let mut without = config();
+        without.pools[0].journal = None;
+        array.apply(without).await.expect("served without it");
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 1;
+        host.verify().await;
+    });
 }

@@ -11,6 +11,7 @@ mod hanging;
 mod hosts;
 mod images;
 mod keeping_whole;
+mod later;
 mod lost_journal;
 mod many_volumes;
 mod moving;

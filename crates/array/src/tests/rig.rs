@@ -147,7 +147,7 @@ impl Host {
     }
 }
 
-fn chunk(at: u64, number: u8) -> Pieces {
+pub(super) fn chunk(at: u64, number: u8) -> Pieces {
     let mut buf = Buf::new(CHUNK_BYTES as usize);
     for (i, sector) in buf.chunks_mut(512).enumerate() {
         sector.fill(number ^ (at / 512 + i as u64) as u8);

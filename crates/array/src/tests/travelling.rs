@@ -1,5 +1,7 @@
 //! A pool that goes to another array.
 
+use std::time::Duration;
+
 use crate::config::Level;
 
 use raid::{OnDrive, examine};
@@ -7,7 +9,7 @@ use world::{DriveSpec, World};
 use world_model::{Model, Outcome};
 
 use super::deleting::{Stored, start_kept};
-use super::rig::{Host, declaration, drive, group, host, model, portal, start};
+use super::rig::{Host, TARGET, declaration, drive, group, host, model, portal, start};
 use crate::Config;
 use crate::config::{ArrayId, PortalConfig};
 
@@ -68,6 +70,43 @@ fn an_exported_pool_is_imported_with_its_data_and_nothing_else_is() {
         reader.verify().await;
         reader.fill().await;
         reader.verify().await;
+    });
+}
+
+/// Two processes imported the same drives at once: one looked at them while the other, which had let go of
+/// them, was about to declare them, and that one opened its group without a drive.
+#[test]
+fn an_import_keeps_its_drives_until_they_are_declared() {
+    let model = model(8, 4);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(Config { controllers: 1, ..two_groups() }).await.expect("apply");
+        array.export_pool("p").await.expect("export");
+    });
+    model.run(async |world| {
+        let disk = model.disks().get("d1").expect("a disk");
+        // Somebody else has it from the moment when its label is written.
+        let (label, taken) = (disk.peek(0, 4096), disk.clone());
+        world.spawn({
+            let world = world.clone();
+            async move {
+                while taken.peek(0, 4096) == label {
+                    world.sleep(Duration::from_micros(10)).await;
+                }
+                taken.refuse_opens(u32::MAX);
+            }
+        });
+        let mut array = start(&world);
+        array.apply(Config { id: ArrayId([6; 16]), ..Config::empty(TARGET) }).await.expect("empty");
+        array.import_pool(drives(), false).await.expect("imported");
+        let status = array.status().await.expect("status");
+        let optimal = |g: &crate::status::GroupStatus| g.raid.state == raid::GroupState::Optimal;
+        assert!(
+            status[0].groups.len() == 2 && status[0].groups.iter().all(optimal),
+            "{:?}",
+            status[0].groups
+        );
+        array.stop().await.expect("stop");
     });
 }
 

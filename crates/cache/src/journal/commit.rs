@@ -243,6 +243,11 @@ impl<J: Device + Clone + 'static> Journal<J> {
         inner.write_header(inner.tail()).await
     }
 
+    /// Why it takes no records any more: its device failed.
+    pub fn failure(&self) -> Option<BlockError> {
+        self.0.failure.borrow().clone()
+    }
+
     /// Counters.
     pub fn counts(&self) -> JournalCounts {
         let inner = &self.0;

@@ -38,7 +38,8 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         defaults: bool,
     },
-    /// Show in what the array differs from a file, or from the last applied declaration
+    /// Show in what the array differs from a file, or from the last applied declaration, and what is declared
+    /// and only the next start puts in force
     ///
     /// Exit status: 0 no differences, 1 differences, 2 failure.
     #[command(alias = "differences")]
@@ -129,7 +130,7 @@ fn summary(config: &Config) -> String {
 fn diff(file: Option<&Path>, at: &Where) -> Result<ExitCode> {
     let running = wait(client(at).config())??;
     let lines = match file {
-        None => running.drift,
+        None => running.drift.clone(),
         Some(file) => {
             let data_dir = std::path::absolute(at.data())?;
             let data_dir = data_dir.canonicalize().unwrap_or(data_dir);
@@ -138,6 +139,7 @@ fn diff(file: Option<&Path>, at: &Where) -> Result<ExitCode> {
             Some(differences(&declared, &now))
         }
     };
+    let lines = with_later(lines, running.at_next_start);
     let is_json = at.form.is_json()?;
     let differs = lines.as_ref().is_some_and(|lines| !lines.is_empty());
     match (is_json, &lines) {
@@ -148,6 +150,14 @@ fn diff(file: Option<&Path>, at: &Where) -> Result<ExitCode> {
     }
     // As `diff` does.
     Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Differences with what is declared and not in force yet; none at all only without a declaration.
+fn with_later(lines: Option<Vec<String>>, later: Vec<String>) -> Option<Vec<String>> {
+    if lines.is_none() && later.is_empty() {
+        return None;
+    }
+    Some(lines.unwrap_or_default().into_iter().chain(later).collect())
 }
 
 fn import(file: &Path, plan: bool, at: &Where) -> Result<ExitCode> {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, Policy, PoolScheduler, Status, Terms};
+use admin::{Change, Limit, Policy, PoolScheduler, Status, Terms};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use config::parse_bytes;
@@ -77,10 +77,10 @@ pub(crate) struct TermArgs {
     minimum: Option<u64>,
     /// Maximum, in normalised IOPS; none removes it
     #[arg(long, value_parser = maximum)]
-    maximum: Option<u64>,
+    maximum: Option<Limit>,
     /// Maximum bandwidth per second, e.g. 40MiB; none removes it
-    #[arg(long, value_parser = size)]
-    bandwidth: Option<u64>,
+    #[arg(long, value_parser = bandwidth)]
+    bandwidth: Option<Limit>,
     /// Share of the remaining capacity: 1 to 10000; a volume without a policy has 100
     #[arg(long)]
     weight: Option<u32>,
@@ -99,26 +99,20 @@ fn number(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A limit. Zero is none to the API, and who types it means the opposite.
-fn maximum(text: &str) -> Result<u64, String> {
-    match number(text)? {
-        0 if text != "none" => Err(NOTHING.into()),
-        limit => Ok(limit),
-    }
-}
-
-fn size(text: &str) -> Result<u64, String> {
+/// Zero goes to the array, which refuses it and says why.
+fn maximum(text: &str) -> Result<Limit, String> {
     match text {
-        "none" => Ok(0),
-        _ => match parse_bytes(text)? {
-            0 => Err(NOTHING.into()),
-            limit => Ok(limit),
-        },
+        "none" => Ok(Limit::None),
+        _ => number(text).map(Limit::Of),
     }
 }
 
-const NOTHING: &str =
-    "a limit is 1 at least: none removes it; to keep hosts from a volume, unmap it: masu host unmap";
+fn bandwidth(text: &str) -> Result<Limit, String> {
+    match text {
+        "none" => Ok(Limit::None),
+        _ => parse_bytes(text).map(Limit::Of),
+    }
+}
 
 fn sharing(text: &str) -> Result<bool, String> {
     match text {
@@ -213,11 +207,12 @@ mod tests {
 
     /// Zero removed the limit, without a word.
     #[test]
-    fn a_limit_of_zero_is_refused_with_what_to_type() {
-        for refused in [maximum("0"), maximum("00"), size("0"), size("0MiB")] {
-            assert!(refused.expect_err("refused").contains("none removes it"));
-        }
-        assert_eq!([maximum("none"), maximum("7"), number("0")], [Ok(0), Ok(7), Ok(0)]);
-        assert_eq!([size("none"), size("1KiB")], [Ok(0), Ok(1024)]);
+    fn zero_is_no_word_for_no_limit() {
+        assert_eq!(["none", "0", "7"].map(maximum), [Limit::None, Limit::Of(0), Limit::Of(7)].map(Ok));
+        assert_eq!(
+            ["none", "0", "1KiB"].map(bandwidth),
+            [Limit::None, Limit::Of(0), Limit::Of(1024)].map(Ok)
+        );
+        assert_eq!(["none", "0"].map(number), [Ok(0), Ok(0)]);
     }
 }

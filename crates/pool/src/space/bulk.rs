@@ -89,6 +89,7 @@ impl Space {
             if let Some(commit) = settles_at {
                 area.page_mut(page).settles_at = commit;
             }
+            self.only_held_count += u32::from(self.held_count > 0 && area.is_only_held(page));
             match (refs.count, refs.owners) {
                 (0, _) => {
                     assert_eq!(area.page(page).writers, 0, "page {page} is released while it is written");

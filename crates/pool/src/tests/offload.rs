@@ -160,3 +160,39 @@ fn a_rod_gives_way_to_a_write_that_would_find_no_page() {
         audit(&pool).await;
     });
 }
+
+/// It gave way in the middle of the command that used it, and nobody could see what tokens held.
+#[test]
+fn a_rod_in_use_stays_and_what_only_rods_hold_is_counted() {
+    let rig = Rig::new(79, Setup::stripes());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let total = pool.space().total_bytes;
+        let a = pool.create_volume("a", total, Provisioning::Thin).await.expect("create");
+        let b = pool.create_volume("b", total, Provisioning::Thin).await.expect("create");
+        let len = total / PAGE / 3 * PAGE;
+        let held = || pool.space().held_bytes;
+        a.write(0, &pattern(len as usize, 1)).await.expect("write");
+        let used = a.hold(0, len).await.expect("hold");
+        let again = a.hold(0, PAGE).await.expect("hold");
+        assert_eq!(held(), 0, "the volume has them, too");
+        a.write(0, &pattern(PAGE as usize, 2)).await.expect("write again");
+        assert_eq!(held(), PAGE, "once, whoever holds it");
+        a.unmap(0, len).await.expect("unmapped");
+        assert_eq!(held(), len);
+        drop(again);
+        assert_eq!(held(), len);
+        a.copy_from_rod(&used, 0, 0, PAGE).await.expect("shared again");
+        assert_eq!(held(), len - PAGE);
+        pool.delete_volume("a").await.expect("deleted");
+        assert_eq!(held(), len);
+        used.keep(true);
+        let full = b.write(0, &pattern((total - len + PAGE) as usize, 3)).await;
+        assert!(full.is_err() && !used.is_discarded() && held() == len);
+        used.keep(false);
+        b.write(0, &pattern((total - len + PAGE) as usize, 3)).await.expect("it gives way now");
+        assert!(used.is_discarded() && held() == 0);
+        drop(used);
+        audit(&pool).await;
+    });
+}

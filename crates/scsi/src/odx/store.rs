@@ -99,7 +99,7 @@ impl<D: LogicalDisk> Entry<D> {
     }
 }
 
-/// A token in use: it does not expire, and its data are held.
+/// A token in use: it does not expire, and its data are held, also when the pool has no room for a write.
 pub(crate) struct InUse<D: LogicalDisk> {
     store: Rc<Shared<D>>,
     check: [u8; CHECK_LEN],
@@ -173,6 +173,7 @@ impl<D: LogicalDisk> Tokens<D> {
             return Err(TokenFault::Unknown);
         }
         entry.users += 1;
+        entry.rods.list.iter().for_each(|(rod, _)| D::keep_rod(rod, true));
         Ok(InUse { store: store.clone(), check, naa: entry.naa, rods: entry.rods.clone() })
     }
 
@@ -216,6 +217,7 @@ impl<D: LogicalDisk> InUse<D> {
 
 impl<D: LogicalDisk> Drop for InUse<D> {
     fn drop(&mut self) {
+        self.rods.list.iter().for_each(|(rod, _)| D::keep_rod(rod, false));
         if let Some(entry) = self.store.alive.borrow_mut().get_mut(&self.check) {
             entry.users -= 1;
             entry.last_used = self.store.world.now();

@@ -383,3 +383,23 @@ fn a_token_that_gave_way_to_writes_has_expired() {
         assert_eq!(refused.sense, Some((0x5, 0x2307)), "{refused:?}");
     });
 }
+
+/// A write that found no page discarded the token in the middle of the command.
+#[test]
+fn a_token_is_kept_from_giving_way_as_long_as_a_command_uses_it() {
+    Rig::run(1, |rig| async move {
+        let host = rig.host(1, &[0]).await;
+        let token = token_of(&host, 0, 0, &[(0, 64), (64, 64)]).await;
+        let users = |of: &super::store::InUse<ThinMemory>| -> Vec<u32> {
+            of.rods.list.iter().map(|(rod, _)| rod.users()).collect()
+        };
+        let take = || rig.tokens.take(&token, |_| true).expect("it is known");
+        let (first, second) = (take(), take());
+        assert_eq!(users(&first), [2, 2]);
+        drop(second);
+        assert_eq!(users(&first), [1, 1]);
+        let rods = first.rods.clone();
+        drop(first);
+        assert!(rods.list.iter().all(|(rod, _)| rod.users() == 0));
+    });
+}

@@ -4,12 +4,13 @@ use admin::{Pool, PoolGroup};
 
 use crate::table::column::{Column, Kind, Noun, share};
 
-static POOL_COLUMNS: [Column<Pool>; 15] = [
+static POOL_COLUMNS: [Column<Pool>; 16] = [
     Column::shown("name", Kind::Text, |p| (&p.name).into()),
     Column::shown("size", Kind::Bytes, |p| p.size_bytes.into()),
     Column::shown("used", Kind::Bytes, |p| p.used_bytes.into()),
     Column::shown("share", Kind::Percent, |p| share(p.used_bytes, p.size_bytes)),
     Column::shown("promised", Kind::Bytes, |p| p.promised_bytes.into()),
+    Column::new("tokens", Kind::Bytes, |p| p.token_bytes.into()),
     Column::new("free", Kind::Bytes, |p| p.size_bytes.saturating_sub(p.used_bytes).into()),
     Column::shown("soft", Kind::Percent, |p| p.soft_threshold_percent.into()),
     Column::shown("critical", Kind::Percent, |p| p.critical_threshold_percent.into()),
