@@ -186,6 +186,8 @@ impl LogicalDisk for Memory {
         true
     }
 
+    fn keep_rod(_: &Self::Rod, _: bool) {}
+
     async fn read_rod(
         &self,
         _: CommandContext<'_>,

@@ -114,6 +114,19 @@ mod tests {
         assert!((990..=1010).contains(&for_good), "{for_good}");
     }
 
+    /// Nobody would correct what they take back.
+    #[test]
+    fn whoever_only_yields_takes_nothing_back_while_responses_come_soon() {
+        let (mut crowding, mut usual) = (Crowding::usual(), Usual::new(0));
+        let mut now = 0;
+        for took_ms in [20; 100].into_iter().chain([15; 20]) {
+            now += took_ms * MS;
+            crowding.observe(now, &mut usual, took_ms * MS);
+        }
+        assert!(crowding.cost(1000, Yields::Evenly) < 950);
+        assert_eq!(crowding.cost(1000, Yields::Only), 1000);
+    }
+
     #[test]
     fn responses_that_take_no_time_or_for_ever_are_no_panic() {
         let (mut crowding, mut usual) = (Crowding::usual(), Usual::new(7));

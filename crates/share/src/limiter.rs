@@ -334,9 +334,11 @@ mod tests {
             served(&mut limiter, (0, 5_000 * MS), 20 * MS);
             served(&mut limiter, (5_000 * MS, 7_000 * MS), 40 * MS)
         };
-        let kept = got(false, 0);
-        assert_eq!((got(true, 1), got(false, 1)), (kept, kept));
-        assert!(got(true, 0) < kept / 100 * 90, "{} of {kept}", got(true, 0));
+        let kept = got(Yields::Never, 0);
+        assert_eq!((got(Yields::Evenly, 1), got(Yields::Only, 1), got(Yields::Never, 1)), (kept, kept, kept));
+        for yields in [Yields::Evenly, Yields::Only] {
+            assert!(got(yields, 0) < kept / 100 * 90, "{yields:?}: {} of {kept}", got(yields, 0));
+        }
     }
 
     #[test]
