@@ -6,8 +6,8 @@ pub fn of_process() -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A word of a command line without the CHAP names and secrets of a URL in it: what is before its `@`, and its
-/// parameters if one is a password.
+/// A word of a command line without the CHAP names and secrets of a URL in it: what is before its `@`, and
+/// its parameters if one is a password.
 pub fn without_secret(word: &str) -> String {
     let Some((front, rest)) = word.split_once("://") else { return word.to_owned() };
     // A secret may contain any of these characters.

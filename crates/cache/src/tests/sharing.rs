@@ -88,8 +88,8 @@ async fn write(unit: &Unit<Sparse, OnDrive>, blocks: u64) {
     unit.flush().await.expect("flush");
 }
 
-/// Before, each page that a snapshot, a copy or a token shared was copied by the replay after a crash, which a
-/// pool may have no space for.
+/// Before, each page that a snapshot, a copy or a token shared was copied by the replay after a crash, for
+/// which a pool may have no space.
 #[test]
 fn what_was_settled_or_copied_is_not_replayed() {
     for is_copied in [false, true] {

@@ -85,8 +85,8 @@ pub struct Reached {
     is_silent: Cell<bool>,
 }
 
-/// From the connection to the capacity of the LU, and a response to a ping, at most. Linux gives a SCSI command
-/// 30 s.
+/// From the connection to the capacity of the LU, and a response to a ping, at most. Linux gives a SCSI
+/// command 30 s.
 const SILENT_TIME: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(5);
 
