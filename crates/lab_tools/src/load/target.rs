@@ -166,7 +166,7 @@ impl Target {
     /// Opens it for the worker of this number.
     ///
     /// # Errors
-    /// It cannot be opened, or its target does not respond within [`SILENT_TIME`].
+    /// It cannot be opened, or its target does not respond within 30 s.
     pub async fn open(world: &World, place: &Place, number: usize, depth: u16) -> Result<(Target, Facts)> {
         if let Place::Drive(spec) = place {
             let drive = world.open_drive(spec).await?;
