@@ -4,7 +4,7 @@ use block::{BackingStore, BlockError, Device, Pieces};
 
 use crate::cache::Cache;
 use crate::journal::{Replay, ReplayRecord};
-use crate::unit::{Unit, WritePolicy, blocks_of};
+use crate::unit::{Unit, WritePolicy, blocks_of, bytes_of};
 
 /// Result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +59,15 @@ impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
     pub async fn detach(&self, unit: &Unit<D, J>) -> Result<(), BlockError> {
         let end = unit.geometry().len_bytes;
         unit.set_policy(WritePolicy::Off);
-        let settled = unit.settle(0..end).await?;
+        let held = unit.state.locks.exclusive(bytes_of(&blocks_of(&(0..end)))).await;
+        unit.destage_range(blocks_of(&(0..end))).await?;
         unit.flush_store(unit.state.changes.get()).await?;
+        // Nobody waits for it: a journal that has failed keeps no unit.
+        unit.forget_in_journal(&(0..end)).await?;
         self.0.frames.borrow_mut().drop_range(unit.state.id, blocks_of(&(0..end)));
         self.0.units.borrow_mut().remove(&unit.state.id);
         self.0.note_left(&unit.state, unit.partition());
-        drop(settled);
+        drop(held);
         self.0.cleaned.wake_all();
         Ok(())
     }

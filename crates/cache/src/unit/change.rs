@@ -122,7 +122,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Older records of the range must not be replayed over it. The store is flushed first: without the
     /// records, what they replaced must not return either. Returns the number of the *Forget* record, if one
     /// was needed.
-    async fn forget_in_journal(&self, range: &Range<u64>) -> Result<Option<u64>, BlockError> {
+    pub(crate) async fn forget_in_journal(&self, range: &Range<u64>) -> Result<Option<u64>, BlockError> {
         let Some(journal) = &self.state.journal else { return Ok(None) };
         if !journal.holds(self.state.stable_id, range.clone()) {
             return Ok(None);
