@@ -109,10 +109,11 @@ impl Array {
         if first {
             command.arg("--config").arg(self.dir.join("array.toml"));
         }
+        // Without the old one, which the kernel closes late, as it does the ports of a killed process: whoever
+        // answers there is the new process.
+        let _ = fs::remove_file(self.data().join("api.sock"));
         let mut process = command.spawn()?;
         let begun = Instant::now();
-        // Both, whichever is there first. (A port alone tells nothing: the kernel closes those of a killed
-        // process late.)
         let serves = || {
             UnixStream::connect(self.data().join("api.sock")).is_ok()
                 && TcpStream::connect(("127.0.0.1", self.port)).is_ok()
