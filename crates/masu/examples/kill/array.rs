@@ -109,8 +109,8 @@ impl Array {
         if first {
             command.arg("--config").arg(self.dir.join("array.toml"));
         }
-        // Without the old one, which the kernel closes late, as it does the ports of a killed process: whoever
-        // answers there is the new process.
+        // Without the old one, which the kernel closes late, as it does the ports of a killed process:
+        // whoever answers there is the new process.
         let _ = fs::remove_file(self.data().join("api.sock"));
         let mut process = command.spawn()?;
         let begun = Instant::now();
