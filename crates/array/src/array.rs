@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::host_changes::host_changes;
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
-use crate::config::{Config, Made, MadeGroup, NotOpen};
+use crate::config::{Config, Identities, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;
 use crate::status::{ControllerStatus, VolumeStatus};
@@ -225,7 +225,8 @@ impl Array {
         if !names.is_empty()
             && let Reply::Prepared(_, ids, _) = self.controllers[0].ask(Control::GroupIds(names)).await?
         {
-            let new = ids.into_iter().map(|(name, id)| (name, MadeGroup { id: Some(id), ready: false }));
+            let new =
+                ids.groups.into_iter().map(|(name, id)| (name, MadeGroup { id: Some(id), ready: false }));
             made.groups.extend(new);
         }
         Ok(())
@@ -236,7 +237,7 @@ impl Array {
     async fn take_effect(&mut self, config: &Config, made: &mut Made) -> Result<Vec<String>, ControlError> {
         let shared = self.sent.config(config);
         let before = self.sent.made(made);
-        let (mut done, mut ids, mut not_open) = (Vec::new(), BTreeMap::new(), NotOpen::default());
+        let (mut done, mut ids, mut not_open) = (Vec::new(), Identities::default(), NotOpen::default());
         for controller in &self.controllers {
             controller.ask(Control::Release(shared.clone())).await?;
         }

@@ -1,6 +1,6 @@
 //! The control plane's interface: messages to controllers, from any thread or runtime.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOu
 use world::DriveSpec;
 
 use crate::config::{
-    Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, GroupId, Made, NotOpen,
+    Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, Identities, Made, NotOpen,
     PoolConfig, VolumeConfig,
 };
 use crate::event::EventSender;
@@ -177,9 +177,9 @@ pub enum Control {
 pub enum Reply {
     /// Done; a line for each object that was created or changed.
     Done(Vec<String>),
-    /// Prepared: a line for each object that was created, the open groups with their identities, and what is
-    /// not open.
-    Prepared(Vec<String>, BTreeMap<String, GroupId>, NotOpen),
+    /// Prepared: a line for each object that was created, the identities of what is open, and what is not
+    /// open.
+    Prepared(Vec<String>, Identities, NotOpen),
     Status(Box<ControllerStatus>),
     /// The imported pool.
     Imported(Box<Imported>),

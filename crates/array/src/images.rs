@@ -12,7 +12,7 @@ use world::{Drive, DriveSpec, ImageAccess};
 
 use crate::config::{Config, FileFormat, ImageConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, SECTOR_BYTES, key_of};
+use crate::controller::{Controller, SECTOR_BYTES, identity_of};
 use crate::event::Event;
 use crate::event::Severity;
 use crate::groups::OPENING_MAX;
@@ -60,12 +60,11 @@ fn serve(
     image: Image,
     done: &mut Vec<String>,
 ) {
-    let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+    let number = lu_number(&declared.name, &image.disk_id());
     let identity = Identity {
         physical_block_exponent: (PHYSICAL_BLOCK_BYTES / image.sector_bytes()).ilog2() as u8,
         read_only: declared.read_only,
-        key: key_of(&declared.name),
-        ..Identity::of(array, lu_number(&declared.name, &image.disk_id()))
+        ..identity_of(config, (&declared.name, number))
     };
     done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));
     let gate = image_gate(controller, config, &declared.name);

@@ -24,6 +24,10 @@ pub struct Made {
     /// Names; a start never creates one of these again.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
+    /// The numbers of the LUs of volumes, from which their designators follow: hosts are told which one it is
+    /// while its pool cannot be opened. Not known of one that was last opened by an older masu.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lu_numbers: BTreeMap<String, u64>,
     /// Drives whose content may be overwritten, until they are made.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub overwrite: BTreeSet<String>,
@@ -55,6 +59,23 @@ pub struct Made {
     /// completes that.
     #[serde(rename = "importing", skip_serializing_if = "BTreeMap::is_empty")]
     pub importing: BTreeMap<String, ImportedDrives>,
+}
+
+/// The identities of what is open, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identities {
+    /// Of groups.
+    pub groups: BTreeMap<String, GroupId>,
+    /// The numbers of the LUs of volumes, those that are not known yet.
+    pub lu_numbers: BTreeMap<String, u64>,
+}
+
+impl Identities {
+    /// Adds those of another controller.
+    pub fn extend(&mut self, other: Identities) {
+        self.groups.extend(other.groups);
+        self.lu_numbers.extend(other.lu_numbers);
+    }
 }
 
 /// What is declared and not open, by name.
@@ -117,7 +138,7 @@ impl Made {
     /// once.
     pub fn all_of(config: &Config) -> Made {
         let mut made = Made::default();
-        made.finish(config, &BTreeMap::new(), &NotOpen::default());
+        made.finish(config, &Identities::default(), &NotOpen::default());
         made
     }
 
@@ -127,9 +148,9 @@ impl Made {
     }
 
     /// Notes that everything in the declaration was made but for what is not open, and forgets what is in it
-    /// no more. What was made before stays so, open or not. `ids` are those of the groups that are open.
+    /// no more. What was made before stays so, open or not. `ids` are those of what is open.
     /// What lies in memory is never noted: it ends with the process, and every start makes it.
-    pub fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>, not_open: &NotOpen) {
+    pub fn finish(&mut self, config: &Config, ids: &Identities, not_open: &NotOpen) {
         let ssds = config.cache.iter().flat_map(|c| &c.ssds);
         let open = config.groups.iter().filter(|g| !not_open.groups.contains(&g.name));
         let used = open.flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);
@@ -138,7 +159,7 @@ impl Made {
         self.devices.retain(|name, _| self.drives.contains(name));
         self.displaced.retain(|name, _| self.drives.contains(name));
         let known = std::mem::take(&mut self.groups);
-        let id_of = |name: &str| ids.get(name).copied().or_else(|| known.get(name)?.id);
+        let id_of = |name: &str| ids.groups.get(name).copied().or_else(|| known.get(name)?.id);
         let of = |name: &String| {
             let before = known.get(name);
             let ready = !not_open.groups.contains(name) || before.is_some_and(|group| group.ready);
@@ -154,6 +175,8 @@ impl Made {
         let is_made = |name: &String| !not_open.volumes.contains(name) || was_made.contains(name);
         let volumes = config.volumes.iter().filter(|v| self.pools.contains(&v.pool));
         self.volumes = volumes.map(|v| &v.name).filter(|name| is_made(name)).cloned().collect();
+        self.lu_numbers.extend(ids.lu_numbers.clone());
+        self.lu_numbers.retain(|name, _| self.volumes.contains(name));
         self.discarded.retain(|name, _| config.volume(name).is_none());
         self.deleted_pools.retain(|name| config.pool(name).is_some());
         self.exported_pools.retain(|name| config.pool(name).is_some());

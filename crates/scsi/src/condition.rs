@@ -20,9 +20,9 @@ pub(crate) fn request_sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     cut(&sense.encode(format), ctx.cdb.uint(4, 1))
 }
 
-/// REQUEST SENSE on a LUN without a logical unit.
-pub(crate) fn request_sense_without_unit(cdb: &crate::cdb::Cdb) -> Pieces {
-    let sense = failure_of(&CommandError::LunNotSupported, 1).sense.unwrap_or(Sense::new(Key::NoSense, 0));
+/// REQUEST SENSE on a LUN whose commands fail with this error.
+pub(crate) fn request_sense_for(error: &CommandError, cdb: &crate::cdb::Cdb) -> Pieces {
+    let sense = failure_of(error, 1).sense.unwrap_or(Sense::new(Key::NoSense, 0));
     let format = if cdb.bit(1, 0x01) { Format::Descriptor } else { Format::Fixed };
     cut(&sense.encode(format), cdb.uint(4, 1))
 }

@@ -11,13 +11,13 @@ use crate::error::CommandError;
 use crate::history::Stale;
 use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Access, Command, Handler, Needs};
-use crate::request::{Request, Response, Status};
+use crate::request::{Lun, Request, Response, Status};
 use crate::sense::{Format, failure_of};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
 use crate::{
     atomic, capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write,
-    report, reservation, sanitize, target_port_groups, unmap, verify, write_same,
+    report, reservation, sanitize, target_port_groups, unavailable, unmap, verify, write_same,
 };
 
 /// Executes a command on a logical unit.
@@ -108,7 +108,7 @@ fn admit<D: LogicalDisk>(
     let Some(command) = found.filter(|c| report::is_supported(lu, c)) else {
         return Err(unknown(cdb, found));
     };
-    lu.reservations.check(&seat.nexus, command.access)?;
+    lu.reservations.check(&seat.nexus, command.access_of(cdb))?;
     if let Some((byte, bit)) = command.reserved_set(cdb) {
         return Err(CommandError::field_bit(byte, bit));
     }
@@ -219,16 +219,24 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
 }
 
 /// A LUN without a logical unit (SPC-5 4.2, SAM-5 4.7.4): the three commands that a host may send to any LUN.
-pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<Pieces, CommandError> {
-    let command =
-        opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
-    if let Some((byte, bit)) = command.reserved_set(cdb) {
+/// Where one is mapped that cannot be served now, they tell of it.
+pub(crate) fn without_unit<D: LogicalDisk>(
+    view: &View<D>,
+    lun: Option<Lun>,
+    cdb: &Cdb,
+) -> Result<Pieces, CommandError> {
+    let command = opcode::find(cdb).filter(|c| c.access == Access::Free);
+    if let Some((byte, bit)) = command.and_then(|c| c.reserved_set(cdb)) {
         return Err(CommandError::field_bit(byte, bit));
     }
-    match command.handler {
-        Handler::Inquiry => inquiry::without_unit(cdb),
-        Handler::ReportLuns => report::report_luns(view, cdb),
-        Handler::RequestSense => Ok(condition::request_sense_without_unit(cdb)),
+    let handler = command.map(|c| c.handler);
+    if let Some(unit) = view.unavailable(lun) {
+        return unavailable::execute(view, (&unit, &view.port), (handler, cdb));
+    }
+    match handler {
+        Some(Handler::Inquiry) => inquiry::without_unit(cdb),
+        Some(Handler::ReportLuns) => report::report_luns(view, cdb),
+        Some(Handler::RequestSense) => Ok(condition::request_sense_for(&CommandError::LunNotSupported, cdb)),
         _ => Err(CommandError::LunNotSupported),
     }
 }

@@ -97,6 +97,9 @@ pub enum CommandError {
     /// The LU is completing work that a power failure interrupted.
     #[error("becoming ready")]
     BecomingReady,
+    /// The LU is mapped, and cannot be served until somebody has brought back what it lies on.
+    #[error("logical unit unavailable")]
+    Unavailable,
     /// An atomic write could be neither completed nor undone.
     #[error("an interrupted atomic write could not be undone")]
     NotRecovered,

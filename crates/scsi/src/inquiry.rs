@@ -66,6 +66,12 @@ pub(crate) fn inquiry<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Co
     Ok(cut(&data, allocation_len))
 }
 
+/// Standard INQUIRY data of a logical unit that cannot be served now: as ever, so that hosts keep it.
+pub(crate) fn of_unavailable(identity: Option<&Identity>, allocation_len: u64) -> Pieces {
+    let usual = Identity::of(0, 0);
+    cut(&standard(0, Some(identity.unwrap_or(&usual))), allocation_len)
+}
+
 /// INQUIRY on a LUN without a logical unit (SPC-5 6.7.1): standard data only.
 pub(crate) fn without_unit(cdb: &crate::cdb::Cdb) -> Result<Pieces, CommandError> {
     if cdb.bit(1, 0x01) || cdb.u8(2) != 0 {

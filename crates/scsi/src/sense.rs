@@ -199,6 +199,8 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         E::SanitizeInProgress { done } => Sense::new(NotReady, 0x041b).specific(Specific::Progress(*done)),
         E::SanitizeFailed => Sense::new(MediumError, 0x3103),
         E::BecomingReady => Sense::new(NotReady, 0x0401),
+        // MANUAL INTERVENTION REQUIRED.
+        E::Unavailable => Sense::new(NotReady, 0x0403),
         E::NotRecovered => Sense::new(HardwareError, 0x4400),
         E::PortGroupsNotSet => Sense::new(HardwareError, 0x670a),
         E::Attention(attention) => Sense::new(UnitAttention, attention.asc().0),

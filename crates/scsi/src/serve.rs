@@ -53,9 +53,9 @@ fn asc_of(sense: &[u8]) -> Option<Asc> {
 
 impl<D: LogicalDisk> View<D> {
     /// The response on a LUN without a logical unit (SPC-5 4.2, SAM-5 4.7.4).
-    fn execute_without_unit(&self, request: &Request) -> Response {
+    fn execute_without_unit(&self, lun: Option<Lun>, request: &Request) -> Response {
         let cdb = Cdb(request.cdb);
-        match dispatch::without_unit(self, &cdb) {
+        match dispatch::without_unit(self, lun, &cdb) {
             Ok(data_in) => Response::good(data_in, 0),
             Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
         }
@@ -174,24 +174,23 @@ impl<D: LogicalDisk> View<D> {
     /// A task management function on the logical units of this controller. It returns after the commands that
     /// it aborted have ended.
     async fn manage_here(&self, function: TaskFunction) -> TaskOutcome {
-        let on = |lun| self.seat(lun);
         match function {
             TaskFunction::AbortTask(lun, tag) => {
-                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                let Some(seat) = self.seat(lun) else { return self.manage_without_unit(lun) };
                 seat.lu.abort_one(self.nexus, tag);
                 seat.lu.tasks.aborted_ended().await;
             }
             TaskFunction::AbortTaskSet(lun) => {
-                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                let Some(seat) = self.seat(lun) else { return self.manage_without_unit(lun) };
                 seat.lu.abort(Some(self.nexus), None, |id| id == self.nexus);
                 seat.lu.tasks.aborted_ended().await;
             }
             TaskFunction::ClearTaskSet(lun) => {
-                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                let Some(seat) = self.seat(lun) else { return self.manage_without_unit(lun) };
                 seat.lu.clear_task_set((self.nexus, lun)).await;
             }
             TaskFunction::LunReset(lun) => {
-                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                let Some(seat) = self.seat(lun) else { return self.manage_without_unit(lun) };
                 seat.lu.reset((self.nexus, Some(lun)), Attention::DeviceReset).await;
             }
             TaskFunction::TargetReset => {
@@ -202,6 +201,14 @@ impl<D: LogicalDisk> View<D> {
             }
         }
         TaskOutcome::Complete
+    }
+
+    /// No task is at a LUN without a logical unit.
+    fn manage_without_unit(&self, lun: Lun) -> TaskOutcome {
+        match self.unavailable(Some(lun)) {
+            Some(_) => TaskOutcome::Complete,
+            None => TaskOutcome::NoSuchLun,
+        }
     }
 
     /// A target reset reaches every controller that serves this host.
@@ -280,7 +287,7 @@ impl<D: LogicalDisk> HostView for View<D> {
             // It came here from another controller's port while the logical unit moved on.
             Response::failed(Status::Busy, Vec::new(), 0)
         } else {
-            self.execute_without_unit(&request)
+            self.execute_without_unit(lun, &request)
         };
         let bytes_out = response.data_in.len() as u64;
         self.count(bytes_in, bytes_out);

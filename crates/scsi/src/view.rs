@@ -19,6 +19,7 @@ use crate::places::Places;
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::trace::Tracer;
+use crate::unavailable::Unavailable;
 use crate::unit::LogicalUnit;
 
 /// The parameters of a view.
@@ -70,6 +71,8 @@ pub struct View<D: LogicalDisk> {
     pub(crate) seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
     /// Logical units of other controllers, ordered by number.
     pub(crate) elsewhere: RefCell<Vec<Elsewhere>>,
+    /// Logical units of this controller that cannot be served now.
+    unavailable: RefCell<BTreeMap<Lun, Unavailable>>,
     pub(crate) places: Places,
     pub(crate) reported_luns: ReportedLuns,
     pub(crate) formats: Formats,
@@ -95,6 +98,7 @@ impl<D: LogicalDisk> View<D> {
             copies_lid4: Operations::default(),
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
+            unavailable: RefCell::default(),
             places: Places::default(),
             reported_luns: ReportedLuns::default(),
             formats: Formats::default(),
@@ -187,6 +191,21 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
+    /// The mapped logical units of this controller that cannot be served now. Called after the others are
+    /// mapped: one that is open by now stays where the host has seen it.
+    pub fn set_unavailable(&self, units: BTreeMap<Lun, Unavailable>) {
+        let before = self.unavailable.replace(units);
+        let now = self.unavailable.borrow();
+        let is_there =
+            |lun: &Lun| self.seats.borrow().contains_key(lun) || self.elsewhere(Some(*lun)).is_some();
+        before.keys().filter(|lun| !now.contains_key(lun) && !is_there(lun)).for_each(|lun| self.gone(*lun));
+        now.iter().for_each(|(lun, unit)| _ = self.places.put(*lun, unit.key));
+        if before.keys().any(|lun| !now.contains_key(lun)) || now.keys().any(|lun| !before.contains_key(lun))
+        {
+            self.reported_luns.changed();
+        }
+    }
+
     /// Holds these LUNs, and no others: their commands wait, because the logical units move between
     /// controllers.
     pub fn hold(&self, luns: BTreeSet<Lun>) {
@@ -260,9 +279,15 @@ impl<D: LogicalDisk> View<D> {
     pub(crate) fn luns(&self) -> Vec<Lun> {
         let mut luns: Vec<Lun> = self.seats.borrow().keys().copied().collect();
         luns.extend(self.elsewhere.borrow().iter().map(|unit| unit.lun));
+        luns.extend(self.unavailable.borrow().keys());
         luns.sort_unstable();
         luns.dedup();
         luns
+    }
+
+    /// What is mapped to a LUN and cannot be served now.
+    pub(crate) fn unavailable(&self, lun: Option<Lun>) -> Option<Unavailable> {
+        self.unavailable.borrow().get(&lun?).cloned()
     }
 
     /// The seat of a LUN.

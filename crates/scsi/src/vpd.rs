@@ -9,7 +9,8 @@ use crate::extended_copy;
 use crate::inquiry::text;
 use crate::limits;
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::unit::LogicalUnit;
+use crate::nexus::TargetPort;
+use crate::unit::{Identity, LogicalUnit};
 
 /// The pages, in ascending order as page 00h lists them.
 const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2];
@@ -22,8 +23,8 @@ pub(crate) fn page<D: LogicalDisk>(ctx: &Context<'_, D>, code: u8) -> Result<Vec
     }
     let body = match code {
         0x00 => PAGES.into_iter().filter(|page| has(lu, *page)).collect(),
-        0x80 => serial(lu),
-        0x83 => identification(ctx),
+        0x80 => serial(&lu.identity),
+        0x83 => identification(&lu.identity, &ctx.seat.nexus.port),
         0x86 => extended_inquiry(),
         0x8f => extended_copy::third_party_copy_descriptors(lu.block_bytes()),
         0xb0 => block_limits(lu).to_vec(),
@@ -31,10 +32,30 @@ pub(crate) fn page<D: LogicalDisk>(ctx: &Context<'_, D>, code: u8) -> Result<Vec
         0xb2 => provisioning(lu).to_vec(),
         _ => return Err(CommandError::field(2)),
     };
+    Ok(with_header(code, &body))
+}
+
+/// The pages of a logical unit that cannot be served now: those that tell which one it is.
+pub(crate) fn page_of_unavailable(
+    identity: &Identity,
+    port: &TargetPort,
+    code: u8,
+) -> Result<Vec<u8>, CommandError> {
+    let body = match code {
+        0x00 => vec![0x00, 0x80, 0x83],
+        0x80 => serial(identity),
+        0x83 => identification(identity, port),
+        _ if PAGES.contains(&code) => return Err(CommandError::Unavailable),
+        _ => return Err(CommandError::field(2)),
+    };
+    Ok(with_header(code, &body))
+}
+
+fn with_header(code: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![0, code];
     out.extend((body.len() as u16).to_be_bytes());
     out.extend(body);
-    Ok(out)
+    out
 }
 
 /// Tokens need records, which this medium does not have.
@@ -44,15 +65,14 @@ fn has<D: LogicalDisk>(lu: &LogicalUnit<D>, page: u8) -> bool {
 
 /// 80h: unit serial number. The field is as long as the number: a longer one would have to be right-justified
 /// (SPC-5 7.7).
-fn serial<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
-    let mut out = vec![0; lu.identity.serial.len()];
-    text(&mut out, &lu.identity.serial);
+fn serial(identity: &Identity) -> Vec<u8> {
+    let mut out = vec![0; identity.serial.len()];
+    text(&mut out, &identity.serial);
     out
 }
 
 /// 83h: device identification. The logical unit first, so that a host with a short buffer gets it.
-fn identification<D: LogicalDisk>(ctx: &Context<'_, D>) -> Vec<u8> {
-    let (identity, port) = (&ctx.lu().identity, &ctx.seat.nexus.port);
+fn identification(identity: &Identity, port: &TargetPort) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     designator(&mut out, Association::Unit, 3, 1, &identity.naa);
     let mut t10 = [b' '; 8 + 32];

@@ -29,7 +29,7 @@ use crate::control::ControllerHandle;
 use crate::move_request::MoveSender;
 
 pub(crate) use events::Events;
-pub(crate) use index::{Index, SECTOR_BYTES, key_of};
+pub(crate) use index::{Index, SECTOR_BYTES};
 pub(crate) use jobs::{Job, Jobs};
 pub(crate) use made::{Fresh, Kind};
 pub(crate) use nexuses::Seen;
@@ -37,7 +37,7 @@ pub(crate) use partitions::Partitions;
 pub(crate) use pool_service::PoolService;
 pub(crate) use ports::{FrontEnd, OpenPort};
 pub(crate) use slices::{Slices, key_after};
-pub(crate) use state::{ResyncWait, State, VolumeKey};
+pub(crate) use state::{Mapped, ResyncWait, State, VolumeKey, identity_of};
 pub(crate) use watch::Watch;
 
 /// One controller. All its data stay on its thread.

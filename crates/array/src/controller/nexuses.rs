@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use scsi::{Elsewhere, LogicalUnit, Lun, NexusId, Owner, View};
+use scsi::{Elsewhere, Lun, NexusId, Owner, View};
 
 use super::index::{Index, Whereabouts};
+use super::state::Mapped;
 use crate::config::{ChapConfig, HostConfig};
 use crate::nexus::RemoteNexus;
 use stack::Disk;
@@ -50,15 +51,10 @@ impl Seen {
     }
 
     /// Updates the view: maps new LUs, unmaps removed ones, and leaves the others alone.
-    pub(crate) fn update(
-        &self,
-        here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>,
-        elsewhere: Vec<(Lun, Whereabouts)>,
-    ) {
-        let mut fresh = here.clone();
-        let mut gone = Vec::new();
+    pub(crate) fn update(&self, mapped: Mapped) {
+        let (mut fresh, mut gone) = (mapped.here, Vec::new());
         for (lun, lu) in self.view.mapped() {
-            match here.get(&lun) {
+            match fresh.get(&lun) {
                 Some(new) if Rc::ptr_eq(new, &lu) => _ = fresh.remove(&lun),
                 _ => gone.push(lun),
             }
@@ -68,7 +64,8 @@ impl Seen {
             let owner = self.owners.get(at.owner).cloned();
             Elsewhere { lun, key: at.key, block_bytes: at.block_bytes, owner }
         };
-        self.view.set_elsewhere(elsewhere.into_iter().map(unit).collect());
+        self.view.set_elsewhere(mapped.elsewhere.into_iter().map(unit).collect());
+        self.view.set_unavailable(mapped.unavailable);
     }
 }
 

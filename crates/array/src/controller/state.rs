@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use pool::Pool;
 use raid::Group;
-use scsi::{HostTraffic, LogicalUnit, Lun, VolatileState};
+use scsi::{HostTraffic, Identity, LogicalUnit, Lun, Unavailable, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
 use world::sync::{Permits, Signal};
 use world::{Drive, Instant};
 
-use super::index::Whereabouts;
+use super::index::{Whereabouts, key_of};
 use super::made::{Fresh, Kind};
 use super::nexuses::Nexuses;
 use super::partitions::Partitions;
@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) journals: BTreeMap<String, PoolJournal>,
     /// By the name of the volume or image.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
+    /// The numbers of the LUs of volumes ([`Made::lu_numbers`]).
+    pub(crate) lu_numbers: BTreeMap<String, u64>,
     /// Declared images that cannot be opened, with the reason.
     pub(crate) unopened: BTreeMap<String, String>,
     pub(crate) ports: Vec<Rc<OpenPort>>,
@@ -104,7 +106,16 @@ pub(crate) struct State {
     pub(crate) host_traffic: BTreeMap<String, Rc<HostTraffic>>,
 }
 
-pub(crate) type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
+/// What a host sees, by LUN.
+#[derive(Default)]
+pub(crate) struct Mapped {
+    /// The LUs of this controller.
+    pub(crate) here: BTreeMap<Lun, Rc<LogicalUnit<Disk>>>,
+    /// Those of the others.
+    pub(crate) elsewhere: Vec<(Lun, Whereabouts)>,
+    /// Those of this controller that are not open.
+    pub(crate) unavailable: BTreeMap<Lun, Unavailable>,
+}
 
 impl State {
     /// A controller without objects.
@@ -130,6 +141,7 @@ impl State {
             units: BTreeMap::new(),
             journals: BTreeMap::new(),
             lus: BTreeMap::new(),
+            lu_numbers: BTreeMap::new(),
             unopened: BTreeMap::new(),
             ports: Vec::new(),
             spares: Vec::new(),
@@ -152,27 +164,33 @@ impl State {
         }
     }
 
-    /// A host's view: the LUs of this controller, and the owners of the others.
-    pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, Whereabouts)>) {
-        let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
-        host.luns.iter().for_each(|seen| self.place(seen, index, &mut here, &mut elsewhere));
-        (here, elsewhere)
+    /// What a host sees of the controller with this number.
+    pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> Mapped {
+        let mut mapped = Mapped::default();
+        host.luns.iter().for_each(|seen| self.place(seen, index, &mut mapped));
+        mapped
     }
 
     /// Adds one LUN of a host to the view.
-    pub(crate) fn place(
-        &self,
-        (lun, name): (&u16, &String),
-        index: usize,
-        here: &mut Here,
-        elsewhere: &mut Vec<(Lun, Whereabouts)>,
-    ) {
+    pub(crate) fn place(&self, (lun, name): (&u16, &String), index: usize, mapped: &mut Mapped) {
+        let lun = Lun(*lun);
         match (self.lus.get(name), self.whereabouts.get(name)) {
-            (Some(lu), _) => _ = here.insert(Lun(*lun), lu.clone()),
+            (Some(lu), _) => _ = mapped.here.insert(lun, lu.clone()),
             (None, Some(at)) if at.owner != index || self.held.contains(name) => {
-                elsewhere.push((Lun(*lun), *at));
+                mapped.elsewhere.push((lun, *at));
             }
-            (None, _) => {}
+            (None, Some(at)) => {
+                let number = self.made.lu_numbers.get(name);
+                let identity = number.map(|number| identity_of(&self.config, (name, *number)));
+                _ = mapped.unavailable.insert(lun, Unavailable { key: at.key, identity });
+            }
+            (None, None) => {}
         }
     }
+}
+
+/// The identity of the LU of a volume or an image, from its number.
+pub(crate) fn identity_of(config: &Config, (name, number): (&str, u64)) -> Identity {
+    let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+    Identity { key: key_of(name), ..Identity::of(array, number) }
 }

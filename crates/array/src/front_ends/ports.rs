@@ -1,6 +1,6 @@
 //! The declared ports: opened, closed, and their sessions ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use scsi::InitiatorPort;
@@ -8,7 +8,7 @@ use scsi::InitiatorPort;
 use super::iscsi;
 use crate::config::{Config, HostConfig, PortalConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, Index};
+use crate::controller::{Controller, Index, Mapped};
 
 /// Ends the sessions that have no rights any more: their host was removed, or has another initiator or
 /// secret. Logins in progress began under the previous declaration and start again.
@@ -16,7 +16,7 @@ pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Co
     let state = controller.state();
     let mut ended = BTreeSet::new();
     for seen in state.nexuses.iter().filter(|seen| seen.host_in(index).is_none()) {
-        seen.update(&BTreeMap::new(), Vec::new());
+        seen.update(Mapped::default());
         if seen.local {
             ended.insert(seen.nexus.initiator.clone());
         }

@@ -1,6 +1,6 @@
 //! Sessions of hosts: each is a nexus with a view of the mapped LUs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use scsi::{Lun, Owner, PortTraffic, View, ViewSpec};
@@ -9,7 +9,7 @@ use stack::Disk;
 use super::crossing::{crossings, others};
 use super::paths::list_ports;
 use crate::control::Message;
-use crate::controller::{Controller, Index, Seen, Slices};
+use crate::controller::{Controller, Index, Mapped, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
 
 /// Hosts that are no more, and whose counters are still kept.
@@ -79,8 +79,8 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> O
     let held = controller.state().held.clone();
     let held = host.luns.iter().filter(|(_, volume)| held.contains(*volume));
     seen.view.hold(held.map(|(lun, _)| Lun(*lun)).collect());
-    let (here, elsewhere) = controller.state().what_host_sees(host, controller.index);
-    seen.update(&here, elsewhere);
+    let mapped = controller.state().what_host_sees(host, controller.index);
+    seen.update(mapped);
     let group = seen.nexus.port.group;
     controller.state.borrow_mut().nexuses.insert(seen.clone());
     if controller.state().nodes.others.iter().any(|other| other.portal_group == group && !other.is_up) {
@@ -148,13 +148,13 @@ pub(crate) async fn update_views(controller: &Controller, index: &Index<'_>, sli
     forget_hosts(controller);
     let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().cloned().collect();
     for seen in all {
-        let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        let mut mapped = Mapped::default();
         slices.step(1).await;
         let luns = seen.host_in(index).map(|host| &host.luns);
         for one in luns.into_iter().flatten() {
             slices.step(1).await;
-            controller.state().place(one, controller.index, &mut here, &mut elsewhere);
+            controller.state().place(one, controller.index, &mut mapped);
         }
-        seen.update(&here, elsewhere);
+        seen.update(mapped);
     }
 }

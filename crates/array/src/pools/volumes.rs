@@ -11,7 +11,7 @@ use super::mover::mover_of;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY, VOLUME_LOST};
-use crate::controller::{Controller, VolumeKey, key_of};
+use crate::controller::{Controller, VolumeKey, identity_of};
 use crate::event::Severity;
 use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
@@ -113,12 +113,12 @@ async fn open_lu(
     done: &mut Vec<String>,
 ) -> Result<Rc<LogicalUnit<Disk>>, BlockError> {
     let pool = volume.pool();
-    let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+    let number = lu_number(&volume);
+    controller.state.borrow_mut().lu_numbers.insert(declared.name.clone(), number);
     let identity = Identity {
         physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
         read_only: declared.read_only,
-        key: key_of(&declared.name),
-        ..Identity::of(array, lu_number(&volume))
+        ..identity_of(config, (&declared.name, number))
     };
     save_shape(&volume, Shape::of(declared)).await?;
     let cached = cached(controller, Some(declared), &volume, done).await?;

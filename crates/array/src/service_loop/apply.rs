@@ -18,7 +18,7 @@ use super::later::at_next_start;
 use crate::cached::{
     close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
 };
-use crate::config::{Config, GroupId, Made, NotOpen, PoolConfig, VolumeConfig};
+use crate::config::{Config, GroupId, Identities, Made, NotOpen, PoolConfig, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
@@ -101,9 +101,26 @@ pub(crate) async fn prepare(
     open_images(controller, config, &mut done).await?;
     grow_volumes(controller, larger, &mut done).await?;
     index.let_go(&mut slices).await;
-    let ids =
-        controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
+    let ids = identities(controller, &mut slices).await;
     Ok(Reply::Prepared(done, ids, not_open(controller)))
+}
+
+/// The identities of what is open; those of LUs only where they are not known yet, of which there may be
+/// thousands.
+async fn identities(controller: &Controller, slices: &mut Slices) -> Identities {
+    let made = controller.state().made.clone();
+    let groups =
+        controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
+    let (mut lu_numbers, mut last) = (BTreeMap::new(), None::<String>);
+    loop {
+        slices.step(1).await;
+        last = key_after(&controller.state().lu_numbers, last.as_ref());
+        let Some(name) = &last else { return Identities { groups, lu_numbers } };
+        let number = controller.state().lu_numbers.get(name).copied();
+        if number != made.lu_numbers.get(name).copied() {
+            lu_numbers.extend(number.map(|number| (name.clone(), number)));
+        }
+    }
 }
 
 /// Checks the spares, which the first controller does; a start tells what is wrong, and goes on.
@@ -225,6 +242,7 @@ pub(crate) async fn commit(
         state.config = config.clone();
         undeclared.iter().for_each(|name| {
             state.lus.remove(name);
+            state.lu_numbers.remove(name);
         });
         state.unopened.retain(|name, _| index.image(name).is_some());
         state.missing.retain(|object, _| is_declared(&config, &index, object));

@@ -14,7 +14,7 @@ use raid::Overwrite;
 use scsi::HostView;
 use world::World;
 
-use crate::config::{GroupId, NotOpen};
+use crate::config::{GroupId, Identities, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
@@ -162,7 +162,7 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
 }
 
 fn named(ids: BTreeMap<String, GroupId>) -> Reply {
-    Reply::Prepared(vec![], ids, NotOpen::default())
+    Reply::Prepared(vec![], Identities { groups: ids, ..Default::default() }, NotOpen::default())
 }
 
 /// An identity for each group: with the time, so that a group made again under its old name is another one.

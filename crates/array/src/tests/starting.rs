@@ -5,6 +5,8 @@
 use crate::config::Level;
 use world_model::{DiskSpec, Model};
 
+use block::Pieces;
+
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start};
 use crate::Array;
 use crate::config::{Config, Made};
@@ -298,6 +300,36 @@ fn a_group_that_comes_back_is_opened_and_its_volume_is_served() {
         let mut host = Host::log_in(&world, ID).await;
         host.number = before.number;
         host.verify().await;
+    });
+}
+
+/// LOGICAL UNIT NOT SUPPORTED made ESXi take the device for lost, and Linux drop its paths.
+#[test]
+fn a_lu_whose_pool_is_not_open_is_not_ready_and_is_the_same_one_afterwards() {
+    let before = first_life(Level::Raid1, 2, ID);
+    let model = model_with(&before.media);
+    let disk = |i: usize| model.disks().get(&format!("d{i}")).expect("it is there");
+    let inquiry = |page: u8| [0x12, u8::from(page != 0), page, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut read = [0; 16];
+    (read[0], read[13]) = (0x88, 1);
+    let report_luns = [0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    (0..2).for_each(|i| disk(i).kill());
+    model.run(async |world| {
+        let (mut array, applied) = again(&world, &before, Next::Restart).await;
+        applied.expect("it starts without");
+        let host = Host::log_in(&world, ID).await;
+        let asked = async |cdb| host.raw(cdb, Pieces::new(), 512).await;
+        assert_eq!(asked(read).await, (2, vec![]), "NOT READY");
+        let luns = asked(report_luns).await;
+        let (data, designators) = (asked(inquiry(0)).await, asked(inquiry(0x83)).await);
+        assert_eq!(luns, (0, [&[0, 0, 0, 8][..], &[0; 12]].concat()));
+        assert!(designators.0 == 0 && designators.1.len() > 20, "{designators:?}");
+        (0..2).for_each(|i| disk(i).resume());
+        array.apply(array.config().clone()).await.expect("again");
+        assert_eq!(asked(read).await.0, 0);
+        assert_eq!(asked(inquiry(0)).await, data);
+        assert_eq!(asked(inquiry(0x83)).await, designators);
+        assert_eq!(asked(report_luns).await, luns);
     });
 }
 

@@ -252,6 +252,15 @@ impl Command {
         self
     }
 
+    /// The access that `cdb` needs under a reservation: that of the table, but that a host may start a logical
+    /// unit under any (SBC-3 table 13, SPC-2 table 3: START = 1, POWER CONDITION = 0h).
+    pub fn access_of(&self, cdb: &Cdb) -> Access {
+        match self.handler {
+            Handler::StartStop if cdb.u8(4) & 0xf1 == 0x01 => Access::Free,
+            _ => self.access,
+        }
+    }
+
     /// The nonzero reserved bits of `cdb`: byte and bit of the first.
     pub fn reserved_set(&self, cdb: &Cdb) -> Option<(u16, u8)> {
         let wrong = u128::from_be_bytes(cdb.0) & self.reserved;

@@ -79,6 +79,25 @@ fn a_conflict_is_a_status_and_the_others_are_told_once() {
     });
 }
 
+/// Hosts start every path before they know which of them holds the reservation.
+#[test]
+fn a_start_is_allowed_under_any_reservation_and_a_stop_is_not() {
+    Rig::run(1, |rig| async move {
+        let (a, b) = (rig.host(1, &[0]).await, rig.host(2, &[0]).await);
+        let start_stop = async |flags| send(&b, 0, &[0x1b, 0, 0, 0, flags, 0], &[]).await.status;
+        register(&a, KEY, 0).await;
+        for kind in [1, 3, 5, 6, 7, 8] {
+            out(&a, 1, kind, KEY, 0, 0).await.good();
+            assert_eq!(start_stop(1).await, Status::Good, "type {kind}");
+            assert_eq!(start_stop(0).await, Status::ReservationConflict, "type {kind}");
+            out(&a, 2, kind, KEY, 0, 0).await.good();
+        }
+        out(&a, 3, 0, KEY, 0, 0).await.good();
+        send(&a, 0, &[0x16, 0, 0, 0, 0, 0], &[]).await.good();
+        assert_eq!((start_stop(1).await, start_stop(0).await), (Status::Good, Status::ReservationConflict));
+    });
+}
+
 #[test]
 fn answers_are_cut_and_say_how_much_there_is() {
     Rig::run(1, |rig| async move {

@@ -8,6 +8,7 @@ mod pages;
 mod sanitize;
 mod tasks;
 mod turns;
+mod unavailable;
 
 use std::rc::Rc;
 
