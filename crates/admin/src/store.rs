@@ -147,7 +147,7 @@ impl Store {
         if name == FILE {
             self.remember(&path).map_err(|e| failed(&path, e))?;
         }
-        self.replace(name, text).map_err(|e| failed(&path, e))
+        self.replace_text(name, text).map_err(|e| failed(&path, e))
     }
 
     /// A text of this directory, if it is there.
@@ -254,9 +254,17 @@ impl Store {
         self.share(FILE, &text)?;
         let keep = || -> std::io::Result<()> {
             self.remember(&path)?;
-            self.replace(FILE, &text)
+            self.forget_dangerous(config, made);
+            self.replace_text(FILE, &text)
         };
         keep().map_err(|e| failed(&path, e))
+    }
+
+    /// The form that is replaced is not kept as an earlier one.
+    fn save_in_place(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+        let text = self.text_of(config, made);
+        self.share(FILE, &text)?;
+        self.replace_text(FILE, &text).map_err(|e| failed(&self.dir.join(FILE), e))
     }
 
     /// Puts a form back that was kept before. It is among the earlier ones, and takes the place of the state
@@ -325,8 +333,31 @@ impl Store {
         Ok(())
     }
 
+    /// Removes earlier forms that record the deletion of what is declared now under the same name: a start
+    /// with one of them would delete it. What cannot be removed or read is left.
+    fn forget_dangerous(&self, config: &Config, now: &Made) {
+        let dir = self.dir.join(HISTORY);
+        for number in numbers_in(&dir).unwrap_or_default() {
+            let path = dir.join(format!("{number:08}.toml"));
+            // Most have no such records: they are not parsed.
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if !["discarded", "deleted_pools"].iter().any(|record| text.contains(record)) {
+                continue;
+            }
+            let Ok((_, Some(made))) = Config::parse_state(&text, "", &self.dir) else { continue };
+            let volume = |(name, pool): (&String, &String)| {
+                let is_declared = config.volume(name).is_some_and(|volume| volume.pool == *pool);
+                is_declared && !now.discarded.contains_key(name)
+            };
+            let pool = |name: &String| config.pool(name).is_some() && !now.deleted_pools.contains(name);
+            if made.discarded.iter().any(volume) || made.deleted_pools.iter().any(pool) {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
     /// Puts a text in the place of a file: after a crash either the old one or the new one is there.
-    fn replace(&self, name: &str, text: &str) -> std::io::Result<()> {
+    fn replace_text(&self, name: &str, text: &str) -> std::io::Result<()> {
         let fresh = self.dir.join(format!("{name}.new"));
         if let Err(error) = self.write_new(name, text) {
             // What fits of it takes the room that others need.
@@ -377,14 +408,14 @@ impl Store {
         let head = "# The declaration that was applied last. Kept by masu.\n";
         let text = format!("{head}{DECLARED_LINE}{}\n{body}", checksum(&body));
         self.share(DECLARED, &text)?;
-        self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
+        self.replace_text(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
     }
 }
 
 impl Store {
     /// Keeps a text of this node alone, for its owner to read.
     pub(crate) fn keep_private(&self, name: &str, text: &str) -> Result<(), StoreError> {
-        self.replace(name, text).map_err(|e| failed(&self.dir.join(name), e))
+        self.replace_text(name, text).map_err(|e| failed(&self.dir.join(name), e))
     }
 
     /// Keeps the tokens.
@@ -397,6 +428,10 @@ impl Store {
 impl Keeper for Store {
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
         self.save(config, made).map_err(|e| e.to_string())
+    }
+
+    fn replace(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.save_in_place(config, made).map_err(|e| e.to_string())
     }
 
     fn put_back(&mut self, config: &Config, made: &Made) -> Result<(), String> {
@@ -466,6 +501,36 @@ mod tests {
         assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
         let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
         assert!(newest.contains("controllers = 13"), "{newest}");
+    }
+
+    /// A start with such a form deleted a volume of today that has the name of a deleted one.
+    #[test]
+    fn no_earlier_form_deletes_what_is_declared_now() {
+        let (dir, mut store) = store();
+        let with = |volumes: &[&str], discarded: &[&str]| {
+            let volume =
+                |name: &&str| format!("[[volume]]\nname = \"{name}\"\npool = \"p\"\nsize = \"1MiB\"\n");
+            let text = "[[drive]]\nname = \"d\"\nfile = \"d.img\"\nsize = \"1GiB\"\n\
+                        [[group]]\nname = \"g\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n\
+                        [[pool]]\nname = \"p\"\ngroups = [\"g\"]\n"
+                .to_owned()
+                + &volumes.iter().map(volume).collect::<String>();
+            let config = Config::parse(&text, "array.toml", dir.path()).expect("good");
+            let discarded = discarded.iter().map(|name| ((*name).to_owned(), "p".to_owned())).collect();
+            (config, Made { discarded, ..Made::default() })
+        };
+        let forms = || numbers_in(&dir.path().join(HISTORY)).expect("a history");
+        for (volumes, discarded) in [(&["v"][..], &[][..]), (&[], &["v"]), (&["w"], &["v"])] {
+            let (config, made) = with(volumes, discarded);
+            store.keep(&config, &made).expect("kept");
+        }
+        assert_eq!(forms(), [1, 2], "v is still to be deleted");
+        let (config, made) = with(&["w"], &[]);
+        store.keep(&config, &made).expect("kept");
+        assert_eq!(forms(), [1, 2, 3], "it has been deleted");
+        let (config, made) = with(&["w", "v"], &[]);
+        store.keep(&config, &made).expect("kept");
+        assert_eq!(forms(), [1, 4], "there is another one of that name");
     }
 
     #[test]

@@ -306,6 +306,13 @@ impl Array {
         self.made.displaced = displaced;
     }
 
+    /// Stores the record of a change that is being made, in case it is interrupted.
+    fn keep_record(&mut self, made: Made) -> Result<(), ControlError> {
+        self.keep_made(made)?;
+        self.stored.recorded(&self.config, &self.made);
+        Ok(())
+    }
+
     /// Stores another state with the declaration in force; if that fails, the state stays as it was.
     fn keep_made(&mut self, made: Made) -> Result<(), ControlError> {
         self.stored.store(&self.config, &made).map_err(|error| self.stored.refused(error))?;

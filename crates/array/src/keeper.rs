@@ -10,6 +10,15 @@ pub trait Keeper: Send + Sync {
     /// Why, in one line. What is kept then is what was before, or this.
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String>;
 
+    /// The same in the place of a form that was a step of a change, which is no earlier form of the array: it
+    /// has records of what is to be deleted, or may be overwritten, if the change is interrupted.
+    ///
+    /// # Errors
+    /// As [`Keeper::keep`].
+    fn replace(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.keep(config, made)
+    }
+
     /// Makes both durable in the place of a change that is refused. They were kept before it: a keeper that
     /// has that form still needs no room for it.
     ///

@@ -19,6 +19,8 @@ pub(super) struct Stored {
     fault: Option<String>,
     /// What is stored stays as it is, whatever is in force meanwhile.
     pinned: bool,
+    /// What is stored is a step of a change.
+    is_step: bool,
 }
 
 impl Stored {
@@ -57,7 +59,11 @@ impl Stored {
         // No declaration was ever in force: only the array's identity is kept for the next attempt.
         let nothing = || (Config { id: config.id, ..Config::empty(&config.target) }, Made::default());
         self.due = Some(self.kept.clone().unwrap_or_else(nothing));
-        let saved = keeper.keep(config, made);
+        let saved = match self.is_step {
+            true => keeper.replace(config, made),
+            false => keeper.keep(config, made),
+        };
+        self.is_step |= saved.is_ok();
         self.fault = saved.as_ref().err().cloned();
         saved.map_err(|cause| {
             ControlError::at("state")(&format!("cannot save the change, so it was not made: {cause}"))
@@ -70,6 +76,13 @@ impl Stored {
             return;
         }
         (self.kept, self.due) = (Some((config.clone(), made.clone())), None);
+        self.is_step = false;
+    }
+
+    /// As [`Stored::in_force`], of the record of a change that is being made: it ends with the change.
+    pub(super) fn recorded(&mut self, config: &Config, made: &Made) {
+        self.in_force(config, made);
+        self.is_step = true;
     }
 
     /// This is in force, whether or not it can be stored: what was done cannot be undone. A line if it is
@@ -108,6 +121,7 @@ impl Stored {
         match keeper.put_back(config, made) {
             Ok(()) => {
                 self.due = None;
+                self.is_step = false;
                 Ok(())
             }
             Err(cause) => {

@@ -170,7 +170,7 @@ impl Array {
         // If a crash interrupts this before the declaration, the next start deletes the clone.
         let mut made = self.made.clone();
         made.discarded.insert(to.into(), pool.clone());
-        self.keep_made(made)?;
+        self.keep_record(made)?;
         let clone = Control::CloneVolume { from: from.into(), to: to.into() };
         let mut done = match self.ask(owner, clone).await {
             Ok(lines) => lines,

@@ -5,6 +5,7 @@ mod caching;
 mod caching_online;
 mod copying_across;
 mod deleting;
+mod earlier_forms;
 mod events;
 mod handing_over;
 mod hanging;
