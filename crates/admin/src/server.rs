@@ -25,6 +25,7 @@ use crate::nodes::Nodes;
 use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
 use crate::served::Served;
+use crate::socket_file::{Found, SocketFile};
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::tcp;
@@ -73,15 +74,6 @@ pub struct Server {
     socket: SocketFile,
 }
 
-/// The file of a unix socket that this process has bound. Dropping it removes the file.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
 pub struct Bound {
     socket: SocketFile,
@@ -102,7 +94,7 @@ pub struct Bound {
 pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
     let tcp = options.tcp.map(bind_tcp).transpose()?;
     let unix = bind_unix(&options.socket)?;
-    let (socket, metrics_top) = (SocketFile(options.socket), options.metrics_top);
+    let (socket, metrics_top) = (SocketFile::of_bound(options.socket), options.metrics_top);
     Ok(Bound { socket, unix, tcp, tls: None, metrics_top, nodes: None, traces: None, moves: None })
 }
 
@@ -353,17 +345,15 @@ impl Server {
 
 fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
     let failed = |cause: String| ServerError::Bind { place: path.display().to_string(), cause };
-    if path.exists() {
-        // A socket that nobody answers on is left from a crash; one that answers is another array's.
-        let begun = Instant::now();
-        while std::os::unix::net::UnixStream::connect(path).is_ok() {
-            if begun.elapsed() > SOCKET_TIME {
-                return Err(failed("another masu serves this data directory".into()));
-            }
-            std::thread::sleep(SOCKET_PAUSE);
+    // One that answers is another array's.
+    let begun = Instant::now();
+    while SocketFile::look(path).map_err(|e| failed(e.to_string()))? == Found::InUse {
+        if begun.elapsed() > SOCKET_TIME {
+            return Err(failed("another masu serves this data directory".into()));
         }
-        std::fs::remove_file(path).map_err(|e| failed(e.to_string()))?;
+        std::thread::sleep(SOCKET_PAUSE);
     }
+    SocketFile::remove_left(path).map_err(|e| failed(e.to_string()))?;
     let listener = UnixListener::bind(path).map_err(|e| failed(e.to_string()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .map_err(|e| failed(e.to_string()))?;

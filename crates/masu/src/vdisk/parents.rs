@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use vdisk::{Access, Chain, Image, open_chain};
-use world::World;
+use vdisk::{Access, Chain, Image, attach_parents};
+use world::{DriveSpec, ImageAccess, World};
 
 /// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
 const VHD_EPOCH_S: u64 = 946_684_800;
@@ -58,8 +58,11 @@ pub(super) async fn child_beside(world: &World, path: &Path) -> Option<PathBuf> 
     let others = entries.filter(|other| is_image(other) && identity(other) != Some(own));
     for other in others.take(LOOKED_AT_MAX) {
         let chain = Chain { path: &other, access: Access::Read, format: None, parents_in: &[] };
-        // What cannot be opened says nothing, and cannot lose more.
-        let mut image = open_chain(world, &chain).await.ok();
+        let mut image = open_alone(world, &other).await;
+        if let Some(image) = &image {
+            // Those up to one that is missing or damaged are attached all the same.
+            let _ = attach_parents(world, image, &chain).await;
+        }
         while let Some(parent) = image.and_then(|image| image.parent()) {
             if identity(Path::new(&parent.drive().info().name)) == Some(own) {
                 return Some(other);
@@ -68,4 +71,11 @@ pub(super) async fn child_beside(world: &World, path: &Path) -> Option<PathBuf> 
         }
     }
     None
+}
+
+/// An image without its parents; what cannot be opened says nothing, and cannot lose more.
+async fn open_alone(world: &World, path: &Path) -> Option<Image> {
+    let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Read };
+    let drive = world.open_drive(&spec).await.ok()?;
+    Image::open(world, drive, Access::Read).await.ok()
 }

@@ -1,13 +1,12 @@
 //! `masu vdisk serve`.
 
 use std::borrow::Cow;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use admin::SocketFile;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
@@ -16,6 +15,7 @@ use world::{Listener, World};
 
 use super::arguments::Source;
 use super::in_world::in_world;
+use super::parents;
 use super::shared::{Gated, Member, Sharing};
 
 /// Interval of checks for a request to stop.
@@ -50,10 +50,7 @@ impl Place<'_> {
         match self {
             Place::Tcp(addr) => Ok(world.listen(*addr)?),
             Place::Path(path) => {
-                // A socket that nobody answers on is left from a crash.
-                if UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
-                    std::fs::remove_file(path)?;
-                }
+                SocketFile::remove_left(path).with_context(|| path.display().to_string())?;
                 Ok(world.listen_local(path)?)
             }
         }
@@ -67,11 +64,11 @@ impl Place<'_> {
         }
     }
 
-    fn leave(&self, listener: &Listener) {
-        listener.close();
-        if let Place::Path(path) = self {
-            // It is gone already: somebody removed it.
-            let _ = std::fs::remove_file(path);
+    /// The file of its socket, which goes when that is dropped.
+    fn file(&self) -> Option<SocketFile> {
+        match self {
+            Place::Tcp(_) => None,
+            Place::Path(path) => Some(SocketFile::of_bound(path.clone().into_owned())),
         }
     }
 }
@@ -90,6 +87,14 @@ pub(super) fn serve(
         let mut images = Vec::new();
         for path in paths {
             images.push(open(&world, path, access, raw, source).await?);
+            if !read_only && let Some(child) = parents::child_beside(&world, path).await {
+                eprintln!(
+                    "note     {} is the parent of {}: after a write the child does not open any more, or has other data; \
+                     pass --read-only",
+                    path.display(),
+                    child.display()
+                );
+            }
         }
         let names: Vec<String> = paths.iter().map(|path| file_name(path)).collect();
         let mut member = sharing.join(&world, names.clone()).await?;
@@ -97,17 +102,21 @@ pub(super) fn serve(
         for (number, (image, name)) in images.iter().zip(names).enumerate() {
             let place = place.of(number)?;
             let listener = place.listen(&world)?;
+            let file = place.file();
             println!("{}: {}", paths[number].display(), place.url(&listener));
             let gate = member.as_ref().map(|member| member.gate(number));
             let export = Export { device: Gated::new(image.clone(), gate), name, read_only };
             world.spawn(serve_nbd(world.clone(), listener.clone(), export));
-            listeners.push((place, listener));
+            listeners.push((listener, file));
         }
         while stop.try_recv().is_err() {
             world.sleep(STOP_POLL).await;
             member.iter_mut().for_each(Member::tell);
         }
-        listeners.iter().for_each(|(place, listener)| place.leave(listener));
+        for (listener, file) in listeners {
+            listener.close();
+            drop(file);
+        }
         if let Some(member) = &member {
             println!("shares at the end: {}", member.shares(images.len()));
             member.leave();
