@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use admin::identity::{Places, settle};
 use admin::{Kept, Store, changes, differences, merged};
 use anyhow::{Context, Result, bail};
-use config::{Config, PortalConfig};
+use config::{Config, GroupConfig, PortalConfig};
 
 /// Where hosts connect if nobody said otherwise: only from this machine, at the port of iSCSI (RFC 7143, 14).
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3260);
@@ -71,9 +71,18 @@ impl Start {
             target: self.config.target.clone(),
             controllers: self.config.controllers,
             portals: self.config.portals.clone(),
+            groups: kept.config.groups.iter().map(|group| self.no_longer_degraded(group)).collect(),
             ..kept.config.clone()
         };
         if first.check().is_ok() { first } else { self.config.clone() }
+    }
+
+    /// A group as it was, but that it does not open with older data any more if the file has taken that back:
+    /// the file is applied when it is open.
+    fn no_longer_degraded(&self, group: &GroupConfig) -> GroupConfig {
+        let wanted = self.config.groups.iter().find(|wanted| wanted.name == group.name);
+        let may = wanted.is_none_or(|wanted| wanted.start_degraded);
+        GroupConfig { start_degraded: group.start_degraded && may, ..group.clone() }
     }
 
     /// Updates the declarations with the current paths of devices. Returns a line for each that has moved.
@@ -249,5 +258,24 @@ mod tests {
         let kept = config("[\"s0\"]", "[\"d0\", \"d1\", \"d2\"]", "groups = [\"g1\"]\nleaving = [\"g0\"]");
         let next = laid_over(kept, declared);
         assert_eq!((next.pools[0].groups.len(), next.pools[0].leaving.len()), (2, 0));
+    }
+
+    /// A mirror whose newer half was away served older data: `start_degraded` of the start before counted.
+    #[test]
+    fn a_group_opens_with_older_data_only_if_the_file_of_this_start_says_so() {
+        let file = |degraded: bool| {
+            let mut config = config("[]", "[\"d0\", \"d1\", \"d2\"]", "groups = [\"g0\"]");
+            config.groups[0].start_degraded = degraded;
+            config
+        };
+        let first = |kept: bool, wanted: bool| {
+            let kept = Some(Kept { config: file(kept), made: config::Made::default() });
+            let start = Start { kept, declared: None, base: None, config: file(wanted), fault: None };
+            start.first().groups[0].start_degraded
+        };
+        assert_eq!(
+            [(true, true), (true, false), (false, true)].map(|(k, w)| first(k, w)),
+            [true, false, false]
+        );
     }
 }
