@@ -80,6 +80,8 @@ pub trait Map {
     fn begin(&mut self) -> Result<Vec<Step>, VdiskError> {
         Ok(Vec::new())
     }
+    /// What is written from here on leaves the data of the disk as they are: children stay valid.
+    fn keep_data(&mut self) {}
     /// The last steps, after everything was committed.
     fn close(&mut self) -> Result<Vec<Step>, VdiskError> {
         Ok(Vec::new())

@@ -212,6 +212,10 @@ pub trait DriveBackend {
     fn set_len(&self, _len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         None
     }
+    /// Writes these bytes at the end of a larger length; `None`: the length is fixed.
+    fn lengthen(&self, _len_bytes: u64, _tail: Data) -> Option<Io<Result<(), DriveError>>> {
+        None
+    }
 }
 
 /// Counters of a drive since it was opened.
@@ -340,6 +344,23 @@ impl Drive {
         assert!(len_bytes.is_multiple_of(self.0.info.block_bytes.into()), "a length in whole blocks");
         let Some(set) = self.0.backend.set_len(len_bytes) else { return Ok(false) };
         set.await?;
+        self.0.len_bytes.set(len_bytes);
+        Ok(true)
+    }
+
+    /// Lengthens an image file (to a multiple of its block) by a write of its last bytes: whatever interrupts
+    /// it, the file has its old length, or the new one with these bytes at its end. `false`: the length of
+    /// this drive is fixed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Drive::set_len`].
+    pub async fn lengthen(&self, len_bytes: u64, tail: Data) -> Result<bool, DriveError> {
+        let block = u64::from(self.0.info.block_bytes);
+        assert!(len_bytes.is_multiple_of(block) && (tail.len() as u64).is_multiple_of(block), "whole blocks");
+        assert!(len_bytes - tail.len() as u64 >= self.len_bytes(), "behind what is there");
+        let Some(written) = self.0.backend.lengthen(len_bytes, tail) else { return Ok(false) };
+        written.await?;
         self.0.len_bytes.set(len_bytes);
         Ok(true)
     }

@@ -193,4 +193,8 @@ impl DriveBackend for FileDrive {
             })
         })
     }
+
+    fn lengthen(&self, len_bytes: u64, tail: Data) -> Option<Io<Result<(), DriveError>>> {
+        self.medium.is_image.then(|| self.write(len_bytes - tail.len() as u64, tail))
+    }
 }

@@ -1,5 +1,6 @@
 //! A new file under a temporary name, until it is complete.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +14,8 @@ use world::{Drive, DriveSpec, ImageAccess, World};
 pub(super) struct Unfinished<'a> {
     name: &'a Path,
     part: PathBuf,
+    /// Device and inode of the file that was created: another process may have put its own there.
+    file: Option<(u64, u64)>,
     stop: Stop,
     is_renamed: bool,
 }
@@ -26,14 +29,27 @@ impl<'a> Unfinished<'a> {
             bail!("{}: already exists; remove it first", name.display());
         }
         let part = name.with_added_extension("part");
+        if part.symlink_metadata().is_ok() {
+            bail!(
+                "{}: already exists: another process writes it, or it is left from one that was killed; if no masu \
+                 writes it, remove it first",
+                part.display()
+            );
+        }
         let spec = DriveSpec::Image { path: part.clone(), access: ImageAccess::Create };
         let drive = world.open_drive(&spec).await?;
-        Ok((Unfinished { name, part, stop, is_renamed: false }, drive))
+        let file = file_at(&part);
+        Ok((Unfinished { name, part, file, stop, is_renamed: false }, drive))
     }
 
     /// Its path until it is complete.
     pub(super) fn part(&self) -> &Path {
         &self.part
+    }
+
+    /// Whether the file is the one that was created.
+    fn is_own(&self) -> bool {
+        self.file.is_some() && self.file == file_at(&self.part)
     }
 
     /// Whether a signal ends the command.
@@ -47,6 +63,12 @@ impl<'a> Unfinished<'a> {
         if self.is_stopped() {
             bail!("{shown}: interrupted; nothing was created");
         }
+        if !self.is_own() {
+            bail!(
+                "{}: is not the file that was written: somebody removed it; nothing was created",
+                self.part.display()
+            );
+        }
         rename(&self.part, self.name).with_context(|| shown.clone())?;
         self.is_renamed = true;
         let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -54,6 +76,10 @@ impl<'a> Unfinished<'a> {
         let folder = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty());
         folder.and_then(rustix::fs::fsync).with_context(|| format!("{shown}: cannot flush its directory"))
     }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|facts| (facts.dev(), facts.ino()))
 }
 
 /// Renames without replacing a file that somebody else has created meanwhile, where the file system can.
@@ -67,7 +93,7 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if !self.is_renamed {
+        if !self.is_renamed && self.is_own() {
             // That it cannot be removed is less than why it was not completed.
             let _ = std::fs::remove_file(&self.part);
         }

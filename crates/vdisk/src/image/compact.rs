@@ -37,6 +37,7 @@ impl Image {
         let Some(block_bytes) = self.block_bytes() else {
             return Err(VdiskError::refused("cannot compact a fixed image: convert it to a dynamic one"));
         };
+        self.0.map.borrow_mut().keep_data();
         // In a differencing image, released sectors would show the parent's content.
         let may_let_go = !matches!(self.0.format, Format::VhdDifferencing | Format::VhdxDifferencing);
         let mut done = Compacted { before_bytes, ..Compacted::default() };

@@ -1,6 +1,6 @@
 //! Growing the disk of a VHD.
 
-use world::Drive;
+use world::{Data, Drive};
 
 use super::footer::len_max;
 use super::open::{Opened, open};
@@ -48,16 +48,23 @@ fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
     Step::Write { part, at, bytes: bytes.into() }
 }
 
-/// The footer is the last sector of the file, which may be longer than the disk needs. The new footer is
-/// durable before the old one is overwritten with zeros of the new space; data between disk and footer are
-/// not part of the disk.
+/// The footer is the last sector of the file, which may be longer than the disk needs. A file that is too
+/// short is lengthened by the write of the new footer: without one at its end it would be no VHD. Only when
+/// that is durable the old footer is overwritten with zeros of the new space; data between disk and footer
+/// are not part of the disk.
 async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
-    let old_at = drive.len_bytes() - FOOTER_BYTES as u64;
-    lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64).await?;
-    let new_at = drive.len_bytes() - FOOTER_BYTES as u64;
+    let (len, needed) = (drive.len_bytes(), footer.len_bytes + FOOTER_BYTES as u64);
+    let (old_at, new_at) = (len - FOOTER_BYTES as u64, len.max(needed) - FOOTER_BYTES as u64);
     let zero = |at: u64, to: u64| (at < to).then(|| Step::Zero { part: Part::Payload, at, len: to - at });
     let mut steps: Vec<Step> = zero(old.len_bytes, old_at.min(footer.len_bytes)).into_iter().collect();
-    steps.extend([Step::Flush, write(Part::Footer, new_at, footer.encode()), Step::Flush]);
+    steps.push(Step::Flush);
+    take_steps(drive, steps).await?;
+    let mut steps = vec![Step::Flush];
+    if needed <= len {
+        steps.insert(0, write(Part::Footer, new_at, footer.encode()));
+    } else if !drive.lengthen(needed, Data::copy_of(&footer.encode())).await? {
+        return Err(no_room(drive, needed));
+    }
     if new_at != old_at {
         steps.extend([write(Part::Payload, old_at, [0; FOOTER_BYTES]), Step::Flush]);
     }
@@ -126,8 +133,13 @@ fn rest_of_last_block(footer: &Footer, header: &DynamicHeader, table: &[u8]) -> 
 
 async fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {
     if drive.len_bytes() < len && !drive.set_len(len).await? {
-        let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
-        return Err(VdiskError::NoRoom { cause });
+        return Err(no_room(drive, len));
     }
     Ok(())
+}
+
+/// The error of a drive whose length is fixed.
+fn no_room(drive: &Drive, len: u64) -> VdiskError {
+    let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
+    VdiskError::NoRoom { cause }
 }

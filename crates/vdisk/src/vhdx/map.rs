@@ -269,6 +269,11 @@ impl Map for VhdxMap {
         Ok(steps)
     }
 
+    /// DataWriteGuid, which children know, is for changes of the data (MS-VHDX 2.2.2); FileWriteGuid for any.
+    fn keep_data(&mut self) {
+        self.fresh_guids[1] = self.headers.current.data_write;
+    }
+
     fn close(&mut self) -> Result<Vec<Step>, VdiskError> {
         self.writer = None;
         if self.headers.current.log == Guid::ZERO {

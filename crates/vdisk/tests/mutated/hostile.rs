@@ -203,6 +203,45 @@ fn a_fixed_vhd_in_a_longer_file_grows_and_has_zeros_there() {
     });
 }
 
+/// The file became longer before it had a footer at its new end: a crash between the two, or no room for the
+/// footer, and it was no VHD any more.
+#[test]
+fn a_fixed_vhd_that_cannot_grow_is_the_one_that_it_was() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Fixed, 1)).await.expect("made");
+        let len = file.len();
+        file.set_room(len);
+        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len).await.expect_err("no room");
+        assert_eq!(file.len(), len);
+        let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
+        assert!(image.len_bytes() < len);
+        file.set_room(u64::MAX);
+        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len).await.expect("there is room");
+        let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
+        assert_eq!(image.len_bytes(), 2 * len);
+    });
+}
+
+/// Children know a VHDX by its DataWriteGuid: they could not be opened any more.
+#[test]
+fn a_parent_that_was_compacted_has_its_children() {
+    Model::new(1).run(async |world| {
+        let (file, parent) = dynamic_with_a_block(&world, true).await;
+        parent.close().await.expect("closed");
+        let parent = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+        let id = Guid(parent.id());
+        let of = vhdx::Parent { id, relative_path: "parent.vhdx".into(), absolute_path: None };
+        let child = empty();
+        vhdx::create(&child.drive(), &NewVhdx { parent: Some(of), ..new_vhdx(5) }).await.expect("made");
+        parent.compact(|_, _| ()).await.expect("compacted");
+        let open = async || Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+        let child = Image::open(&world, child.drive(), Access::Write).await.expect("opens");
+        child.attach(open().await).expect("it is the parent");
+        write(&open().await, 0, &[2; 4096]).await.expect("written");
+    });
+}
+
 /// A dynamic VHD or VHDX that is open, and has ones in its first block.
 async fn dynamic_with_a_block(world: &World, is_vhdx: bool) -> (File, Image) {
     let file = empty();

@@ -200,4 +200,14 @@ impl DriveBackend for File {
         }
         Some(Io::ready(set))
     }
+
+    fn lengthen(&self, len_bytes: u64, tail: Data) -> Option<Io<Result<(), DriveError>>> {
+        let at = len_bytes - tail.len() as u64;
+        let written = self.check_failing(at).and(self.check_room(len_bytes));
+        if written.is_ok() {
+            self.0.len.set(len_bytes);
+            self.poke(at, &tail);
+        }
+        Some(Io::ready(written.and(self.answer())))
+    }
 }
