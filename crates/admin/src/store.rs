@@ -64,27 +64,27 @@ pub enum StoreError {
     },
     /// The state is damaged, or was edited.
     #[error(
-        "{path}: the checksum does not match: the file is damaged, or was edited. Nothing was started. Earlier forms are in {history}: \
-         copy the newest one over it; if it was edited on purpose, remove its line \"{FORMAT_LINE}…\""
+        "{path}: the checksum does not match: the file is damaged, or was edited. Nothing was started. {way_out}; if it was edited on \
+         purpose, remove its line \"{FORMAT_LINE}…\""
     )]
     Damaged {
         /// The state.
         path: String,
-        /// Where the earlier forms are.
-        history: String,
+        /// Where the earlier forms are, or that there are none.
+        way_out: String,
     },
     /// The state is gone, and something shows that there was one.
     #[error(
-        "{path}: the state of the array is missing, but {sign} is there. Nothing was started. Earlier forms are in {history}: copy the \
-         newest one to {path}; to make a new array, take another data directory"
+        "{path}: the state of the array is missing, but {sign} is there. Nothing was started. {way_out}; to make \
+         a new array, take another data directory"
     )]
     Missing {
         /// The state.
         path: String,
         /// What shows that there was one.
         sign: String,
-        /// Where the earlier forms are.
-        history: String,
+        /// As of [`StoreError::Damaged`].
+        way_out: String,
     },
     /// A newer version kept it.
     #[error(
@@ -221,15 +221,25 @@ impl Store {
             [has_forms.then(|| history.clone()), Some(self.dir.join(DECLARED)).filter(|path| path.exists())];
         let Some(sign) = signs.into_iter().flatten().next() else { return Ok(()) };
         let shown = |path: &Path| path.display().to_string();
-        Err(StoreError::Missing { path: shown(path), sign: shown(&sign), history: shown(&history) })
+        Err(StoreError::Missing { path: shown(path), sign: shown(&sign), way_out: self.way_out(path) })
+    }
+
+    /// What to do where the state cannot be used.
+    fn way_out(&self, path: &Path) -> String {
+        let history = self.dir.join(HISTORY);
+        match numbers_in(&history).is_ok_and(|numbers| !numbers.is_empty()) {
+            true => format!(
+                "Earlier forms are in {}: copy the newest one to {}",
+                history.display(),
+                path.display()
+            ),
+            false => format!("There is no earlier form: restore {} from a backup", path.display()),
+        }
     }
 
     fn check(&self, path: &Path, text: &str) -> Result<(), StoreError> {
         let shown = path.display().to_string();
-        let damaged = || StoreError::Damaged {
-            path: shown.clone(),
-            history: self.dir.join(HISTORY).display().to_string(),
-        };
+        let damaged = || StoreError::Damaged { path: shown.clone(), way_out: self.way_out(path) };
         let Some((line, body)) = split(text, FORMAT_LINE) else {
             // An older masu wrote no checksum; but a file without any content was cut.
             return if is_empty(text) { Err(damaged()) } else { Ok(()) };
@@ -544,7 +554,8 @@ mod tests {
         fs::remove_dir_all(store.dir().join(HISTORY)).expect("removed");
         assert_eq!(store.load().expect("nothing shows it"), None);
         fs::write(store.dir().join(DECLARED), "").expect("written");
-        assert!(matches!(store.load(), Err(StoreError::Missing { .. })));
+        let refused = store.load().expect_err("there was an array").to_string();
+        assert!(refused.contains("no earlier form: restore"), "{refused}");
         fs::write(store.dir().join(FILE), text).expect("put back");
         assert_eq!(store.load().expect("kept").expect("a state").config, config(2));
     }

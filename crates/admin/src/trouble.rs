@@ -334,7 +334,10 @@ fn of_image(image: &Image, all: &mut Vec<Trouble>) {
     }
     let Some(error) = &image.error else { return };
     let text = format!("is not served: {error}");
-    let to_do = format!("mend {} (masu vdisk check), then restart the array", image.file);
+    let to_do = match error.ends_with("no such file") {
+        true => format!("bring {} back, then restart the array", image.file),
+        false => format!("mend {} (masu vdisk check), then restart the array", image.file),
+    };
     all.push(trouble(Severity::Error, format!("image {}", image.name), "unopened", text, to_do));
 }
 

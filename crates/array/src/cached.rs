@@ -381,14 +381,30 @@ pub(crate) async fn let_go(
     Ok(())
 }
 
+/// Detaches a volume from the cache that is deleted next: its dirty data are not destaged.
+pub(crate) async fn discard(controller: &Controller, key: &VolumeKey) -> Result<(), ControlError> {
+    if !controller.state().units.contains_key(key) {
+        return Ok(());
+    }
+    let_go_with(controller, key, async |cache, unit| cache.discard(unit).await).await
+}
+
 async fn let_go_one(controller: &Controller, key: &VolumeKey) -> Result<(), ControlError> {
+    let_go_with(controller, key, async |cache, unit| cache.detach(unit).await).await
+}
+
+async fn let_go_with(
+    controller: &Controller,
+    key: &VolumeKey,
+    detach: impl AsyncFnOnce(&VolumeCache, &CachedVolume) -> Result<(), BlockError>,
+) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("volume {:?}: cache", key.1));
     let (unit, cache) = {
         let state = controller.state();
         (state.units[key].clone(), state.cache.clone())
     };
     let cache = cache.expect("a unit is under a cache");
-    cache.detach(&unit).await.map_err(|e| place()(&e))?;
+    detach(&cache, &unit).await.map_err(|e| place()(&e))?;
     note_journal(unit.store(), None).await.map_err(|e| place()(&e))?;
     controller.state.borrow_mut().units.remove(key);
     Ok(())

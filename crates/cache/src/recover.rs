@@ -71,6 +71,18 @@ impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
         self.0.cleaned.wake_all();
         Ok(())
     }
+
+    /// As [`Cache::detach`], of a unit whose content nobody needs any more, because its store is deleted: dirty
+    /// data are not destaged, for which a full pool has no room.
+    ///
+    /// # Errors
+    /// As [`Cache::detach`].
+    pub async fn discard(&self, unit: &Unit<D, J>) -> Result<(), BlockError> {
+        unit.set_policy(WritePolicy::Off);
+        let whole = bytes_of(&blocks_of(&(0..unit.geometry().len_bytes)));
+        unit.change(whole, async { Ok(()) }).await?;
+        self.detach(unit).await
+    }
 }
 
 impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {

@@ -8,7 +8,7 @@ use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
 use super::mover::mover_of;
-use crate::cached::{cached, let_go};
+use crate::cached::{cached, discard};
 use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY, VOLUME_LOST};
 use crate::controller::{Controller, VolumeKey, identity_of};
@@ -261,7 +261,7 @@ pub(crate) async fn delete_volume(
         pool.flush().await.map_err(|e| place()(&e))?;
         return Err(place()(&NO_SUCH_VOLUME));
     }
-    let_go(controller, |unit| unit == key).await?;
+    discard(controller, key).await?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {name}: deleted")])
 }

@@ -144,6 +144,23 @@ fn a_replay_into_a_full_store_leaves_its_data_dirty_until_there_is_room() {
     });
 }
 
+/// Deleting a volume is how room is made in a full pool: it was refused, because its dirty data had none.
+#[test]
+fn a_unit_that_is_deleted_needs_no_room_for_its_dirty_data() {
+    let (model, ..) = rack(2, LEN);
+    model.run(async |world| write(&create(&world).await.1[0], 20).await);
+    model.run(async |world| {
+        let (journal, replay) =
+            Journal::open(world.clone(), OnDrive::open(&world, "journal")).await.expect("open");
+        let (cache, units, is_full) = attach(&world, small(), &journal);
+        is_full.set(true);
+        cache.replay(replay, &units).await.expect("it is opened");
+        let refused = cache.detach(&units[0]).await;
+        assert!(matches!(refused, Err(BlockError::NoSpace { .. })), "{refused:?}");
+        cache.discard(&units[0]).await.expect("nothing is destaged");
+    });
+}
+
 #[test]
 fn a_replay_of_more_than_the_memory_into_a_full_store_ends_with_its_error() {
     let (model, ..) = rack(3, LEN);
