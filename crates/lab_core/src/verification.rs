@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::claim::{Claims, JudgedClaim, Measure};
 use crate::command_line::without_secret;
-use crate::inputs::inputs;
+use crate::inputs::{Input, inputs};
 use crate::interrupt::Stop;
 use crate::machine::{Disturbances, Watch, now_rfc3339};
 use crate::presentation::{self, HowItWasDone, Presentation};
@@ -155,6 +155,11 @@ pub trait Verification {
     /// What was measured for the claims.
     fn claims(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Measure>;
 
+    /// The inputs of the run: the values of its scenario, unless the run found others.
+    fn inputs(setup: &Setup<'_, Self>, _recording: &Self::Recording) -> Vec<Input> {
+        inputs(setup.text)
+    }
+
     /// What was measured, for a machine.
     fn metrics(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Metric>;
 
@@ -245,7 +250,7 @@ pub fn run_and_sweep<V: Verification>(
             machine,
             doubts: others.doubts.into_iter().chain(course.doubts).collect(),
         },
-        inputs: inputs(&text),
+        inputs: V::inputs(&setup, &recording),
         metrics: V::metrics(&setup, &recording),
         verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
         claims,

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Policy, PolicyConfig, PoolConfig,
     Provisioning, VolumeConfig,
@@ -18,7 +19,7 @@ use world_model::drives::Prepared;
 
 use super::plan::{ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, Plan, PoolPlan};
 use lab_tools::drives;
-use lab_tools::load::target::{Facts, Place, Target};
+use lab_tools::load::target::{Facts, Place, Target, existing_drive};
 use lab_tools::testbed::timed_drive::Drives;
 use lab_tools::testbed::{Started, Testbed, TimedArray, portal};
 
@@ -138,6 +139,48 @@ pub(super) fn make(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<Testbed>
         .with_context(|| format!("array {:?}", array.name))
 }
 
+/// Makes an array of real time on drives of the model and throws it away: what it refuses, it refuses before
+/// anything of a run is there.
+///
+/// # Errors
+///
+/// What keeps it from being made, and what a drive lacks.
+pub(super) fn check_real(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<()> {
+    let mut specs = BTreeMap::new();
+    for drive in &array.drives {
+        let spec = match &drive.kind {
+            DriveKind::Model(model) => DiskSpec::drive(&drives::load(model)?)?,
+            DriveKind::Path(path, len_bytes) => DiskSpec::new(len_of(&drive.name, path, *len_bytes)?),
+        };
+        specs.insert(drive.name.clone(), spec);
+    }
+    let mut config = declaration(plan, array);
+    for drive in &mut config.drives {
+        drive.spec = DriveSpec::Modelled { name: drive.name.clone() };
+    }
+    let made = Testbed::make(config, specs, seed, async |_| Ok(()));
+    made.map(drop).with_context(|| format!("array {:?}", array.name))
+}
+
+/// The length of a file or device, or that of the file that will be made, in whole MiB.
+fn len_of(drive: &str, path: &Path, new_bytes: Option<u64>) -> Result<u64> {
+    let shown = || format!("drive {drive:?}: {}", path.display());
+    let len_bytes = match (path.exists(), new_bytes) {
+        (false, Some(bytes)) => bytes,
+        (false, None) => bail!("{}: no such file or device; add its size for a new file", shown()),
+        (true, _) => {
+            existing_drive(path).with_context(shown)?;
+            let place = Place::Drive(DriveSpec::ReadOnly { path: path.to_owned() });
+            Paths(vec![place]).facts().with_context(shown)?[0].len_bytes
+        }
+    };
+    ensure!(len_bytes >= DRIVE_BYTES_MIN, "{}: has {len_bytes} bytes: must have 1 MiB or more", shown());
+    Ok(len_bytes / DRIVE_BYTES_MIN * DRIVE_BYTES_MIN)
+}
+
+/// A smaller drive is none for any group.
+const DRIVE_BYTES_MIN: u64 = 1 << 20;
+
 /// The array on a thread of its own: modelled drives take their time, others are what they are.
 pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedArray> {
     let config = Config { portals: vec![portal()], ..declaration(plan, array) };
@@ -169,6 +212,23 @@ impl Paths {
     /// To the LUs, files or devices of `--target`, which stand for the volumes in their order.
     pub(super) fn to_targets(targets: &[String]) -> Result<Paths> {
         Ok(Paths(targets.iter().map(|text| Place::find(text)).collect::<Result<_>>()?))
+    }
+
+    /// What each LU takes: one after the other is opened, and nothing is read or written.
+    ///
+    /// # Errors
+    ///
+    /// Where one cannot be opened.
+    pub(super) fn facts(self) -> Result<Vec<Facts>> {
+        world_real::run(world_real::Options::default(), move |world| async move {
+            let mut out = Vec::new();
+            for (number, place) in self.0.iter().enumerate() {
+                let (target, facts) = Target::open(&world, place, number, 1).await?;
+                target.close();
+                out.push(facts);
+            }
+            anyhow::Ok(out)
+        })?
     }
 
     /// Opens the path of a client to a volume. `number`: no other client has it.

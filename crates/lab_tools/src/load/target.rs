@@ -154,12 +154,19 @@ pub struct Facts {
     pub block_bytes: u64,
     /// The longest I/O.
     pub transfer_bytes_max: u64,
+    /// Whether the LU refuses writes; of a file or a device that is not known before one.
+    pub read_only: bool,
 }
 
 impl Target {
     /// A LU of an array in the same world, behind a session of one worker's own.
     pub fn local(session: LocalSession, lun: Lun, len_bytes: u64) -> (Target, Facts) {
-        let facts = Facts { len_bytes, block_bytes: 512, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+        let facts = Facts {
+            len_bytes,
+            block_bytes: 512,
+            transfer_bytes_max: world::BUF_LEN_MAX as u64,
+            read_only: false,
+        };
         (Target::Local(Rc::new(LocalLu { session, lun, next_tag: Cell::new(1) })), facts)
     }
 
@@ -171,7 +178,8 @@ impl Target {
         if let Place::Drive(spec) = place {
             let drive = world.open_drive(spec).await?;
             let (len_bytes, block_bytes) = (drive.info().len_bytes, drive.info().block_bytes.into());
-            let facts = Facts { len_bytes, block_bytes, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+            let transfer_bytes_max = world::BUF_LEN_MAX as u64;
+            let facts = Facts { len_bytes, block_bytes, transfer_bytes_max, read_only: false };
             return Ok((Target::Drive(drive), facts));
         }
         let (login, lun) = place.login(number, depth).expect("it is a LU");
@@ -179,13 +187,15 @@ impl Target {
             let session = Session::login(world, &login).await?;
             let disk = Disk::open(world.clone(), session.clone(), lun).await?;
             let caps = disk.capabilities().await?;
-            anyhow::Ok((session, disk, caps))
+            // A target that has no such page takes writes until it refuses one.
+            let read_only = disk.is_write_protected().await.unwrap_or(false);
+            anyhow::Ok((session, disk, caps, read_only))
         };
         let opened = match select(pin!(opening), world.sleep(SILENT_TIME)).await {
             Either::Left((opened, _)) => opened,
             Either::Right(_) => Err(no_response()),
         };
-        let (session, disk, caps) = opened.with_context(|| login.address.to_string())?;
+        let (session, disk, caps, read_only) = opened.with_context(|| login.address.to_string())?;
         let most = match caps.transfer_bytes_max {
             0 => world::BUF_LEN_MAX as u64,
             most => most,
@@ -194,6 +204,7 @@ impl Target {
             len_bytes: caps.len_bytes,
             block_bytes: caps.block_bytes.into(),
             transfer_bytes_max: most,
+            read_only,
         };
         let lu = Rc::new(Reached { disk, session, is_silent: Cell::new(false) });
         world.spawn(ends_when_silent(world.clone(), Rc::downgrade(&lu)));
