@@ -33,7 +33,7 @@ pub(crate) struct Verify {
     #[arg(long = "target")]
     targets: Vec<String>,
     /// Confirm that the LUs of --target are overwritten
-    #[arg(long)]
+    #[arg(long, requires = "targets")]
     destroy_data: bool,
     /// Amount of data, as a share of the published experiment (0.02 is 2 GiB of 100; for a real diskstress
     /// 0.01 is 80 MB of 8 GB, for a real fileserver 0.01 is 1.3 GB of a server's 128)
@@ -65,8 +65,8 @@ pub(crate) struct Verify {
     /// `all`
     #[arg(long)]
     guest: Option<PathBuf>,
-    /// Disk formats of a real fileserver, each dynamic and fixed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [FormatName::Vhd])]
+    /// Disk formats of a real fileserver, each dynamic and fixed [default: vhd]
+    #[arg(long, value_enum, value_delimiter = ',')]
     formats: Vec<FormatName>,
     /// Run only the load of a real fileserver, against this directory (for example a mounted share)
     #[arg(long)]
@@ -83,6 +83,26 @@ pub(crate) struct Verify {
     /// Scenario file that replaces the built-in one
     #[arg(long)]
     scenario: Option<PathBuf>,
+}
+
+impl Verify {
+    /// The options that were given of those that not all verifications have.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("target", !self.targets.is_empty()),
+            ("destroy-data", self.destroy_data),
+            ("scale", self.scale.is_some()),
+            ("repeats", self.repeats.is_some()),
+            ("quick", self.quick),
+            ("sweep", self.sweep),
+            ("dir", self.dir.is_some()),
+            ("guest", self.guest.is_some()),
+            ("formats", !self.formats.is_empty()),
+            ("directory", self.directory.is_some()),
+            ("layouts", !self.layouts.is_empty()),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
 }
 
 /// The name for all verifications, one after the other.
@@ -175,8 +195,8 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         dir: verify.dir.clone(),
         guest: verify.guest.clone(),
     };
-    ensure!(!(verify.sweep && asked.world == World::Real), "--sweep requires --world model");
     ensure!(!(verify.sweep && verify.which == ALL), "--sweep requires the name of one verification");
+    verify::check_options(verify::named(&verify.which), asked.world, &verify.given())?;
     match verify::named(&verify.which) {
         Some(row) => Ok(ExitCode::from((row.run)(&request, &asked)?.verdict.exit_status)),
         None => all(&request, &asked),

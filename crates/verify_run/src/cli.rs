@@ -43,7 +43,7 @@ pub struct Run {
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<String>,
     /// Agree that the LUs behind --target are overwritten
-    #[arg(long)]
+    #[arg(long, requires = "targets")]
     destroy_data: bool,
     /// Random seed
     #[arg(long, default_value_t = 1)]
