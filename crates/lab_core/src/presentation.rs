@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::claim::{JudgedClaim, Published};
+use crate::outputs;
 use crate::proof::proof;
 use crate::record::RunRecord;
 use crate::report::{
@@ -81,7 +82,9 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
 ///
 /// When there is no record, or the page cannot be written.
 pub fn write_again(out: &Path) -> Result<PathBuf> {
-    write_page(out, &data_again(out)?)?;
+    let data = data_again(out)?;
+    outputs::page_again(out)?;
+    write_page(out, &data)?;
     Ok(out.join("report.html"))
 }
 

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use lab::verify::{self, Asked, Said, VERIFICATIONS};
 use lab_core::index;
+use lab_core::outputs;
 use lab_core::record::World;
 use lab_core::sweep::POINTS_DEFAULT;
 use lab_core::verdict::Tally;
@@ -206,6 +207,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
 /// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
+    outputs::folder(&request.out)?;
     let planned = verify::planned(request, asked);
     let entries = verify::run_all(&planned, (request, &verify::questions()), |said| match said {
         Said::Begins { name } => println!("\n{name}\n"),
