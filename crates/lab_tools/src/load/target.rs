@@ -270,6 +270,12 @@ fn served(result: Result<(), world::DriveError>) -> Result<Option<()>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use array::config::{GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig};
+    use array::{Array, Config, ControllerHandle, run_controller};
+    use world_model::{DiskSpec, Model};
+
     use super::*;
 
     /// Before, a run waited for a target that had stopped without an end, and for Ctrl-C without one, too.
@@ -286,5 +292,55 @@ mod tests {
         });
         let said = said.expect("refused");
         assert!(said.contains("no response from the target within 30 s"), "{said}");
+    }
+
+    const TARGET: &str = "iqn.2026-11.test:array";
+
+    /// An array with one LU, at this address of the model world.
+    async fn array_at(model: &Model, world: &World, address: SocketAddr) -> Array {
+        let name = || "a".to_owned();
+        model.disk("a", DiskSpec::new(256 << 20));
+        let (handle, mailbox) = ControllerHandle::new(0);
+        world.spawn(run_controller(world.clone(), 0, mailbox, vec![handle.clone()]));
+        let mut array = Array::new(vec![handle], TARGET);
+        let config = Config {
+            portals: vec![PortalConfig { listen: address, controller: 0, segment_bytes_max: None }],
+            drives: vec![testbed::modelled_drive(name())],
+            groups: vec![GroupConfig::new(name(), Level::Raid0, vec![name()])],
+            pools: vec![PoolConfig::new(name(), vec![name()])],
+            volumes: vec![VolumeConfig::new(name(), name(), 8 << 20)],
+            hosts: vec![HostConfig::new(name(), "*".into(), [(0, name())].into())],
+            ..Config::empty(TARGET)
+        };
+        array.apply(config).await.expect("an array");
+        array
+    }
+
+    /// A target that has logged a host in, and then stops: what was sent to it waited without an end.
+    #[test]
+    fn a_target_that_becomes_silent_ends_what_waits_for_it() {
+        const END: Duration = Duration::from_secs(3600);
+        let model = Model::new(1);
+        let (said, waited) = model.run(async |world| {
+            let address = SocketAddr::from(([10, 0, 0, 1], 3260));
+            let _array = array_at(&model, &world, address).await;
+            let login = Box::new(Options::new(address, "iqn.2026-11.test:host", TARGET, 1));
+            let opened = Target::open(&world, &Place::Lu { lun: Lun(0), login }, 0, 4).await;
+            let (target, _) = opened.expect("it responds");
+            let op = Op { at: 0, len: 4096, reads: true, pause: None };
+            // As long as it responds, pings do no harm.
+            world.sleep(10 * SILENT_TIME).await;
+            assert!(target.read(op).await.expect("it responds").is_some());
+            model.net().connections().iter().for_each(|(client, _)| model.net().silence(*client));
+            let from = world.now();
+            let said = match select(pin!(target.read(op)), world.sleep(END)).await {
+                Either::Left((read, _)) => read.err().map(|error| format!("{error:#}")),
+                Either::Right(_) => None,
+            };
+            (said, world.now().since(from))
+        });
+        let said = said.expect("the read waits without an end");
+        assert!(said.contains("no response from the target within 30 s"), "{said}");
+        assert!(waited <= SILENT_TIME + PING_EVERY, "{waited:?}");
     }
 }
