@@ -191,7 +191,16 @@ pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedAr
         }
     }
     TimedArray::start_on(&[config], Drives { prepared, takes_time: Arc::default() }, seed)
-        .with_context(|| format!("array {:?}", array.name))
+        .map_err(|error| anyhow!("array {:?}: {}", array.name, own_advice(&format!("{error:#}"))))
+}
+
+/// What an array says of a drive that is not blank, with what a user of `masu run` can do: a run erases
+/// nothing.
+fn own_advice(said: &str) -> String {
+    let advice = "name a new file, or a drive that was erased (wipefs, blkdiscard)";
+    let said = said.replace("pass --overwrite to erase the drive", advice);
+    let said = said.replace("pass --overwrite to erase it", advice);
+    said.replace("not named with --overwrite", advice)
 }
 
 /// How the hosts of a run reach their volumes in real time.
@@ -256,4 +265,22 @@ pub(super) fn open_local(
     let session = started.port().open(&initiator(host), isid);
     let session = session.map_err(|e| anyhow!("host {:?} is refused: {e:?}", plan.hosts[host].name))?;
     Ok(Target::local(session, Lun(lun as u16), plan.volumes[volume].len_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_advice;
+
+    /// `masu run` advised an option that it does not have.
+    #[test]
+    fn no_option_is_advised_that_a_run_does_not_have() {
+        for said in [
+            "group g: drive d is not blank: data at byte 0; pass --overwrite to erase the drive",
+            "the drive belongs to group g; pass --overwrite to erase it",
+            "drive d holds data; refusing to overwrite it: not named with --overwrite",
+        ] {
+            let shown = own_advice(said);
+            assert!(!shown.contains("--overwrite") && shown.contains("name a new file"), "{shown}");
+        }
+    }
 }

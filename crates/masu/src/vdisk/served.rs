@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use lab_core::words::shown;
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_chain};
@@ -63,7 +64,7 @@ impl Place<'_> {
     fn url(&self, listener: &Listener) -> String {
         match self {
             Place::Tcp(_) => format!("nbd://{}", listener.local()),
-            Place::Path(path) => format!("nbd+unix:///?socket={}", path.display()),
+            Place::Path(path) => format!("nbd+unix:///?socket={}", shown(path)),
         }
     }
 
@@ -97,7 +98,7 @@ pub(super) fn serve(
         for (number, (image, name)) in images.iter().zip(names).enumerate() {
             let place = place.of(number)?;
             let listener = place.listen(&world)?;
-            println!("{}: {}", paths[number].display(), place.url(&listener));
+            println!("{}: {}", shown(&paths[number]), place.url(&listener));
             let gate = member.as_ref().map(|member| member.gate(number));
             let export = Export { device: Gated::new(image.clone(), gate), name, read_only };
             world.spawn(serve_nbd(world.clone(), listener.clone(), export));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use lab_core::interrupt::Stop;
+use lab_core::words::shown;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use world::{Drive, DriveSpec, ImageAccess, World};
@@ -23,7 +24,7 @@ impl<'a> Unfinished<'a> {
         // Signals first: none may end the process while the file is there.
         let stop = Stop::on_signals().context("cannot receive signals")?;
         if name.symlink_metadata().is_ok() {
-            bail!("{}: already exists; remove it first", name.display());
+            bail!("{}: already exists; remove it first", shown(name));
         }
         let part = name.with_added_extension("part");
         let spec = DriveSpec::Image { path: part.clone(), access: ImageAccess::Create };
@@ -43,7 +44,7 @@ impl<'a> Unfinished<'a> {
 
     /// Gives it its name, durably. Its content must be durable already.
     pub(super) fn finish(mut self) -> Result<()> {
-        let shown = self.name.display().to_string();
+        let shown = shown(self.name);
         if self.is_stopped() {
             bail!("{shown}: interrupted; nothing was created");
         }
