@@ -148,7 +148,11 @@ async fn made<'a>(
     let format = shape.format(path)?;
     let (file, drive) = Unfinished::create(world, path).await?;
     let image = filled(world, drive, (file.part(), format), size, shape, parent).await;
-    Ok((file, image.with_context(|| path.display().to_string())?))
+    let image = image.with_context(|| shown(path))?;
+    if shape.fixed {
+        file.allocate(image.file_len_bytes()).with_context(|| shown(path))?;
+    }
+    Ok((file, image))
 }
 
 async fn filled(

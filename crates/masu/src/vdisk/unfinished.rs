@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use lab_core::interrupt::Stop;
 use lab_core::words::shown;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use world::{Drive, DriveSpec, ImageAccess, World};
+
+/// What stat(2) counts blocks in.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A file `NAME.part` that becomes `NAME` when it is complete and durable. It is removed if that fails, or if
 /// a signal ends the command: a part of a disk must not look like a disk.
@@ -35,6 +38,37 @@ impl<'a> Unfinished<'a> {
     /// Its path until it is complete.
     pub(super) fn part(&self) -> &Path {
         &self.part
+    }
+
+    /// Allocates all of its space, of which it has used little so far.
+    ///
+    /// # Errors
+    ///
+    /// The file system has too little: nothing of it is taken then, for others use it, too.
+    pub(super) fn allocate(&self, len_bytes: u64) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.part, flags, Mode::empty())?;
+        let free = rustix::fs::fstatvfs(&file)?;
+        let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
+        let has_bytes = u64::try_from(rustix::fs::fstat(&file)?.st_blocks)? * STAT_BLOCK_BYTES;
+        if len_bytes.saturating_sub(has_bytes) > free_bytes {
+            bail!(
+                "no space for {}: its file system has {}; free some, or create it without --fixed",
+                config::format_bytes(len_bytes),
+                config::format_bytes(free_bytes)
+            );
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                eprintln!(
+                    "note     {}: its file system allocates no space in advance: the file is sparse, and writes may \
+                     find no space",
+                    shown(self.name)
+                );
+                Ok(())
+            }
+            allocated => allocated.context("cannot allocate its space; create it without --fixed"),
+        }
     }
 
     /// Whether a signal ends the command.
