@@ -33,7 +33,8 @@ pub(super) fn answer(plan: &Plan, recording: &Recording, claims: &[JudgedClaim])
         () => "It depends",
     };
     let said = |claim: &&JudgedClaim| {
-        let measured = claim.interval().map_or("not measured".into(), |estimate| value(&estimate));
+        let measured = claim.interval().map(|estimate| value(&estimate));
+        let measured = measured.or_else(|| claim.reason.clone()).unwrap_or("not measured".into());
         let bound = claim.bound.map_or(String::new(), |bound| format!(" ({})", bound.words(&claim.unit)));
         let unit = if claim.estimate.is_some() { format!(" {}", claim.unit) } else { String::new() };
         format!("{}: {measured}{unit}{bound}", claim.name)
