@@ -163,6 +163,9 @@ async function checkWidth(page) {
     return `${document.documentElement.scrollWidth} px of ${width} px, first <${wide?.tagName.toLowerCase()} class="${wide?.getAttribute("class") ?? ""}">`;
   });
   if (over) fail(`horizontal overflow at ${page.viewportSize().width} px: ${over}`);
+  // A number with many digits lay over what stands beside it.
+  const cells = await page.evaluate(() => [...document.querySelectorAll(".claims td")].filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent));
+  if (cells.length > 0 && page.viewportSize().width <= 640) fail(`claims wider than their cells at ${page.viewportSize().width} px: ${cells.slice(0, 3).join("; ")}`);
 }
 
 /** Question, answer, what it proves, the claims: in this order; and each published figure leads to one here. */

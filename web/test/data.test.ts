@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { buildXy } from "../src/charts/xy";
+import { buildXy, ticksOf } from "../src/charts/xy";
 import { csv, figureCsv, tableCsv } from "../src/csv";
 import { decimate } from "../src/decimate";
 import { hasData, readReport } from "../src/read";
@@ -70,6 +70,11 @@ describe("axes", () => {
   it("gives a logarithmic bar a decade to stand on", () => {
     expect(logScale([10, 500], axis, true)).toMatchObject({ min: 1, max: 1000 });
     expect(logScale([10, 500], axis, false)).toMatchObject({ min: 10, max: 1000 });
+  });
+  it("ticks an axis that begins in a warm-up at round numbers", () => {
+    // ECharts counts steps from the begin of the axis: -2, 8, 18.
+    expect(ticksOf(timeScale(-2, 48, 6))).toEqual({ customValues: [0, 10, 20, 30, 40] });
+    expect(ticksOf(timeScale(0, 180, 6))).toEqual({});
   });
   it("ticks time as a clock does", () => expect(timeScale(0, 180, 6).ticks).toEqual([0, 30, 60, 90, 120, 150, 180]));
 });

@@ -5,7 +5,7 @@ mod all;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use lab_core::claim::Claims;
 use lab_core::record::{RunRecord, World};
 use lab_core::verification::{self, Request, Sweep, Verification};
@@ -95,6 +95,18 @@ impl From<&Asked> for () {
     fn from(_: &Asked) -> Self {}
 }
 
+/// In which world a verification has an option of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub enum In {
+    Both,
+    Model,
+    Real,
+}
+
+/// An option that not all verifications have, and where one has it.
+pub type Has = (&'static str, In);
+
 /// An entry of the table.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "self-explanatory names")]
@@ -106,12 +118,46 @@ pub struct Row {
     pub run: fn(&Request, &Asked) -> Result<RunRecord>,
     /// The claims of its scenario: the built-in one, or a file that replaces it.
     pub claims: fn(Option<&Path>) -> Result<Claims>,
+    /// The options that it has besides those that all have: seed, output folder, scenario, world.
+    pub options: &'static [Has],
     /// What of a request for all of them is not for this one.
     in_all: fn(&mut Request, &mut Asked),
 }
 
+/// Options that a run of all verifications, most of them in the model, has no use for.
+const NOT_IN_ALL: [&str; 4] = ["target", "destroy-data", "formats", "directory"];
+
+/// What is wrong with options that were given, of one verification in a world, or of all of them.
+///
+/// # Errors
+///
+/// The first that would be ignored, and which verification has it.
+pub fn check_options(which: Option<&Row>, world: World, given: &[&str]) -> Result<()> {
+    const ALL: &[Row] = &VERIFICATIONS;
+    for option in given {
+        let of = |row: &Row| row.options.iter().find(|(name, _)| name == option).map(|(_, place)| *place);
+        let Some(row) = which else {
+            ensure!(!NOT_IN_ALL.contains(option), "--{option} requires the name of one verification");
+            let alone = *option == "dir" && !given.contains(&"guest");
+            ensure!(!alone, "--dir requires --guest, or the name of one verification");
+            continue;
+        };
+        match (of(row), world) {
+            (Some(In::Both), _) | (Some(In::Model), World::Model) | (Some(In::Real), World::Real) => {}
+            (Some(In::Model), _) => bail!("--{option} of {} requires --world model", row.name),
+            (Some(In::Real), _) => bail!("--{option} of {} requires --world real", row.name),
+            (None, _) => {
+                let others: Vec<&str> =
+                    ALL.iter().filter(|row| of(row).is_some()).map(|row| row.name).collect();
+                bail!("{} has no --{option}: it is an option of {}", row.name, others.join(", "))
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Row {
-    const fn of<V: Verification>(in_all: fn(&mut Request, &mut Asked)) -> Row
+    const fn of<V: Verification>(options: &'static [Has], in_all: fn(&mut Request, &mut Asked)) -> Row
     where
         V::Options: for<'a> From<&'a Asked>,
     {
@@ -130,6 +176,7 @@ impl Row {
                 let (scenario, _) = V::load(&request, &(&Asked::default()).into())?;
                 Ok(V::stated(&scenario).clone())
             },
+            options,
             in_all,
         }
     }
@@ -143,19 +190,37 @@ impl Row {
     }
 }
 
+const SWEEP: Has = ("sweep", In::Model);
+const QUICK: Has = ("quick", In::Both);
+const SCALE: Has = ("scale", In::Real);
+const REPEATS: Has = ("repeats", In::Real);
+const TARGET: Has = ("target", In::Real);
+const DESTROY_DATA: Has = ("destroy-data", In::Real);
+
+const VAAI_HAS: &[Has] = &[TARGET, DESTROY_DATA, SCALE, REPEATS, QUICK, SWEEP];
+// Its real form is short as it is.
+const QOS_HAS: &[Has] = &[("quick", In::Model), SWEEP];
+const SANBOOT_HAS: &[Has] = &[TARGET, DESTROY_DATA, SCALE, QUICK, SWEEP, ("layouts", In::Both)];
+const FILESERVER_HAS: &[Has] =
+    &[SCALE, REPEATS, QUICK, SWEEP, ("formats", In::Real), ("directory", In::Real)];
+const DISKSTRESS_HAS: &[Has] = &[SCALE, QUICK, SWEEP, ("dir", In::Real), ("guest", In::Real)];
+const RUN_HAS: &[Has] = &[TARGET, DESTROY_DATA];
+
 /// Every verification there is.
 pub const VERIFICATIONS: [Row; 6] = [
     // At the published size; its real form is a row of its own.
-    Row::of::<Vaai>(|request, asked| (request.scale, asked.world) = (None, World::Model)),
+    Row::of::<Vaai>(VAAI_HAS, |request, asked| (request.scale, asked.world) = (None, World::Model)),
     // Its quick form has too few windows to judge by, and the whole one takes a minute or two.
-    Row::of::<Qos>(|request, asked| (request.scale, asked.quick) = (None, false)),
+    Row::of::<Qos>(QOS_HAS, |request, asked| (request.scale, asked.quick) = (None, false)),
     // The scale is that of what is really written.
-    Row::of::<Sanboot>(|request, _| request.scale = None),
+    Row::of::<Sanboot>(SANBOOT_HAS, |request, _| request.scale = None),
     // In a row of all it is the model's, as it was published.
-    Row::of::<Fileserver>(|request, asked| (request.scale, asked.world) = (None, World::Model)),
-    Row::of::<Diskstress>(|request, _| request.scale = None),
+    Row::of::<Fileserver>(FILESERVER_HAS, |request, asked| {
+        (request.scale, asked.world) = (None, World::Model)
+    }),
+    Row::of::<Diskstress>(DISKSTRESS_HAS, |request, _| request.scale = None),
     // The built-in scenario, where it is the same on every machine.
-    Row::of::<Run>(|request, asked| (request.scale, asked.world) = (None, World::Model)),
+    Row::of::<Run>(RUN_HAS, |request, asked| (request.scale, asked.world) = (None, World::Model)),
 ];
 
 /// The verification of that name.
@@ -203,6 +268,42 @@ mod tests {
             // The check itself can fail.
             written["claims"][0]["verdict"] = "splendid".into();
             assert_eq!(lab_core::schema::faults(&written).len(), 1, "{name}");
+        }
+    }
+
+    /// `verify qos --target URL` ran the model without a word.
+    #[test]
+    fn an_option_that_a_verification_does_not_have_is_refused() {
+        let said = |which: &str, world: World, option: &str| {
+            check_options(named(which), world, &[option]).err().map(|error| error.to_string())
+        };
+        for (which, option, expected) in [
+            ("qos", "target", "qos has no --target: it is an option of vaai, sanboot, run"),
+            ("diskstress", "layouts", "diskstress has no --layouts: it is an option of sanboot"),
+            ("fileserver", "guest", "fileserver has no --guest: it is an option of diskstress"),
+            (
+                "run",
+                "quick",
+                "run has no --quick: it is an option of vaai, qos, sanboot, fileserver, diskstress",
+            ),
+            ("vaai", "target", "--target of vaai requires --world real"),
+            ("all", "target", "--target requires the name of one verification"),
+            ("all", "formats", "--formats requires the name of one verification"),
+            ("all", "dir", "--dir requires --guest, or the name of one verification"),
+        ] {
+            assert_eq!(said(which, World::Model, option).as_deref(), Some(expected));
+        }
+        assert_eq!(
+            said("qos", World::Real, "quick").as_deref(),
+            Some("--quick of qos requires --world model")
+        );
+        for (which, world, option) in [
+            ("vaai", World::Real, "target"),
+            ("sanboot", World::Model, "layouts"),
+            ("all", World::Model, "guest"),
+            ("all", World::Model, "quick"),
+        ] {
+            assert_eq!(said(which, world, option), None, "{which} --{option}");
         }
     }
 

@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
+use crate::outputs::open_regular;
 use crate::presentation::{PRESENTATION, page_again};
 use crate::record::RunRecord;
 use crate::words::command;
@@ -166,7 +167,7 @@ fn refuse_taken(path: &Path) -> Result<(), BundleError> {
 
 /// Whether a file begins as a bundle does; the end of one that was interrupted is missing.
 fn is_bundle(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let Ok(file) = open_regular(path) else { return false };
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
     let first = archive.entries().ok().and_then(|mut entries| entries.next()?.ok());
     first.is_some_and(|entry| entry.path().is_ok_and(|name| name.to_string_lossy().starts_with(FOLDER)))
@@ -506,5 +507,21 @@ mod tests {
         let deep: PathBuf = (0..=DEPTH_MAX).fold(run.clone(), |path, n| path.join(n.to_string()));
         fs::create_dir_all(deep).expect("folders");
         refused(&run, "over 10000 files, 8 levels or 4 GiB");
+    }
+
+    /// It replaced the verdict of the record on the page, and `masu report` ended with 0.
+    #[test]
+    fn a_presentation_that_others_changed_makes_no_page() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let run = run(dir.path());
+        for (text, expected) in [
+            ("{\"verdict\": \"held\"}", "verdict: unknown key"),
+            ("[1, 2]", "it: must be an object"),
+            ("{\"title\": {\"a\": \"</script><script>alert(1)\"}}", "title: must be text"),
+        ] {
+            fs::write(run.join(PRESENTATION), text).expect("written");
+            let refused = page_again(&run).expect_err(text).to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod index;
 pub mod inputs;
 pub mod interrupt;
 pub mod machine;
+pub mod outputs;
 pub mod parallel;
 pub mod presentation;
 pub mod proc;

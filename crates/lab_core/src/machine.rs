@@ -195,6 +195,11 @@ fn interface(name: &str, driver: &str, speed: &str) -> String {
     if known.is_empty() { name.to_owned() } else { format!("{name}: {}", known.join(", ")) }
 }
 
+/// The memory of this machine; `None` where the system does not say.
+pub fn memory_bytes() -> Option<u64> {
+    memory_kib(&read("/proc/meminfo"), "MemTotal").map(|kib| kib * 1024)
+}
+
 fn memory() -> String {
     memory_kib(&read("/proc/meminfo"), "MemTotal")
         .map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::claim::{JudgedClaim, Published};
+use crate::outputs;
 use crate::proof::proof;
 use crate::record::RunRecord;
 use crate::report::{
-    DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, page_text, write_json,
-    write_page,
+    DataFile, Figure, Finding, Section, Table, VERSION, Version, WriteError, check_presentation, page_text,
+    write_json, write_page,
 };
 use crate::schema;
 use crate::sweep;
@@ -68,6 +69,8 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
     if cfg!(debug_assertions) {
         let faults = schema::faults(&serde_json::to_value(record)?);
         assert!(faults.is_empty(), "the record of {} breaks its schema: {faults:?}", record.verification);
+        let shown = check_presentation(&presentation);
+        assert!(shown.is_ok(), "the presentation of {}: {shown:?}", record.verification);
     }
     write_json(&out.join("results.json"), record)?;
     write_json(&out.join(PRESENTATION), &presentation)?;
@@ -81,7 +84,9 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
 ///
 /// When there is no record, or the page cannot be written.
 pub fn write_again(out: &Path) -> Result<PathBuf> {
-    write_page(out, &data_again(out)?)?;
+    let data = data_again(out)?;
+    outputs::page_again(out)?;
+    write_page(out, &data)?;
     Ok(out.join("report.html"))
 }
 
@@ -98,7 +103,16 @@ fn data_again(out: &Path) -> Result<Value> {
     let record = RunRecord::read(&out.join("results.json"))?;
     let path = out.join(PRESENTATION);
     let presentation = match crate::text_file::read(&path) {
-        Ok(text) => serde_json::from_str(&text).with_context(|| path.display().to_string())?,
+        Ok(text) => {
+            let shown: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+            if let Err(cause) = check_presentation(&shown) {
+                bail!(
+                    "{}: {cause}; it is not as a run wrote it: take it from a copy, or remove it",
+                    path.display()
+                );
+            }
+            shown
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };

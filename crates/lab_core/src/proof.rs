@@ -160,9 +160,16 @@ fn inputs_words(inputs: &[Input]) -> String {
     }
 }
 
+/// The verification of a scenario of one's own.
+const OWN_SCENARIO: &str = "run";
+
 fn sweep_words(record: &RunRecord) -> String {
     match &record.sweep {
         Some(swept) => format!("Over the ranges of its inputs: {}.", sweep::sentence(swept)),
+        // A scenario of one's own is varied in its file: `masu run` has no sweep.
+        None if record.verification == OWN_SCENARIO => {
+            "This run does not show how the claims depend on the inputs that nobody published.".into()
+        }
         None => {
             "This run does not show how the claims depend on the inputs that nobody published: --sweep does."
                 .into()

@@ -16,6 +16,9 @@ pub struct Size(pub u64);
 #[serde(try_from = "String")]
 pub struct Time(pub Duration);
 
+/// Of a disk, a volume or a file of a scenario: the largest VHDX. The laboratory keeps books of all of it.
+pub const DISK_BYTES_MAX: u64 = 64 << 40;
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::JudgedClaim;
 use crate::inputs::Input;
+use crate::outputs;
 use crate::report::{Doubt, Machine};
 use crate::scope::Scope;
 use crate::stats::{Estimate, mean};
@@ -188,7 +189,6 @@ impl RunRecord {
     }
 }
 
-#[expect(clippy::disallowed_types, reason = "a file, of which no more is read than it may have")]
 fn text(path: &Path) -> Result<String, RecordError> {
     use std::io::{ErrorKind, Read};
     let shown = path.display().to_string();
@@ -197,6 +197,6 @@ fn text(path: &Path) -> Result<String, RecordError> {
         _ => RecordError::Read { path: shown.clone(), cause: e.to_string() },
     };
     let mut text = String::new();
-    std::fs::File::open(path).map_err(failed)?.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    outputs::open_regular(path).map_err(failed)?.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     Ok(text)
 }

@@ -8,7 +8,7 @@ use crate::presentation::published_words;
 use crate::record::RunRecord;
 use crate::report::Finding;
 use crate::verdict::Verdict;
-use crate::words::value;
+use crate::words::{shown, value};
 
 /// The report has the others.
 const FINDINGS_MAX: usize = 3;
@@ -30,7 +30,7 @@ pub fn answer(record: &RunRecord, findings: &[Finding], out: &Path) -> String {
         text,
         "\nverdict: {}\nreport: {}",
         record.verdict.standing.words(),
-        out.join("report.html").display()
+        shown(&out.join("report.html"))
     );
     text
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::claim::{Claims, JudgedClaim, Measure};
 use crate::command_line::without_secret;
-use crate::inputs::inputs;
+use crate::inputs::{Input, inputs};
 use crate::interrupt::Stop;
 use crate::machine::{Disturbances, Watch, now_rfc3339};
+use crate::outputs;
 use crate::presentation::{self, HowItWasDone, Presentation};
 use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
 use crate::report::{Doubt, order_by_cost};
@@ -155,6 +156,11 @@ pub trait Verification {
     /// What was measured for the claims.
     fn claims(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Measure>;
 
+    /// The inputs of the run: the values of its scenario, unless the run found others.
+    fn inputs(setup: &Setup<'_, Self>, _recording: &Self::Recording) -> Vec<Input> {
+        inputs(setup.text)
+    }
+
     /// What was measured, for a machine.
     fn metrics(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Metric>;
 
@@ -212,7 +218,7 @@ pub fn run_and_sweep<V: Verification>(
 ) -> Result<RunRecord> {
     let (scenario, text) = V::load(request, own)?;
     let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
-    std::fs::create_dir_all(&request.out).with_context(|| request.out.display().to_string())?;
+    outputs::folder(&request.out)?;
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
     let recording = V::play(&setup, &stop)?;
@@ -245,7 +251,7 @@ pub fn run_and_sweep<V: Verification>(
             machine,
             doubts: others.doubts.into_iter().chain(course.doubts).collect(),
         },
-        inputs: inputs(&text),
+        inputs: V::inputs(&setup, &recording),
         metrics: V::metrics(&setup, &recording),
         verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
         claims,

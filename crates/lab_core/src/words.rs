@@ -45,3 +45,33 @@ pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
+
+/// A text of others for a terminal: control characters, which could move its cursor or colour what follows,
+/// are written as escapes.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// A path for a terminal.
+pub fn shown(path: &std::path::Path) -> String {
+    visible(&path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_others_do_nothing_on_a_terminal() {
+        assert_eq!(visible("a\u{1b}[31m\nb\u{9b}\u{7f}"), "a\\u{1b}[31m\\nb\\u{9b}\\u{7f}");
+        assert_eq!(visible("Größe 1 %"), "Größe 1 %");
+        assert_eq!(shown(std::path::Path::new("a\rb")), "a\\rb");
+    }
+}

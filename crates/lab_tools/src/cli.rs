@@ -61,7 +61,7 @@ pub struct Load {
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Distribution of the times of an open loop
-    #[arg(long, value_enum, default_value_t = ArrivalsName::Even)]
+    #[arg(long, value_enum, default_value_t = ArrivalsName::Even, requires = "rate")]
     arrivals: ArrivalsName,
     /// Duration in seconds [default: 5, or from the file]
     #[arg(long)]
@@ -273,6 +273,7 @@ mod tests {
             &["--access", "size=4KiB", "--pattern", "randread"],
             &["--icf", "a", "--fio", "b"],
             &["--job", "a"],
+            &["--arrivals", "poisson"],
         ] {
             assert!(plan(words).is_err(), "{words:?}");
         }

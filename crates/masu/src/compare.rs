@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use lab_core::outputs;
+use lab_core::words::{shown, visible};
 use lab_tools::compare::{Compared, Comparison, Verdict};
 use serde_json::json;
 
@@ -41,6 +43,7 @@ pub(crate) struct Compare {
 const ROWS: usize = 20;
 
 pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
+    compare.out.as_deref().map(outputs::folder).transpose()?;
     let comparison = Comparison::of(&compare.a, &compare.b)?;
     let command = lab_core::command_line::of_process();
     let page = compare.out.as_ref().map(|out| comparison.write(out, &command)).transpose()?;
@@ -50,14 +53,14 @@ pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
     }
     print(&comparison, compare);
     if let Some(page) = page {
-        println!("\nreport: {}", page.display());
+        println!("\nreport: {}", shown(&page));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(comparison: &Comparison, compare: &Compare) {
-    println!("{}\n", comparison.answer());
-    println!("A  {}\nB  {}\n", compare.a.display(), compare.b.display());
+    println!("{}\n", visible(&comparison.answer()));
+    println!("A  {}\nB  {}\n", shown(&compare.a), shown(&compare.b));
     let rows = if compare.all { comparison.both.len() } else { ROWS };
     let header = ["metric", "A", "B", "B / A", "95 % interval", ""];
     let shown = comparison.both.iter().take(rows).map(row);
@@ -67,15 +70,15 @@ fn print(comparison: &Comparison, compare: &Compare) {
         println!("{more} more (--all shows them)");
     }
     for (run, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
-        let some: Vec<&str> =
-            only.iter().take(if compare.all { only.len() } else { 3 }).map(String::as_str).collect();
+        let some: Vec<String> =
+            only.iter().take(if compare.all { only.len() } else { 3 }).map(|name| visible(name)).collect();
         let rest = if some.len() < only.len() { ", …" } else { "" };
         match only.len() {
             0 => {}
             n => println!("only in {run}: {n}: {}{rest}", some.join("; ")),
         }
     }
-    comparison.doubts().iter().for_each(|doubt| println!("doubt: {doubt}"));
+    comparison.doubts().iter().for_each(|doubt| println!("doubt: {}", visible(doubt)));
 }
 
 /// Five digits exceed the precision of a measurement.
@@ -97,7 +100,7 @@ fn row(c: &Compared) -> Vec<String> {
         Verdict::Differs => "B is less",
         other => other.words(),
     };
-    vec![c.name.clone(), number(c.a), number(c.b), ratio, ends, mark.into()]
+    vec![visible(&c.name), number(c.a), number(c.b), ratio, ends, mark.into()]
 }
 
 fn as_json(comparison: &Comparison) -> serde_json::Value {

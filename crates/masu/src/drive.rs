@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use lab_core::outputs;
+use lab_core::words::shown;
 use lab_tools::drives::fit::{self, Known};
 use lab_tools::drives::measure::{self, Medium, Plan};
 use lab_tools::drives::{self, Replayed, curve, disksim, trace};
@@ -98,19 +100,20 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
 }
 
 fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>) -> Result<ExitCode> {
+    out.map(outputs::folder).transpose()?;
     let drive = drives::load(model)?;
     let trace = trace::load(path, latencies)?;
-    let replay = drives::replay(&drive, &trace).with_context(|| path.display().to_string())?;
+    let replay = drives::replay(&drive, &trace).with_context(|| shown(path))?;
     let typed = lab_core::command_line::of_process();
-    let shown = path.display().to_string();
-    let replayed = Replayed { replay: &replay, drive: drive.name(), trace: &shown, typed: &typed };
+    let name = shown(path);
+    let replayed = Replayed { replay: &replay, drive: drive.name(), trace: &name, typed: &typed };
     println!("{}\n", replayed.answer());
     print_curve(&replay);
     if trace.left_out > 0 {
         println!("left out: {} requests without a response, or neither read nor write", trace.left_out);
     }
     if let Some(out) = out {
-        println!("\nreport: {}", replayed.write(out)?.display());
+        println!("\nreport: {}", shown(&replayed.write(out)?));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -124,6 +127,7 @@ fn print_curve(replay: &drives::Replay) {
 }
 
 fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
+    check_drive_file(out)?;
     let converted = disksim::load(path)?;
     let mut about =
         vec![format!("{}: converted from a parameter file of DiskSim.", converted.parameters.name())];
@@ -132,15 +136,16 @@ fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
     }
     write(out, &drives::write(&converted.parameters, &about))?;
     println!("{}", about.join("\n"));
-    println!("drive file: {}", out.display());
+    println!("drive file: {}", shown(out));
     Ok(ExitCode::SUCCESS)
 }
 
 fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode> {
+    check_drive_file(out)?;
     let trace = trace::load(path, latencies)?;
     let name = path.file_stem().map_or("fitted".into(), |name| name.to_string_lossy().into_owned());
     let known = Known { name, ..Known::default() };
-    let fitted = fit::fit(&trace, &known).with_context(|| path.display().to_string())?;
+    let fitted = fit::fit(&trace, &known).with_context(|| shown(path))?;
     let mut about = vec![format!(
         "Fitted to {} requests of {}: demerit {:.2} %; {:.2} % on those that the fit did not see.",
         trace.requests.len(),
@@ -152,11 +157,13 @@ fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode>
     write(out, &drives::write(&fitted.parameters, &about))?;
     println!("{}", about.join("\n"));
     print_curve(&fitted.replay);
-    println!("drive file: {}", out.display());
+    println!("drive file: {}", shown(out));
     Ok(ExitCode::SUCCESS)
 }
 
 fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Result<ExitCode> {
+    check_drive_file(out)?;
+    trace.map(check_trace).transpose()?;
     let spec = match plan.writes {
         true => existing_drive(device)?,
         false => DriveSpec::ReadOnly { path: device.to_owned() },
@@ -169,16 +176,31 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     })??;
     if let (Some(path), Medium::HardDisk { trace, .. }) = (trace, &measurement.medium) {
         write(path, &trace::write(trace))?;
-        println!("trace: {}", path.display());
+        println!("trace: {}", shown(path));
+    }
+    if let (Some(path), Medium::Flash(_)) = (trace, &measurement.medium) {
+        eprintln!("{}: not written: a drive without an arm has no trace", shown(path));
     }
     let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let modelled = measurement.model(&name).with_context(|| device.display().to_string())?;
+    let modelled = measurement.model(&name).with_context(|| shown(device))?;
     write(out, &drives::write(&modelled.parameters, &modelled.about))?;
     println!("{}", modelled.about.join("\n"));
-    println!("drive file: {}", out.display());
+    println!("drive file: {}", shown(out));
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether a drive file may be written there: it replaces only another one.
+fn check_drive_file(out: &Path) -> Result<()> {
+    let is_own = |text: &str| drives::parse(text, "").is_ok();
+    Ok(outputs::file(out, "name another file with --out", "drive file", is_own)?)
+}
+
+/// Whether a trace may be written there: it replaces only one of the same form.
+fn check_trace(out: &Path) -> Result<()> {
+    let is_own = |text: &str| trace::parse(text, "", None).is_ok_and(|found| trace::write(&found) == *text);
+    Ok(outputs::file(out, "name another file with --trace", "trace of masu drive measure", is_own)?)
+}
+
 fn write(out: &Path, text: &str) -> Result<()> {
-    std::fs::write(out, text).with_context(|| out.display().to_string())
+    std::fs::write(out, text).with_context(|| shown(out))
 }

@@ -98,8 +98,11 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from outer to inner cause.
         let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+        // Lines are masu's own; what else of a name would control the terminal is not.
+        let text = chain.join(": ");
+        let lines: Vec<String> = text.split('\n').map(lab_core::words::visible).collect();
         // Where it cannot be written, the status says it.
-        let _ = writeln!(std::io::stderr(), "masu: {}", chain.join(": "));
+        let _ = writeln!(std::io::stderr(), "masu: {}", lines.join("\n"));
         ExitCode::from(2)
     })
 }

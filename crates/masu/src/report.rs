@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use lab_core::words::shown;
 use lab_core::{bundle, presentation};
 
 /// Build the page of a run again from its results.json
@@ -30,9 +31,9 @@ pub(crate) struct Report {
 pub(crate) fn run(report: &Report) -> Result<ExitCode> {
     if let Some(archive) = &report.bundle {
         let files = bundle::write(&report.run, archive)?;
-        println!("bundle: {} ({files} files)", archive.display());
+        println!("bundle: {} ({files} files)", shown(archive));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("report: {}", presentation::write_again(&report.run)?.display());
+    println!("report: {}", shown(&presentation::write_again(&report.run)?));
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use admin::{Client, Status};
 use anyhow::{Context, Result};
 use clap::Args;
+use lab_core::outputs;
 use lab_tools::samplers::array::{Traffic, cache, controller, pool, port, traffic};
 use lab_tools::samplers::{Counter, Host, HostPlan, Plan, Samplers, Series, Window};
 
@@ -60,6 +61,11 @@ pub(crate) struct Sample {
 
 pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
     std::fs::create_dir_all(&sample.out).with_context(|| sample.out.display().to_string())?;
+    for name in ["host.csv", "array.csv"].iter().take(1 + usize::from(sample.with_array)) {
+        let is_own = |text: &str| text.starts_with("time_s,seconds");
+        let advice = "name another folder with --out";
+        outputs::file(&sample.out.join(name), advice, "file of samples", is_own)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let mut plans = vec![host_plan(sample)];
     if sample.with_array {

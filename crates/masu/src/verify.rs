@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use lab::verify::{self, Asked, Said, VERIFICATIONS};
 use lab_core::index;
+use lab_core::outputs;
 use lab_core::record::World;
 use lab_core::sweep::POINTS_DEFAULT;
 use lab_core::verdict::Tally;
@@ -33,7 +34,7 @@ pub(crate) struct Verify {
     #[arg(long = "target")]
     targets: Vec<String>,
     /// Confirm that the LUs of --target are overwritten
-    #[arg(long)]
+    #[arg(long, requires = "targets")]
     destroy_data: bool,
     /// Amount of data, as a share of the published experiment (0.02 is 2 GiB of 100; for a real diskstress
     /// 0.01 is 80 MB of 8 GB, for a real fileserver 0.01 is 1.3 GB of a server's 128)
@@ -65,8 +66,8 @@ pub(crate) struct Verify {
     /// `all`
     #[arg(long)]
     guest: Option<PathBuf>,
-    /// Disk formats of a real fileserver, each dynamic and fixed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [FormatName::Vhd])]
+    /// Disk formats of a real fileserver, each dynamic and fixed [default: vhd]
+    #[arg(long, value_enum, value_delimiter = ',')]
     formats: Vec<FormatName>,
     /// Run only the load of a real fileserver, against this directory (for example a mounted share)
     #[arg(long)]
@@ -83,6 +84,26 @@ pub(crate) struct Verify {
     /// Scenario file that replaces the built-in one
     #[arg(long)]
     scenario: Option<PathBuf>,
+}
+
+impl Verify {
+    /// The options that were given of those that not all verifications have.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("target", !self.targets.is_empty()),
+            ("destroy-data", self.destroy_data),
+            ("scale", self.scale.is_some()),
+            ("repeats", self.repeats.is_some()),
+            ("quick", self.quick),
+            ("sweep", self.sweep),
+            ("dir", self.dir.is_some()),
+            ("guest", self.guest.is_some()),
+            ("formats", !self.formats.is_empty()),
+            ("directory", self.directory.is_some()),
+            ("layouts", !self.layouts.is_empty()),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
 }
 
 /// The name for all verifications, one after the other.
@@ -175,8 +196,8 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         dir: verify.dir.clone(),
         guest: verify.guest.clone(),
     };
-    ensure!(!(verify.sweep && asked.world == World::Real), "--sweep requires --world model");
     ensure!(!(verify.sweep && verify.which == ALL), "--sweep requires the name of one verification");
+    verify::check_options(verify::named(&verify.which), asked.world, &verify.given())?;
     match verify::named(&verify.which) {
         Some(row) => Ok(ExitCode::from((row.run)(&request, &asked)?.verdict.exit_status)),
         None => all(&request, &asked),
@@ -186,6 +207,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
 /// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
+    outputs::folder(&request.out)?;
     let planned = verify::planned(request, asked);
     let entries = verify::run_all(&planned, (request, &verify::questions()), |said| match said {
         Said::Begins { name } => println!("\n{name}\n"),

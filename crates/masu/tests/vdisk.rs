@@ -9,7 +9,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -294,5 +294,61 @@ fn a_child_without_its_parent_is_not_clean_and_a_parent_does_not_grow() {
         fs::rename(folder.join("away"), folder.join(parent)).expect("moved");
         ok(folder, &["check", child]);
         ok(folder, &["resize", parent, "--size", "96MiB", "--force"]);
+    }
+}
+
+/// `--fixed` allocated nothing: on a full file system the disk was "created", and its guest met errors.
+#[test]
+fn a_fixed_image_has_all_of_its_space_or_is_not_created() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for name in ["a.vhd", "a.vhdx", "a.raw"] {
+        ok(folder, &["create", name, "--size", "24MiB", "--fixed"]);
+        let blocks = fs::metadata(folder.join(name)).expect("a file").blocks();
+        assert!(blocks * 512 >= 24 << 20, "{name}: {blocks} blocks of 512 bytes");
+        ok(folder, &["check", name, "--input-format", if name == "a.raw" { "raw" } else { format(name) }]);
+    }
+    ok(folder, &["convert", "a.vhdx", "b.raw", "--fixed"]);
+    assert!(fs::metadata(folder.join("b.raw")).expect("a file").blocks() * 512 >= 24 << 20);
+    ok(folder, &["create", "sparse.raw", "--size", "24MiB"]);
+    assert_eq!(fs::metadata(folder.join("sparse.raw")).expect("a file").blocks(), 0);
+    // No file system of a test has so much. It takes nothing of what there is.
+    check_refused(folder, &["create", "c.vhdx", "--size", "15TiB", "--fixed"], "c.vhdx: no space for 15 TiB");
+    assert_eq!(names(folder), ["a.raw", "a.vhd", "a.vhdx", "b.raw", "sparse.raw"]);
+}
+
+fn format(name: &str) -> &'static str {
+    if name.ends_with("vhdx") { "vhdx" } else { "vhd-fixed" }
+}
+
+/// "not a VHD image: missing footer" named no file, and "specify raw" no option.
+#[test]
+fn a_message_names_the_file_and_the_option() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, &["create", "a.raw", "--size", "4MiB"]);
+    check_refused(
+        folder,
+        &["resize", "a.raw", "--size", "8MiB"],
+        "a.raw: neither a VHD nor a VHDX; resize a raw",
+    );
+    check_refused(folder, &["compact", "a.raw"], "a.raw: neither a VHD nor a VHDX; compact a raw");
+    check_refused(folder, &["info", "a.raw"], "for a raw image pass --input-format raw");
+    check_refused(folder, &["convert", "a.raw", "b.vhdx"], "--input-format raw");
+    ok(folder, &["info", "a.raw", "--input-format", "raw"]);
+    ok(folder, &["convert", "--input-format", "raw", "a.raw", "b.vhdx"]);
+}
+
+/// A name could colour, move or hide what the terminal shows.
+#[test]
+fn control_characters_of_names_are_escaped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let name = "a\u{1b}[31mb.vhdx";
+    let made = run(folder, &["create", name, "--size", "4MiB"]);
+    assert_eq!(text(&made.stdout), "a\\u{1b}[31mb.vhdx: a disk of 4 MiB\n");
+    for output in [run(folder, &["check", name]), run(folder, &["create", name, "--size", "4MiB"])] {
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("\\u{1b}[31mb.vhdx: ") && !said.contains('\u{1b}'), "{said:?}");
     }
 }

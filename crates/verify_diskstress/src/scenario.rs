@@ -214,6 +214,6 @@ impl ScenarioFile for Scenario {
         c.share("lu.scale", self.lu.scale);
         c.range("lu.cuts", self.lu.cuts, 1..=REPEATS_MAX);
         c.share("real.scale", self.real.scale);
-        c.range("real.memory_mb", self.real.memory_mb, 64..=u32::MAX);
+        c.range("real.memory_mb", self.real.memory_mb, 64..=1 << 20);
     }
 }

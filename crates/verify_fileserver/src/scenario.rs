@@ -9,7 +9,7 @@ use world_model::{FibreChannel, Link};
 
 use lab_core::checks::Checks;
 use lab_core::claim::Claims;
-use lab_core::quantity::{Size, Time};
+use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 use lab_core::scenario::ScenarioFile;
 
 use super::model::{Placement, Refused};
@@ -341,7 +341,7 @@ impl Fileserver {
         let quick = &self.quick_ramp;
         let lists = [&self.ramp.servers, &self.ramp.spread_servers, &quick.servers, &quick.spread_servers];
         lists.into_iter().flatten().for_each(|servers| c.range("ramp.servers", *servers, 1..=64));
-        c.range("ramp.per_host", self.ramp.per_host, 1..=u32::MAX);
+        c.range("ramp.per_host", self.ramp.per_host, 1..=64);
         for (key, every, seconds) in
             [("ramp", self.ramp.every, self.ramp.seconds), ("quick_ramp", quick.every, quick.seconds)]
         {
@@ -365,7 +365,7 @@ impl Fileserver {
         c.range("array.cache", a.cache, CACHE);
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
         c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);
-        c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=u64::MAX);
+        c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=DISK_BYTES_MAX);
         c.range("server.cores", s.cores, 1..=64);
         c.range("host.cores", h.cores, 1..=64);
         c.range("server.lazy_threads", s.lazy_threads, 1..=256);
@@ -373,7 +373,9 @@ impl Fileserver {
         c.range("client.requests", self.client.requests, 1..=256);
         c.multiple("server.request_bytes", s.request_bytes, Size(4096), 4096..=1 << 20);
         c.must("server.lazy_every", s.lazy_every.0 >= Duration::from_millis(10), "be 10 ms or more");
-        c.must("client.cache", self.client.cache.0 >= 16 << 20, "be 16 MiB or more");
+        c.range("client.cache", self.client.cache, CACHE);
+        c.range("server.memory", s.memory, CACHE);
+        c.range("host.memory", h.memory, Size(16 << 20)..=Size(64 << 40));
         c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
         let has_link = Link::ethernet(self.client.gbit, MTU_BYTES).is_ok();
         c.must("client.gbit", has_link, "be 1, 10, 25, 40 or 100");

@@ -31,7 +31,8 @@ pub struct Run {
     /// Write a commented scenario to this new file, and do nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "check"])]
     new: Option<PathBuf>,
-    /// Check the scenario and say what a run does and how long it takes, without running it
+    /// Check the scenario and say what a run does and how long it takes, without running it: what the run
+    /// would refuse is refused. The LUs of --target are asked for their size
     #[arg(long)]
     check: bool,
     /// Where it runs
@@ -42,7 +43,7 @@ pub struct Run {
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<String>,
     /// Agree that the LUs behind --target are overwritten
-    #[arg(long)]
+    #[arg(long, requires = "targets")]
     destroy_data: bool,
     /// Random seed
     #[arg(long, default_value_t = 1)]
@@ -87,7 +88,7 @@ pub fn run(asked: &Run, commit: Option<&str>) -> Result<u8> {
     };
     if asked.check {
         let (plan, _) = report::load(&request)?;
-        super::runs::check(&plan, world, &request.targets)?;
+        super::runs::prepare(&plan, world, &request)?;
         println!("{}", words::check(&plan, world, request.targets.len()));
         return Ok(0);
     }

@@ -17,6 +17,7 @@ mod claims;
 pub mod cli;
 mod course;
 mod figures;
+mod limits;
 mod lines;
 mod loads;
 mod names;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lab_core::toml_text::TomlFileError;
 
+use super::limits;
 use super::lines::Text;
 use super::names::Names;
 use super::plan::LoadPlan;
@@ -46,6 +47,7 @@ pub(super) fn loads(
             ));
         }
         out.push(LoadPlan { name: table.name.clone(), volumes, jobs, left_out });
+        limits::loads(&out).map_err(|cause| wrong("volumes", cause))?;
     }
     Ok(out)
 }

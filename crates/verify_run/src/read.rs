@@ -1,7 +1,6 @@
 //! Reads a scenario: names resolved, files of loads read, everything checked before anything is made.
 
 use std::path::Path;
-use std::time::Duration;
 
 use array::config::Policy;
 use lab_core::quantity::Size;
@@ -9,6 +8,7 @@ use lab_core::scenario::parse;
 use lab_core::toml_text::TomlFileError;
 
 use super::asked;
+use super::limits;
 use super::lines::{Table, Text};
 use super::loads;
 use super::names::{COUNT_MAX, Names, expanded};
@@ -17,8 +17,6 @@ use super::plan::{
 };
 use super::scenario::{ArrayTable, DriveTable, NewPolicy, PhaseTable, PolicyTable, VolumeTable, Written};
 
-/// Windows of a run at most.
-const WINDOWS_MAX: u128 = 100_000;
 /// Pages of pools.
 const PAGE_BYTES_DEFAULT: u64 = 1 << 20;
 const STRIPE_UNIT_BYTES_DEFAULT: u64 = 64 << 10;
@@ -62,8 +60,8 @@ pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, TomlFi
 fn check_times(written: &Written, at: Text<'_>) -> Result<(), TomlFileError> {
     let run = &written.run;
     let wrong = |key: &str, cause: &str| Err(at.wrong(&[("run", 0)], key, cause));
-    if run.window.0 < Duration::from_millis(10) {
-        return wrong("window", "invalid window: must be 10ms or more");
+    if let Err(cause) = limits::window(run.window.0) {
+        return wrong("window", &cause);
     }
     if !(1..=1000).contains(&run.repeats) {
         return wrong("repeats", "invalid repeats: must be in 1 to 1000");
@@ -73,7 +71,7 @@ fn check_times(written: &Written, at: Text<'_>) -> Result<(), TomlFileError> {
     }
     let mut windows = run.warm_up.0.as_nanos() / run.window.0.as_nanos();
     for (n, phase) in written.phases.iter().enumerate() {
-        let least = run.settle.0 + 2 * run.window.0;
+        let least = run.settle.0.saturating_add(2 * run.window.0);
         if phase.time.0 < least {
             let cause = format!(
                 "invalid time of phase {:?}: must be {} s or more, settle and two windows",
@@ -84,10 +82,7 @@ fn check_times(written: &Written, at: Text<'_>) -> Result<(), TomlFileError> {
         }
         windows += phase.time.0.as_nanos() / run.window.0.as_nanos();
     }
-    match windows > WINDOWS_MAX {
-        true => wrong("window", "invalid window: the run has more than 100000 of them"),
-        false => Ok(()),
-    }
+    limits::windows(windows, written.loads.len()).or_else(|cause| wrong("window", &cause))
 }
 
 fn inherited(
@@ -120,6 +115,10 @@ fn inherited(
 
 fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, TomlFileError> {
     let mut out: Vec<ArrayPlan> = Vec::new();
+    if written.arrays.len() > limits::ARRAYS_MAX {
+        let cause = format!("more than {} arrays", limits::ARRAYS_MAX);
+        return Err(at.wrong(&[("array", limits::ARRAYS_MAX)], "name", cause));
+    }
     for (n, table) in written.arrays.iter().enumerate() {
         let here = [("array", n)];
         if out.iter().any(|other| other.name == table.name) {
@@ -148,29 +147,44 @@ fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPl
     let named = |list: &[String]| -> Result<Vec<String>, String> {
         Ok(names.resolve("drive", list)?.into_iter().map(|n| all[n].clone()).collect())
     };
-    let mut groups = Vec::new();
-    for (n, group) in table.groups.iter().enumerate() {
-        let drives =
-            named(&group.drives).map_err(|cause| at.wrong(&within("array.group", n), "drives", cause))?;
-        let unit = group.stripe_unit.map_or(STRIPE_UNIT_BYTES_DEFAULT, |size| size.0);
-        let stripe_unit_bytes = u32::try_from(unit).map_err(|_| {
-            at.wrong(&within("array.group", n), "stripe_unit", "invalid stripe_unit: must be less than 4GiB")
-        })?;
-        groups.push(GroupPlan { name: group.name.clone(), level: group.level, drives, stripe_unit_bytes });
-    }
-    let group_names = Names::of(groups.iter().map(|group| group.name.as_str()));
-    let mut pools = Vec::new();
-    for (n, pool) in table.pools.iter().enumerate() {
-        group_names
-            .resolve("group", &pool.groups)
-            .map_err(|cause| at.wrong(&within("array.pool", n), "groups", cause))?;
-        let page_bytes = pool.page.map_or(PAGE_BYTES_DEFAULT, |size| size.0);
-        pools.push(PoolPlan { name: pool.name.clone(), groups: pool.groups.clone(), page_bytes });
-    }
+    let (groups, pools) = (groups(table, here, named, at)?, pools(table, here, at)?);
     let spares = named(table.spares.as_deref().unwrap_or_default())
         .map_err(|cause| at.wrong(here, "spares", cause))?;
     let cache_bytes = table.cache.map_or(0, |size| size.0);
+    limits::cache(cache_bytes, lab_core::machine::memory_bytes())
+        .map_err(|cause| at.wrong(here, "cache", cause))?;
     Ok(ArrayPlan { name: table.name.clone(), cache_bytes, drives, groups, pools, spares })
+}
+
+fn groups(
+    table: &ArrayTable,
+    here: &[Table<'_>],
+    named: impl Fn(&[String]) -> Result<Vec<String>, String>,
+    at: Text<'_>,
+) -> Result<Vec<GroupPlan>, TomlFileError> {
+    let mut out = Vec::new();
+    for (n, group) in table.groups.iter().enumerate() {
+        let wrong = |key: &str, cause: String| at.wrong(&[here, &[("array.group", n)]].concat(), key, cause);
+        let drives = named(&group.drives).map_err(|cause| wrong("drives", cause))?;
+        limits::group_drives(group.level, drives.len()).map_err(|cause| wrong("drives", cause))?;
+        let unit = group.stripe_unit.map_or(STRIPE_UNIT_BYTES_DEFAULT, |size| size.0);
+        let stripe_unit_bytes = limits::stripe_unit(unit).map_err(|cause| wrong("stripe_unit", cause))?;
+        out.push(GroupPlan { name: group.name.clone(), level: group.level, drives, stripe_unit_bytes });
+    }
+    Ok(out)
+}
+
+fn pools(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<Vec<PoolPlan>, TomlFileError> {
+    let group_names = Names::of(table.groups.iter().map(|group| group.name.as_str()));
+    let mut out = Vec::new();
+    for (n, pool) in table.pools.iter().enumerate() {
+        let wrong = |key: &str, cause: String| at.wrong(&[here, &[("array.pool", n)]].concat(), key, cause);
+        group_names.resolve("group", &pool.groups).map_err(|cause| wrong("groups", cause))?;
+        let page_bytes = pool.page.map_or(PAGE_BYTES_DEFAULT, |size| size.0);
+        limits::page(page_bytes).map_err(|cause| wrong("page", cause))?;
+        out.push(PoolPlan { name: pool.name.clone(), groups: pool.groups.clone(), page_bytes });
+    }
+    Ok(out)
 }
 
 fn drive_kind(drive: &DriveTable) -> Result<DriveKind, String> {
@@ -183,7 +197,9 @@ fn drive_kind(drive: &DriveTable) -> Result<DriveKind, String> {
             Err(error) => Err(error.to_string()),
         },
         (None, Some(path)) if drive.count.is_none() => {
-            Ok(DriveKind::Path(path.clone(), drive.size.map(|size| size.0)))
+            let size = drive.size.map(|size| size.0);
+            size.map_or(Ok(()), limits::disk).map_err(|cause| format!("drive {:?}: {cause}", drive.name))?;
+            Ok(DriveKind::Path(path.clone(), size))
         }
         (None, Some(_)) => Err(format!("drive {:?} has path and count: a path is one drive", drive.name)),
         _ => Err(format!("drive {:?} must have one of: model, path", drive.name)),
@@ -205,9 +221,10 @@ fn volumes(
     for (n, volume) in written.volumes.iter().enumerate() {
         let here = [("volume", n)];
         check_pool(volume, arrays).map_err(|cause| at.wrong(&here, "pool", cause))?;
-        if volume.size.0 == 0 || !volume.size.0.is_multiple_of(1 << 20) {
-            return Err(at.wrong(&here, "size", "invalid size: must be whole MiB"));
+        if volume.count == Some(0) {
+            return Err(at.wrong(&here, "count", format!("invalid count 0: must be in 1 to {COUNT_MAX}")));
         }
+        limits::disk(volume.size.0).map_err(|cause| at.wrong(&here, "size", cause))?;
         let policy = volume.policy.unwrap_or_default().policy();
         let policy = policy.map_err(|cause| at.wrong(&here, "policy", cause))?;
         out.extend(expanded(&volume.name, volume.count).into_iter().map(|name| VolumePlan {
@@ -248,6 +265,9 @@ fn hosts(
     at: Text<'_>,
 ) -> Result<Vec<HostPlan>, TomlFileError> {
     let (mut out, mut taken) = (Vec::new(), vec![false; volumes.len()]);
+    if written.hosts.len() > COUNT_MAX {
+        return Err(at.wrong(&[("host", COUNT_MAX)], "name", format!("more than {COUNT_MAX} hosts")));
+    }
     for (n, host) in written.hosts.iter().enumerate() {
         let wrong = |cause: String| at.wrong(&[("host", n)], "volumes", cause);
         let own = names.resolve("volume", &host.volumes).map_err(wrong)?;

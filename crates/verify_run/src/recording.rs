@@ -12,13 +12,22 @@ pub(super) struct Ran {
     pub(super) found: Option<Found>,
 }
 
+/// A LU of `--target` as it was found.
+#[derive(Clone, Debug)]
+pub(super) struct FoundLu {
+    /// Without secrets.
+    pub(super) url: String,
+    pub(super) len_bytes: u64,
+    pub(super) read_only: bool,
+}
+
 /// A run of a scenario.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// In the order of the scenario; those that were begun.
     pub(super) ran: Vec<Ran>,
-    /// The LUs that stood for the volumes.
-    pub(super) targets: Vec<String>,
+    /// The LUs of `--target` that stood for the volumes, in their order.
+    pub(super) lus: Vec<FoundLu>,
     /// Whether the run was stopped.
     pub(super) stopped: bool,
 }
@@ -26,6 +35,6 @@ pub struct Recording {
 impl Recording {
     /// Whether it ran on the LUs of `--target`.
     pub(super) fn is_target(&self) -> bool {
-        !self.targets.is_empty()
+        !self.lus.is_empty()
     }
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::inputs::{Input, InputKind, inputs};
 use lab_core::interrupt::Stop;
 use lab_core::presentation::Presentation;
+use lab_core::quantity::Size;
 use lab_core::record::{Metric, World};
 use lab_core::report::{Column, DataFile, Doubt, Section, Table, Value, write_csv};
 use lab_core::scenario::text_of;
@@ -84,6 +86,11 @@ impl Verification for Run {
         measures(setup.scenario, *setup.own, recording)
     }
 
+    fn inputs(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Input> {
+        let scenario = inputs(setup.text);
+        if recording.is_target() { of_lus(scenario, setup.scenario, recording) } else { scenario }
+    }
+
     fn metrics(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
         let mut out = Vec::new();
         for ran in &recording.ran {
@@ -132,6 +139,23 @@ impl Verification for Run {
             figures,
         })
     }
+}
+
+/// Of a run on LUs of `--target` the scenario's arrays, and what an array does with volumes, are no inputs:
+/// there is the size of each LU instead, as it was found.
+fn of_lus(mut inputs: Vec<Input>, plan: &Plan, recording: &Recording) -> Vec<Input> {
+    let is_in = |name: &str, table: &str| {
+        name.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let unused = ["array", "volume.size", "volume.pool", "volume.thin", "volume.cache", "volume.policy"];
+    inputs.retain(|input| !unused.iter().any(|table| is_in(&input.name, table)));
+    inputs.extend(plan.volumes.iter().zip(&recording.lus).map(|(volume, lu)| Input {
+        name: format!("lu.{}.size", volume.name),
+        value: Size(lu.len_bytes).to_string(),
+        kind: InputKind::Measured,
+        source: format!("measured: {}", lu.url),
+    }));
+    inputs
 }
 
 /// Every phase with each load that runs in it.

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use lab_core::command_line::without_secret;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
+use lab_core::quantity::Size;
 use lab_core::record::World;
 use lab_core::stats::Estimate;
 use lab_core::verdict::{Verdict, verdict};
@@ -14,9 +16,9 @@ use world_model::Disk;
 
 use super::claims::{fault, level};
 use super::course::Course;
-use super::plan::{ArrayPlan, Plan};
+use super::plan::{ArrayPlan, LoadPlan, Plan};
 use super::play::{Opened, Stage, clients};
-use super::recording::{Ran, Recording};
+use super::recording::{FoundLu, Ran, Recording};
 use super::search::{self, Found};
 use super::testbed::{self, Paths};
 use lab_tools::testbed::Testbed;
@@ -28,17 +30,86 @@ use lab_tools::testbed::TimedArray;
 ///
 /// Where a run cannot be done.
 pub(super) fn run(plan: &Plan, world: World, request: &Request, stop: &Stop) -> Result<Recording> {
-    let targets = request.targets.clone();
-    check(plan, world, &targets)?;
     if plan.writes() {
         request.agreed_targets()?;
     }
-    let ran = match (world, &targets[..]) {
-        (World::Model, _) => modelled(plan, request.seed, stop)?,
-        (World::Real, []) => real(plan, request.seed, stop)?,
-        (World::Real, targets) => vec![on_targets(plan, targets, request.seed, stop)?],
+    let mut lus = Vec::new();
+    let ran = match prepare(plan, world, request)? {
+        Prepared::Modelled(made) => modelled(plan, &made, request.seed, stop)?,
+        Prepared::Real => real(plan, request.seed, stop)?,
+        Prepared::Targets(found) => {
+            lus = found;
+            vec![on_targets(plan, &request.targets, request.seed, stop)?]
+        }
     };
-    Ok(Recording { ran, targets, stopped: stop.is_asked() })
+    Ok(Recording { ran, lus, stopped: stop.is_asked() })
+}
+
+/// What a scenario is played on.
+pub(super) enum Prepared {
+    /// In the order of the arrays.
+    Modelled(Vec<Testbed>),
+    /// It is made for each run.
+    Real,
+    /// In the order of the volumes.
+    Targets(Vec<FoundLu>),
+}
+
+/// Looks at everything that can keep a scenario from being played, as far as nothing is written: `--check`
+/// does this, and so does every run before its first I/O.
+///
+/// # Errors
+///
+/// What keeps it from being played, and what to do.
+pub(super) fn prepare(plan: &Plan, world: World, request: &Request) -> Result<Prepared> {
+    let Request { targets, seed, .. } = request;
+    check(plan, world, targets)?;
+    if !targets.is_empty() {
+        let lus = Paths::to_targets(targets)?.facts()?.into_iter().zip(targets);
+        let lus = lus.map(|(facts, url)| FoundLu {
+            url: without_secret(url),
+            len_bytes: facts.len_bytes,
+            read_only: facts.read_only,
+        });
+        let lus: Vec<FoundLu> = lus.collect();
+        check_lus(plan, &lus)?;
+        return Ok(Prepared::Targets(lus));
+    }
+    match world {
+        World::Model => Ok(Prepared::Modelled(
+            plan.arrays.iter().map(|array| testbed::make(plan, array, *seed)).collect::<Result<_>>()?,
+        )),
+        World::Real => {
+            plan.arrays.iter().try_for_each(|array| testbed::check_real(plan, array, *seed))?;
+            Ok(Prepared::Real)
+        }
+    }
+}
+
+/// Whether each LU has room for its volume, and takes the writes of its loads: on another one the load would
+/// be another.
+pub(super) fn check_lus(plan: &Plan, lus: &[FoundLu]) -> Result<()> {
+    for (number, (lu, volume)) in lus.iter().zip(&plan.volumes).enumerate() {
+        let writes =
+            |load: &&LoadPlan| load.volumes.contains(&number) && load.jobs.iter().any(|job| job.mix.writes());
+        if let Some(load) = plan.loads.iter().find(writes).filter(|_| lu.read_only) {
+            bail!(
+                "--target {}: is write-protected, and load {:?} writes: name another LU",
+                lu.url,
+                load.name
+            );
+        }
+        ensure!(
+            lu.len_bytes >= volume.len_bytes,
+            "--target {}: has {}, and volume {:?} of the scenario {}: name a LU that is as large, or change \
+             the volume's size",
+            lu.url,
+            Size(lu.len_bytes),
+            volume.name,
+            Size(volume.len_bytes)
+        );
+    }
+    Ok(())
 }
 
 /// Whether it can be played there.
@@ -88,9 +159,7 @@ struct Piece<'a> {
 }
 
 /// In virtual time, every piece on the next free core.
-fn modelled(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
-    let made =
-        plan.arrays.iter().map(|array| testbed::make(plan, array, seed)).collect::<Result<Vec<_>>>()?;
+fn modelled(plan: &Plan, made: &[Testbed], seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
     let repeats: Vec<Option<usize>> = match plan.search {
         Some(_) => vec![None],
         None => (0..plan.run.repeats).map(Some).collect(),

@@ -163,7 +163,7 @@ pub struct VolumeTable {
     pub count: Option<usize>,
     /// Where it lies; none where there is one pool.
     pub pool: Option<String>,
-    /// Its size; with `--target` the LU has its own.
+    /// Its size; a LU of `--target` must have as much, and is used whole.
     pub size: Size,
     /// Takes space as it is written.
     #[serde(default)]

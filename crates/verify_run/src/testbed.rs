@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Policy, PolicyConfig, PoolConfig,
     Provisioning, VolumeConfig,
@@ -18,7 +19,7 @@ use world_model::drives::Prepared;
 
 use super::plan::{ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, Plan, PoolPlan};
 use lab_tools::drives;
-use lab_tools::load::target::{Facts, Place, Target};
+use lab_tools::load::target::{Facts, Place, Target, existing_drive};
 use lab_tools::testbed::timed_drive::Drives;
 use lab_tools::testbed::{Started, Testbed, TimedArray, portal};
 
@@ -138,6 +139,48 @@ pub(super) fn make(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<Testbed>
         .with_context(|| format!("array {:?}", array.name))
 }
 
+/// Makes an array of real time on drives of the model and throws it away: what it refuses, it refuses before
+/// anything of a run is there.
+///
+/// # Errors
+///
+/// What keeps it from being made, and what a drive lacks.
+pub(super) fn check_real(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<()> {
+    let mut specs = BTreeMap::new();
+    for drive in &array.drives {
+        let spec = match &drive.kind {
+            DriveKind::Model(model) => DiskSpec::drive(&drives::load(model)?)?,
+            DriveKind::Path(path, len_bytes) => DiskSpec::new(len_of(&drive.name, path, *len_bytes)?),
+        };
+        specs.insert(drive.name.clone(), spec);
+    }
+    let mut config = declaration(plan, array);
+    for drive in &mut config.drives {
+        drive.spec = DriveSpec::Modelled { name: drive.name.clone() };
+    }
+    let made = Testbed::make(config, specs, seed, async |_| Ok(()));
+    made.map(drop).with_context(|| format!("array {:?}", array.name))
+}
+
+/// The length of a file or device, or that of the file that will be made, in whole MiB.
+fn len_of(drive: &str, path: &Path, new_bytes: Option<u64>) -> Result<u64> {
+    let shown = || format!("drive {drive:?}: {}", path.display());
+    let len_bytes = match (path.exists(), new_bytes) {
+        (false, Some(bytes)) => bytes,
+        (false, None) => bail!("{}: no such file or device; add its size for a new file", shown()),
+        (true, _) => {
+            existing_drive(path).with_context(shown)?;
+            let place = Place::Drive(DriveSpec::ReadOnly { path: path.to_owned() });
+            Paths(vec![place]).facts().with_context(shown)?[0].len_bytes
+        }
+    };
+    ensure!(len_bytes >= DRIVE_BYTES_MIN, "{}: has {len_bytes} bytes: must have 1 MiB or more", shown());
+    Ok(len_bytes / DRIVE_BYTES_MIN * DRIVE_BYTES_MIN)
+}
+
+/// A smaller drive is none for any group.
+const DRIVE_BYTES_MIN: u64 = 1 << 20;
+
 /// The array on a thread of its own: modelled drives take their time, others are what they are.
 pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedArray> {
     let config = Config { portals: vec![portal()], ..declaration(plan, array) };
@@ -148,7 +191,16 @@ pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedAr
         }
     }
     TimedArray::start_on(&[config], Drives { prepared, takes_time: Arc::default() }, seed)
-        .with_context(|| format!("array {:?}", array.name))
+        .map_err(|error| anyhow!("array {:?}: {}", array.name, own_advice(&format!("{error:#}"))))
+}
+
+/// What an array says of a drive that is not blank, with what a user of `masu run` can do: a run erases
+/// nothing.
+fn own_advice(said: &str) -> String {
+    let advice = "name a new file, or a drive that was erased (wipefs, blkdiscard)";
+    let said = said.replace("pass --overwrite to erase the drive", advice);
+    let said = said.replace("pass --overwrite to erase it", advice);
+    said.replace("not named with --overwrite", advice)
 }
 
 /// How the hosts of a run reach their volumes in real time.
@@ -169,6 +221,23 @@ impl Paths {
     /// To the LUs, files or devices of `--target`, which stand for the volumes in their order.
     pub(super) fn to_targets(targets: &[String]) -> Result<Paths> {
         Ok(Paths(targets.iter().map(|text| Place::find(text)).collect::<Result<_>>()?))
+    }
+
+    /// What each LU takes: one after the other is opened, and nothing is read or written.
+    ///
+    /// # Errors
+    ///
+    /// Where one cannot be opened.
+    pub(super) fn facts(self) -> Result<Vec<Facts>> {
+        world_real::run(world_real::Options::default(), move |world| async move {
+            let mut out = Vec::new();
+            for (number, place) in self.0.iter().enumerate() {
+                let (target, facts) = Target::open(&world, place, number, 1).await?;
+                target.close();
+                out.push(facts);
+            }
+            anyhow::Ok(out)
+        })?
     }
 
     /// Opens the path of a client to a volume. `number`: no other client has it.
@@ -196,4 +265,22 @@ pub(super) fn open_local(
     let session = started.port().open(&initiator(host), isid);
     let session = session.map_err(|e| anyhow!("host {:?} is refused: {e:?}", plan.hosts[host].name))?;
     Ok(Target::local(session, Lun(lun as u16), plan.volumes[volume].len_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_advice;
+
+    /// `masu run` advised an option that it does not have.
+    #[test]
+    fn no_option_is_advised_that_a_run_does_not_have() {
+        for said in [
+            "group g: drive d is not blank: data at byte 0; pass --overwrite to erase the drive",
+            "the drive belongs to group g; pass --overwrite to erase it",
+            "drive d holds data; refusing to overwrite it: not named with --overwrite",
+        ] {
+            let shown = own_advice(said);
+            assert!(!shown.contains("--overwrite") && shown.contains("name a new file"), "{shown}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use lab_core::verdict::Verdict;
 use lab_core::verification::{self, Request, Setup, Verification};
 
 use super::read::read;
+use super::recording::FoundLu;
 use super::scenario::EXAMPLE;
 use super::{Run, report, runs, words};
 
@@ -104,7 +105,7 @@ fn a_fio_file_runs_on_the_lu_of_another_array() {
     use lab_core::quantity::Size;
     use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
     let request = request("my_fio_file");
-    let (plan, _) = report::load(&request).expect("reads");
+    let (plan, text) = report::load(&request).expect("reads");
     assert!(
         words::check(&plan, World::Real, 1).contains("1 run of 6 s"),
         "{}",
@@ -124,11 +125,33 @@ fn a_fio_file_runs_on_the_lu_of_another_array() {
     let request = Request { targets, ..request };
     let refused = runs::run(&short, World::Real, &request, &Stop::default()).expect_err("it writes");
     assert!(refused.to_string().contains("--destroy-data"), "{refused}");
+    // A LU that is smaller than its volume was measured as if it were the volume.
     let request = Request { destroy_data: true, ..request };
+    let size = std::mem::replace(&mut short.volumes[0].len_bytes, 65 << 20);
+    let refused = runs::run(&short, World::Real, &request, &Stop::default()).expect_err("too small");
+    assert!(refused.to_string().contains("has 64 MiB, and volume"), "{refused}");
+    let refused = runs::prepare(&short, World::Real, &request).err().expect("too small").to_string();
+    assert!(refused.contains("of the scenario 65 MiB"), "{refused}");
+    short.volumes[0].len_bytes = size.min(64 << 20);
     let ran = runs::run(&short, World::Real, &request, &Stop::default()).expect("runs");
     let played = &ran.ran[0].courses[0].phases[0];
     assert!(played.loads[0].iter().map(|window| window.ios).sum::<u64>() > 10, "{played:?}");
     assert!(played.loads[0].iter().all(|window| window.failed == 0), "{played:?}");
+    let setup = Setup::<Run> { request: &request, own: &World::Real, scenario: &short, text: &text };
+    let inputs = Run::inputs(&setup, &ran);
+    let sizes: Vec<&str> =
+        inputs.iter().filter(|i| i.name.contains("size")).map(|i| i.value.as_str()).collect();
+    assert_eq!(sizes, ["64 MiB"], "{inputs:?}");
+}
+
+/// All of its writes failed, and what had failed so fast was the answer.
+#[test]
+fn a_lu_that_takes_no_writes_is_refused_for_a_load_that_writes() {
+    let (plan, _) = report::load(&request("my_fio_file")).expect("reads");
+    let lu = |read_only| FoundLu { url: "iscsi://h/t/0".into(), len_bytes: 1 << 40, read_only };
+    assert!(runs::check_lus(&plan, &[lu(false)]).is_ok());
+    let refused = runs::check_lus(&plan, &[lu(true)]).expect_err("write-protected").to_string();
+    assert!(refused.starts_with("--target iscsi://h/t/0: is write-protected"), "{refused}");
 }
 
 #[test]
@@ -150,12 +173,69 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("at_most = 20", "at_most = inf", "finite"),
         ("size = \"8GiB\"", "size = \"8GiB\"\ncount = 9223372036854775807", "more than 1000 volumes"),
         ("metric = \"response_mean\"", "metric = \"largest_count\"", "leave out load"),
+        // Memory is taken for these: the process was ended by the system.
+        (
+            "cache = \"256MiB\"",
+            "cache = \"16TiB\"",
+            "invalid cache 16 TiB: must be 0 (none), or 8 MiB to 64 GiB",
+        ),
+        ("cache = \"256MiB\"", "cache = \"8000PiB\"", "must be 0 (none)"),
+        ("cache = \"256MiB\"", "cache = \"1\"", "must be 0 (none)"),
+        ("stripe_unit = \"64KiB\"", "stripe_unit = \"0\"", "invalid stripe_unit 0 B: must be a power of two"),
+        ("stripe_unit = \"64KiB\"", "stripe_unit = \"3KiB\"", "in 4 KiB to 4 MiB"),
+        ("groups = [\"g\"]", "groups = [\"g\"]\npage = \"1GiB\"", "invalid page 1 GiB"),
+        ("count = 6", "count = 1000", "RAID10 requires 4 to 32, not 1000"),
+        ("count = 6", "count = 5", "requires an even number, not 5"),
+        ("size = \"8GiB\"", "size = \"7000PiB\"", "must be whole MiB, at most 64 TiB"),
+        ("size = \"8GiB\"", "size = \"8GiB\"\ncount = 0", "invalid count 0"),
+        ("window = \"1s\"", "window = \"500000000000000s\"", "must be in 10ms to 3600s"),
+        ("settle = \"1s\"", "settle = \"18446744073709549568s\"", "settle and two windows"),
+        ("outstanding = 32", "outstanding = 1001", "outstanding"),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
         let text = EXAMPLE.replacen(from, to, 1);
         let said = read(&text, "my.toml", Path::new("")).expect_err(to).to_string();
         let line: usize = said.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a line");
         assert!(said.contains(expected) && !said.contains('\n') && line > 1, "{to}: {said}");
+    }
+}
+
+/// `--check` said that all was well of what the run refused.
+#[test]
+fn a_check_refuses_what_a_run_refuses() {
+    let refused = |from: &str, to: &str, world: World| {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let plan = read(&EXAMPLE.replacen(from, to, 1), "my.toml", Path::new("")).expect("reads");
+        let request = Request { seed: 1, ..Request::default() };
+        let checked = runs::prepare(&plan, world, &request).err().map(|error| format!("{error:#}"));
+        let ran = runs::run(&plan, world, &request, &Stop::default()).err().map(|error| format!("{error:#}"));
+        assert_eq!(checked, ran, "{to}");
+        checked.unwrap_or_else(|| panic!("{to} is played"))
+    };
+    for world in [World::Model, World::Real] {
+        let said = refused("size = \"8GiB\"", "size = \"60TiB\"", world);
+        assert!(said.contains("raid10"), "the array: {said}");
+    }
+    let plan = read(EXAMPLE, "my.toml", Path::new("")).expect("reads");
+    for world in [World::Model, World::Real] {
+        assert!(runs::prepare(&plan, world, &Request::default()).is_ok());
+    }
+}
+
+/// All limits have two ends: what is just within them is made.
+#[test]
+fn what_the_limits_allow_is_made() {
+    for (from, to) in [
+        ("stripe_unit = \"64KiB\"", "stripe_unit = \"4KiB\""),
+        ("stripe_unit = \"64KiB\"", "stripe_unit = \"4MiB\""),
+        ("groups = [\"g\"]", "groups = [\"g\"]\npage = \"64KiB\""),
+        ("groups = [\"g\"]", "groups = [\"g\"]\npage = \"16MiB\""),
+        ("count = 6", "count = 32"),
+        ("cache = \"256MiB\"", "cache = \"8MiB\""),
+    ] {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let plan = read(&EXAMPLE.replacen(from, to, 1), "my.toml", Path::new("")).expect(to);
+        assert!(runs::prepare(&plan, World::Model, &Request::default()).is_ok(), "{to}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use array::config::Level;
 use lab_core::claim::JudgedClaim;
-use lab_core::command_line::without_secret;
 use lab_core::presentation::HowItWasDone;
+use lab_core::quantity::Size;
 use lab_core::record::World;
 use lab_core::verdict::Verdict;
 use lab_core::verification::Setup;
@@ -33,7 +33,8 @@ pub(super) fn answer(plan: &Plan, recording: &Recording, claims: &[JudgedClaim])
         () => "It depends",
     };
     let said = |claim: &&JudgedClaim| {
-        let measured = claim.interval().map_or("not measured".into(), |estimate| value(&estimate));
+        let measured = claim.interval().map(|estimate| value(&estimate));
+        let measured = measured.or_else(|| claim.reason.clone()).unwrap_or("not measured".into());
         let bound = claim.bound.map_or(String::new(), |bound| format!(" ({})", bound.words(&claim.unit)));
         let unit = if claim.estimate.is_some() { format!(" {}", claim.unit) } else { String::new() };
         format!("{}: {measured}{unit}{bound}", claim.name)
@@ -61,8 +62,8 @@ pub(super) fn method(setup: &Setup<'_, Run>, recording: &Recording) -> HowItWasD
             );
         }
         (World::Real, true) => {
-            let targets: Vec<String> = recording.targets.iter().map(|url| without_secret(url)).collect();
-            real.push(format!("everything: {}", targets.join(", ")));
+            let lus = recording.lus.iter().map(|lu| format!("{} ({})", lu.url, Size(lu.len_bytes)));
+            real.push(format!("everything: {}", lus.collect::<Vec<_>>().join(", ")));
         }
         (World::Real, false) => {
             if !models.is_empty() {

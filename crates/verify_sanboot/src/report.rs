@@ -1,6 +1,6 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use iscsi::initiator::Url;
 use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
@@ -39,6 +39,9 @@ impl Verification for Sanboot {
     fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
         if own.world == World::Model && !request.targets.is_empty() {
             return Err(RequestError::Modelled.into());
+        }
+        if !request.targets.is_empty() && !own.layouts.is_empty() {
+            bail!("--layouts are those of the laboratory's own array: leave out --layouts, or --target");
         }
         let scale = request.checked_scale()?;
         request.agreed_targets()?;

@@ -9,7 +9,7 @@ use world_model::FibreChannel;
 use super::results::{Condition, Source};
 use lab_core::checks::Checks;
 use lab_core::claim::Claims;
-use lab_core::quantity::{Size, Time};
+use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 use lab_core::scenario::ScenarioFile;
 use lab_core::toml_text::TomlFileError;
 
@@ -361,10 +361,11 @@ impl Sanboot {
     fn check_hardware(&self, c: &mut Checks) {
         let (p, a, controller) = (&self.published, &self.array, &self.controller);
         c.power_of_two("published.transfer", p.transfer, 4096..=128 << 10);
-        c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=u64::MAX);
+        c.range("array.lu", a.lu, Size(16 << 20)..=Size(DISK_BYTES_MAX));
+        c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
         c.must("published.file", p.file <= a.lu, "be at most array.lu");
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 0..=1 << 20);
-        c.multiple("internal.from", self.internal.from, Size(4096), 0..=u64::MAX);
+        c.multiple("internal.from", self.internal.from, Size(4096), 0..=DISK_BYTES_MAX);
         c.range("published.mix_read_percent", p.mix_read_percent, 0..=100);
         c.range("host.spread_percent", self.host.spread_percent, 0..=100);
         c.range("array.controllers", a.controllers, 1..=8);

@@ -6,7 +6,7 @@ use lab_core::scenario::ScenarioFile;
 use serde::Deserialize;
 
 use lab_core::claim::Claims;
-use lab_core::quantity::{Size, Time};
+use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 
 use super::model::inputs::Modelled;
 use lab_tools::testbed::embedded::ArrayShape;
@@ -227,12 +227,12 @@ impl ScenarioFile for Vaai {
         c.range("published.vms_per_host", p.vms_per_host, 1..=200);
         c.range("published.template_used_percent", p.template_used_percent, 1..=100);
         c.range("thin.threshold_percent", thin.threshold_percent, 1..=99);
-        c.multiple("thin.pool", thin.pool, Size(1 << 20), THIN_POOL_BYTES_MIN..=u64::MAX);
-        c.multiple("thin.promised", thin.promised, Size(1 << 20), 0..=u64::MAX);
+        c.multiple("thin.pool", thin.pool, Size(1 << 20), THIN_POOL_BYTES_MIN..=1 << 40);
+        c.multiple("thin.promised", thin.promised, Size(1 << 20), 0..=DISK_BYTES_MAX);
         c.must("thin.promised", thin.promised > thin.pool, "be more than thin.pool");
-        c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=u64::MAX);
-        c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=u64::MAX);
-        c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=usize::MAX);
+        c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=1 << 30);
+        c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=1 << 30);
+        c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=65_536);
         self.daily.check(c);
         self.model.check(c);
         c.power_of_two("array.page", self.array.page, 4096..=1 << 20);

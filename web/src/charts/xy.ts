@@ -163,12 +163,18 @@ function xAxis(figure: Figure, plan: Plan, cell: Cell, index: number, frame: Fra
   return {
     ...base, gridIndex: index, position: "bottom",
     axisLine: { show: true, onZero: false, lineStyle: { color: frame.look.muted } },
-    axisTick: { show: withLabels, length: 4, lineStyle: { color: frame.look.muted } },
-    axisLabel: { ...(base.axisLabel as object), show: withLabels, showMaxLabel: isTick(plan.x, plan.x.max), showMinLabel: isTick(plan.x, plan.x.min) },
+    axisTick: { show: withLabels, length: 4, lineStyle: { color: frame.look.muted }, ...ticksOf(plan.x) },
+    axisLabel: { ...(base.axisLabel as object), ...ticksOf(plan.x), show: withLabels, showMaxLabel: isTick(plan.x, plan.x.max), showMinLabel: isTick(plan.x, plan.x.min) },
     ...(cell.isBottom && !short
       ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 26, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX } }
       : {}),
   };
+}
+
+/** An axis that begins between two round numbers has its ticks at round numbers all the same, and not at so many steps from its begin. */
+export function ticksOf(scale: Scale): Option {
+  const begins = scale.step ? scale.min / scale.step : 0;
+  return Math.abs(begins - Math.round(begins)) < 1e-9 ? {} : { customValues: scale.ticks };
 }
 
 function yAxis(cell: Cell, index: number, frame: Frame): Option {

@@ -120,7 +120,7 @@ fn finding(resource: &str, lost: Option<f64>) -> Finding {
     }
 }
 
-pub(super) const ROW: Row = Row::of::<Seventh>(|_, _| ());
+pub(super) const ROW: Row = Row::of::<Seventh>(&[], |_, _| ());
 
 #[test]
 fn one_row_is_enough_for_terminal_page_and_index() {

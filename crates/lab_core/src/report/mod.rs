@@ -3,8 +3,10 @@
 
 mod contract;
 mod cost;
+mod shape;
 mod write;
 
 pub use contract::*;
 pub use cost::{Cost, CostOf, order_by_cost};
+pub use shape::check_presentation;
 pub use write::{WriteError, page_text, write_csv, write_json, write_page, write_report, write_results};

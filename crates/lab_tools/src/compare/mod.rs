@@ -15,7 +15,8 @@ pub use metrics::CompareError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use lab_core::outputs;
 
 use metrics::Run;
 
@@ -72,7 +73,7 @@ impl Comparison {
 
     /// Writes report.html, results.json and ratios.csv. Gives the page.
     pub fn write(&self, out: &Path, command: &str) -> Result<PathBuf> {
-        std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+        outputs::folder(out)?;
         report::write(self, out, command)?;
         Ok(out.join("report.html"))
     }

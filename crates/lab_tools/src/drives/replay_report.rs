@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use lab_core::machine::{Watch, now_rfc3339};
+use lab_core::outputs;
 use lab_core::report::{self, Axis, DataFile, Figure, Method, Report, Section, Series, Version};
 use lab_core::words::command;
 use serde::Serialize;
@@ -64,7 +65,7 @@ impl Replayed<'_> {
     ///
     /// If the folder cannot be written.
     pub fn write(&self, out: &Path) -> Result<PathBuf> {
-        std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+        outputs::folder(out)?;
         let replay = self.replay;
         let results = Results {
             scenario: "drive replay",

@@ -154,12 +154,19 @@ pub struct Facts {
     pub block_bytes: u64,
     /// The longest I/O.
     pub transfer_bytes_max: u64,
+    /// Whether the LU refuses writes; of a file or a device that is not known before one.
+    pub read_only: bool,
 }
 
 impl Target {
     /// A LU of an array in the same world, behind a session of one worker's own.
     pub fn local(session: LocalSession, lun: Lun, len_bytes: u64) -> (Target, Facts) {
-        let facts = Facts { len_bytes, block_bytes: 512, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+        let facts = Facts {
+            len_bytes,
+            block_bytes: 512,
+            transfer_bytes_max: world::BUF_LEN_MAX as u64,
+            read_only: false,
+        };
         (Target::Local(Rc::new(LocalLu { session, lun, next_tag: Cell::new(1) })), facts)
     }
 
@@ -171,7 +178,8 @@ impl Target {
         if let Place::Drive(spec) = place {
             let drive = world.open_drive(spec).await?;
             let (len_bytes, block_bytes) = (drive.info().len_bytes, drive.info().block_bytes.into());
-            let facts = Facts { len_bytes, block_bytes, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+            let transfer_bytes_max = world::BUF_LEN_MAX as u64;
+            let facts = Facts { len_bytes, block_bytes, transfer_bytes_max, read_only: false };
             return Ok((Target::Drive(drive), facts));
         }
         let (login, lun) = place.login(number, depth).expect("it is a LU");
@@ -179,13 +187,15 @@ impl Target {
             let session = Session::login(world, &login).await?;
             let disk = Disk::open(world.clone(), session.clone(), lun).await?;
             let caps = disk.capabilities().await?;
-            anyhow::Ok((session, disk, caps))
+            // A target that has no such page takes writes until it refuses one.
+            let read_only = disk.is_write_protected().await.unwrap_or(false);
+            anyhow::Ok((session, disk, caps, read_only))
         };
         let opened = match select(pin!(opening), world.sleep(SILENT_TIME)).await {
             Either::Left((opened, _)) => opened,
             Either::Right(_) => Err(no_response()),
         };
-        let (session, disk, caps) = opened.with_context(|| login.address.to_string())?;
+        let (session, disk, caps, read_only) = opened.with_context(|| login.address.to_string())?;
         let most = match caps.transfer_bytes_max {
             0 => world::BUF_LEN_MAX as u64,
             most => most,
@@ -194,6 +204,7 @@ impl Target {
             len_bytes: caps.len_bytes,
             block_bytes: caps.block_bytes.into(),
             transfer_bytes_max: most,
+            read_only,
         };
         let lu = Rc::new(Reached { disk, session, is_silent: Cell::new(false) });
         world.spawn(ends_when_silent(world.clone(), Rc::downgrade(&lu)));
@@ -259,6 +270,12 @@ fn served(result: Result<(), world::DriveError>) -> Result<Option<()>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use array::config::{GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig};
+    use array::{Array, Config, ControllerHandle, run_controller};
+    use world_model::{DiskSpec, Model};
+
     use super::*;
 
     /// Before, a run waited for a target that had stopped without an end, and for Ctrl-C without one, too.
@@ -275,5 +292,55 @@ mod tests {
         });
         let said = said.expect("refused");
         assert!(said.contains("no response from the target within 30 s"), "{said}");
+    }
+
+    const TARGET: &str = "iqn.2026-11.test:array";
+
+    /// An array with one LU, at this address of the model world.
+    async fn array_at(model: &Model, world: &World, address: SocketAddr) -> Array {
+        let name = || "a".to_owned();
+        model.disk("a", DiskSpec::new(256 << 20));
+        let (handle, mailbox) = ControllerHandle::new(0);
+        world.spawn(run_controller(world.clone(), 0, mailbox, vec![handle.clone()]));
+        let mut array = Array::new(vec![handle], TARGET);
+        let config = Config {
+            portals: vec![PortalConfig { listen: address, controller: 0, segment_bytes_max: None }],
+            drives: vec![testbed::modelled_drive(name())],
+            groups: vec![GroupConfig::new(name(), Level::Raid0, vec![name()])],
+            pools: vec![PoolConfig::new(name(), vec![name()])],
+            volumes: vec![VolumeConfig::new(name(), name(), 8 << 20)],
+            hosts: vec![HostConfig::new(name(), "*".into(), [(0, name())].into())],
+            ..Config::empty(TARGET)
+        };
+        array.apply(config).await.expect("an array");
+        array
+    }
+
+    /// A target that has logged a host in, and then stops: what was sent to it waited without an end.
+    #[test]
+    fn a_target_that_becomes_silent_ends_what_waits_for_it() {
+        const END: Duration = Duration::from_secs(3600);
+        let model = Model::new(1);
+        let (said, waited) = model.run(async |world| {
+            let address = SocketAddr::from(([10, 0, 0, 1], 3260));
+            let _array = array_at(&model, &world, address).await;
+            let login = Box::new(Options::new(address, "iqn.2026-11.test:host", TARGET, 1));
+            let opened = Target::open(&world, &Place::Lu { lun: Lun(0), login }, 0, 4).await;
+            let (target, _) = opened.expect("it responds");
+            let op = Op { at: 0, len: 4096, reads: true, pause: None };
+            // As long as it responds, pings do no harm.
+            world.sleep(10 * SILENT_TIME).await;
+            assert!(target.read(op).await.expect("it responds").is_some());
+            model.net().connections().iter().for_each(|(client, _)| model.net().silence(*client));
+            let from = world.now();
+            let said = match select(pin!(target.read(op)), world.sleep(END)).await {
+                Either::Left((read, _)) => read.err().map(|error| format!("{error:#}")),
+                Either::Right(_) => None,
+            };
+            (said, world.now().since(from))
+        });
+        let said = said.expect("the read waits without an end");
+        assert!(said.contains("no response from the target within 30 s"), "{said}");
+        assert!(waited <= SILENT_TIME + PING_EVERY, "{waited:?}");
     }
 }

@@ -32,7 +32,7 @@ use clap::Subcommand;
 
 use request::show;
 
-pub(crate) use follow::Line;
+pub(crate) use follow::{Line, percent};
 pub(crate) use request::{Where, client, socket_in};
 
 #[derive(Subcommand)]

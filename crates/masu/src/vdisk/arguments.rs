@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use config::parse_bytes;
+use lab_core::words::shown;
 use vdisk::{Access, Chain, FileFormat};
 
 /// The format of a new image.
@@ -36,9 +37,9 @@ impl Source {
 
     /// The image and the directories of its parents, as absolute paths, to determine what is beneath what.
     pub(super) fn place(&self, path: &Path) -> Result<Place> {
-        let absolute = |path: &Path| path.canonicalize().with_context(|| path.display().to_string());
+        let absolute = |path: &Path| path.canonicalize().with_context(|| shown(path));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = path.file_name().with_context(|| format!("{}: not the name of a file", path.display()))?;
+        let name = path.file_name().with_context(|| format!("{}: not the name of a file", shown(path)))?;
         let parents_in =
             self.parents_in.iter().map(|directory| absolute(directory)).collect::<Result<_>>()?;
         Ok(Place { path: absolute(folder)?.join(name), parents_in })
@@ -73,7 +74,7 @@ impl Shape {
             (None, Some("vhd" | "vpc")) => Ok(FormatName::Vhd),
             (None, Some("vhdx")) => Ok(FormatName::Vhdx),
             (None, Some("raw" | "img")) => Ok(FormatName::Raw),
-            _ => anyhow::bail!("{}: no known format for this extension; pass --format", path.display()),
+            _ => anyhow::bail!("{}: no known format for this extension; pass --format", shown(path)),
         }
     }
 }

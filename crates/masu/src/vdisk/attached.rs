@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::Result;
 use attach::Detached;
+use lab_core::words::{shown as visible_path, visible};
 use lab_tools::attached::{Attached, Disk};
 use lab_tools::lu::Lu;
 use vdisk::Access;
@@ -49,7 +50,7 @@ async fn serve(
 ) -> Result<()> {
     let name = shown(source);
     let mut attached = Attached::new(world, disk, point, &name, read_only)?;
-    println!("{name}: {}", attached.file().display());
+    println!("{name}: {}", visible_path(&attached.file()));
     let mut is_waited_for = false;
     while !attached.has_ended() {
         if stop.try_recv().is_ok() {
@@ -62,7 +63,7 @@ async fn serve(
                 let file = attached.file();
                 eprintln!(
                     "{} is in use; unmount its file systems, or send the signal again to end at once",
-                    file.display()
+                    visible_path(&file)
                 );
             }
         }
@@ -74,7 +75,7 @@ async fn serve(
 /// The source, without a password.
 fn shown(source: &str) -> String {
     match (source.strip_prefix("iscsi://"), source.rfind('@')) {
-        (Some(_), Some(at)) => format!("iscsi://{}", &source[at + 1..]),
-        _ => source.to_owned(),
+        (Some(_), Some(at)) => format!("iscsi://{}", visible(&source[at + 1..])),
+        _ => visible(source),
     }
 }

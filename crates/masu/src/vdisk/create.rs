@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use lab_core::words::{shown, visible};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
 use vdisk::{Access, AnyDisk, Chain, FileFormat, Image, VdiskError, attach_parents, open_chain};
@@ -16,6 +17,7 @@ use world::{Drive, World};
 use super::arguments::{FormatName, Shape, Source};
 use super::in_world::{identity, in_world};
 use super::parents;
+use super::progress::Told;
 use super::unfinished::Unfinished;
 
 pub(super) fn create(
@@ -42,10 +44,10 @@ pub(super) fn create(
         if let Some((parent, _)) = parent {
             check_chain(&world, &image, file.part(), parent, source)
                 .await
-                .with_context(|| format!("{}: could not be opened; nothing was created", path.display()))?;
+                .with_context(|| format!("{}: could not be opened; nothing was created", shown(path)))?;
         }
         file.finish()?;
-        println!("{}: a disk of {}", path.display(), config::format_bytes(size));
+        println!("{}: a disk of {}", shown(path), config::format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -84,10 +86,17 @@ pub(super) fn convert(what: &Conversion, shape: &Shape, source: &Source) -> Resu
         let disk = AnyDisk::open(&world, &source.chain(&place, Access::Read, what.raw)).await?;
         refuse_findings(what, &findings(&disk).await?)?;
         if let AnyDisk::Image(image) = &disk {
-            parents::notes(image).iter().for_each(|note| eprintln!("note     {note}"));
+            parents::notes(image).iter().for_each(|note| eprintln!("note     {}", visible(note)));
         }
         let (file, image) = made(&world, what.to, disk.len_bytes(), shape, None).await?;
-        match vdisk::copy(&disk, &image, what.force, |_| !file.is_stopped()).await {
+        let mut told = Told::new(format!("{}: convert", shown(what.from)));
+        let goes_on = |done| {
+            told.show(done, disk.len_bytes());
+            !file.is_stopped()
+        };
+        let copied = vdisk::copy(&disk, &image, what.force, goes_on).await;
+        told.end();
+        match copied {
             Ok(0) => {}
             Ok(lost) => eprintln!("{lost} bytes cannot be read; the copy has zeros in their place"),
             // After a signal it is not finished, but removed.
@@ -96,7 +105,7 @@ pub(super) fn convert(what: &Conversion, shape: &Shape, source: &Source) -> Resu
         }
         file.finish()?;
         let (name, bytes) = (image.format().name(), config::format_bytes(image.file_len_bytes()));
-        println!("{}: {name}, {bytes} from {}", what.to.display(), disk.format_name());
+        println!("{}: {name}, {bytes} from {}", shown(what.to), disk.format_name());
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -117,13 +126,13 @@ async fn findings(disk: &AnyDisk) -> Result<Vec<String>> {
 }
 
 fn refuse_findings(what: &Conversion, findings: &[String]) -> Result<()> {
-    findings.iter().for_each(|finding| eprintln!("finding  {finding}"));
+    findings.iter().for_each(|finding| eprintln!("finding  {}", visible(finding)));
     match findings.len() {
         0 => Ok(()),
         _ if what.force => Ok(()),
         n => bail!(
             "{}: {n} findings: some of its data are wrong or lost; pass --force to copy what can be read",
-            what.from.display()
+            shown(what.from)
         ),
     }
 }
@@ -139,7 +148,11 @@ async fn made<'a>(
     let format = shape.format(path)?;
     let (file, drive) = Unfinished::create(world, path).await?;
     let image = filled(world, drive, (file.part(), format), size, shape, parent).await;
-    Ok((file, image.with_context(|| path.display().to_string())?))
+    let image = image.with_context(|| shown(path))?;
+    if shape.fixed {
+        file.allocate(image.file_len_bytes()).with_context(|| shown(path))?;
+    }
+    Ok((file, image))
 }
 
 async fn filled(
@@ -221,7 +234,7 @@ fn new_vhdx(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image
 
 /// The path of a parent relative to its child's directory, and the absolute one.
 fn paths(child: &Path, parent: &Path) -> Result<(String, Option<String>)> {
-    let absolute = parent.canonicalize().with_context(|| parent.display().to_string())?;
+    let absolute = parent.canonicalize().with_context(|| shown(parent))?;
     let folder =
         child.canonicalize().ok().and_then(|child| child.parent().map(Path::to_owned)).unwrap_or_default();
     let shared = folder.components().zip(absolute.components()).take_while(|(a, b)| a == b).count();
@@ -235,7 +248,7 @@ fn paths(child: &Path, parent: &Path) -> Result<(String, Option<String>)> {
 fn stored(part: &OsStr) -> Result<&str> {
     let text = part.to_str().filter(|text| !text.contains('\\'));
     text.with_context(|| {
-        let part = part.display();
+        let part = visible(&part.display().to_string());
         format!("invalid parent name {part}: rename it without backslashes, as UTF-8")
     })
 }

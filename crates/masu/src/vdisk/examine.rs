@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use config::format_bytes;
+use lab_core::words::{shown, visible};
 use serde_json::json;
 use vdisk::{Access, AnyDisk, Chain, Image, VdiskError, open_chain};
 use world::{DriveSpec, ImageAccess, World};
@@ -46,7 +47,7 @@ pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCo
                 image.block_bytes().map_or("none: fully allocated".to_owned(), format_bytes)
             );
             println!("file    {}", format_bytes(image.file_len_bytes()));
-            parent.iter().for_each(|name| println!("parent  {name}"));
+            parent.iter().for_each(|name| println!("parent  {}", visible(name)));
             tell(image);
         }
         Ok(ExitCode::SUCCESS)
@@ -56,29 +57,29 @@ pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCo
 /// One line for each finding.
 fn tell(image: &Image) {
     let findings = image.findings();
-    findings.faults.iter().for_each(|fault| println!("finding  {fault}"));
-    findings.notes.iter().for_each(|note| println!("note     {note}"));
+    findings.faults.iter().for_each(|fault| println!("finding  {}", visible(fault)));
+    findings.notes.iter().for_each(|note| println!("note     {}", visible(note)));
 }
 
 pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCode> {
-    let (place, shown) = (source.place(path)?, path.display());
+    let (place, shown) = (source.place(path)?, shown(path));
     in_world(async |world| {
         let disk = match open_alone(&world, &source.chain(&place, Access::Read, false)).await {
             Ok(disk) => disk,
             Err(error @ (VdiskError::Damaged { .. } | VdiskError::Foreign { .. })) => {
-                println!("finding  {error}");
+                println!("finding  {}", visible(&error.to_string()));
                 println!("{shown}: cannot be opened or repaired");
                 return Ok(ExitCode::from(1));
             }
             Err(error) => return Err(error.into()),
         };
         let faults = disk.faults().await?;
-        faults.iter().for_each(|fault| println!("finding  {fault}"));
+        faults.iter().for_each(|fault| println!("finding  {}", visible(fault)));
         let notes = match &disk {
             AnyDisk::Image(image) => image.findings().notes,
             AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => Vec::new(),
         };
-        notes.iter().for_each(|note| println!("note     {note}"));
+        notes.iter().for_each(|note| println!("note     {}", visible(note)));
         let lacks = tell_parents(&world, &source.chain(&place, Access::Read, false), &disk).await;
         if !faults.is_empty() {
             println!(
@@ -113,12 +114,13 @@ async fn tell_parents(world: &World, chain: &Chain<'_>, disk: &AnyDisk) -> bool 
     }
     match open_chain(world, chain).await {
         Ok(image) => {
-            parents::notes(&image).iter().for_each(|note| println!("note     {note}"));
+            parents::notes(&image).iter().for_each(|note| println!("note     {}", visible(note)));
             false
         }
         Err(error) => {
             println!(
-                "finding  its parents cannot be opened: {error}; bring them back, or name their directory with --parents-in"
+                "finding  its parents cannot be opened: {}; bring them back, or name their directory with --parents-in",
+                visible(&error.to_string())
             );
             true
         }

@@ -7,16 +7,18 @@ mod create;
 mod examine;
 mod in_world;
 mod parents;
+mod progress;
 mod served;
 mod shared;
 mod unfinished;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::Subcommand;
 use config::parse_bytes;
+use lab_core::words::shown;
 
 use arguments::{Shape, Source};
 use shared::Sharing;
@@ -139,7 +141,30 @@ pub(crate) enum Vdisk {
     },
 }
 
+/// Does it. An error names the file, whoever found it.
 pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
+    let path = match command {
+        Vdisk::Create { path, .. }
+        | Vdisk::Info { path, .. }
+        | Vdisk::Convert { from: path, .. }
+        | Vdisk::Resize { path, .. }
+        | Vdisk::Compact { path, .. }
+        | Vdisk::Check { path, .. } => Some(path.as_path()),
+        Vdisk::Serve { .. } | Vdisk::Attach { .. } => None,
+    };
+    done(command).map_err(|error| named(error, path))
+}
+
+/// An error with the name of its file, where it does not have that already.
+fn named(error: Error, path: Option<&Path>) -> Error {
+    let file = path.and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    match (path, file) {
+        (Some(path), Some(file)) if !format!("{error:#}").contains(&file) => error.context(shown(path)),
+        _ => error,
+    }
+}
+
+fn done(command: &Vdisk) -> Result<ExitCode> {
     match command {
         Vdisk::Create { path, size, shape, parent, source } => {
             create::create(path, *size, shape, parent.as_deref(), source)

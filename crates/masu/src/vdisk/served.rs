@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use admin::SocketFile;
 use anyhow::{Context, Result};
+use lab_core::words::shown;
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_chain};
@@ -60,7 +61,7 @@ impl Place<'_> {
     fn url(&self, listener: &Listener) -> String {
         match self {
             Place::Tcp(_) => format!("nbd://{}", listener.local()),
-            Place::Path(path) => format!("nbd+unix:///?socket={}", path.display()),
+            Place::Path(path) => format!("nbd+unix:///?socket={}", shown(path)),
         }
     }
 
@@ -91,8 +92,8 @@ pub(super) fn serve(
                 eprintln!(
                     "note     {} is the parent of {}: after a write the child does not open any more, or has other data; \
                      pass --read-only",
-                    path.display(),
-                    child.display()
+                    shown(path),
+                    shown(&child)
                 );
             }
         }
@@ -103,7 +104,7 @@ pub(super) fn serve(
             let place = place.of(number)?;
             let listener = place.listen(&world)?;
             let file = place.file();
-            println!("{}: {}", paths[number].display(), place.url(&listener));
+            println!("{}: {}", shown(&paths[number]), place.url(&listener));
             let gate = member.as_ref().map(|member| member.gate(number));
             let export = Export { device: Gated::new(image.clone(), gate), name, read_only };
             world.spawn(serve_nbd(world.clone(), listener.clone(), export));

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use lab_core::interrupt::Stop;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use lab_core::words::shown;
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use world::{Drive, DriveSpec, ImageAccess, World};
+
+/// What stat(2) counts blocks in.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A file `NAME.part` that becomes `NAME` when it is complete and durable. It is removed if that fails, or if
 /// a signal ends the command: a part of a disk must not look like a disk.
@@ -26,14 +30,14 @@ impl<'a> Unfinished<'a> {
         // Signals first: none may end the process while the file is there.
         let stop = Stop::on_signals().context("cannot receive signals")?;
         if name.symlink_metadata().is_ok() {
-            bail!("{}: already exists; remove it first", name.display());
+            bail!("{}: already exists; remove it first", shown(name));
         }
         let part = name.with_added_extension("part");
         if part.symlink_metadata().is_ok() {
             bail!(
                 "{}: already exists: another process writes it, or it is left from one that was killed; if no masu \
                  writes it, remove it first",
-                part.display()
+                shown(&part)
             );
         }
         let spec = DriveSpec::Image { path: part.clone(), access: ImageAccess::Create };
@@ -52,6 +56,37 @@ impl<'a> Unfinished<'a> {
         self.file.is_some() && self.file == file_at(&self.part)
     }
 
+    /// Allocates all of its space, of which it has used little so far.
+    ///
+    /// # Errors
+    ///
+    /// The file system has too little: nothing of it is taken then, for others use it, too.
+    pub(super) fn allocate(&self, len_bytes: u64) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.part, flags, Mode::empty())?;
+        let free = rustix::fs::fstatvfs(&file)?;
+        let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
+        let has_bytes = u64::try_from(rustix::fs::fstat(&file)?.st_blocks)? * STAT_BLOCK_BYTES;
+        if len_bytes.saturating_sub(has_bytes) > free_bytes {
+            bail!(
+                "no space for {}: its file system has {}; free some, or create it without --fixed",
+                config::format_bytes(len_bytes),
+                config::format_bytes(free_bytes)
+            );
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                eprintln!(
+                    "note     {}: its file system allocates no space in advance: the file is sparse, and writes may \
+                     find no space",
+                    shown(self.name)
+                );
+                Ok(())
+            }
+            allocated => allocated.context("cannot allocate its space; create it without --fixed"),
+        }
+    }
+
     /// Whether a signal ends the command.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_asked()
@@ -59,22 +94,19 @@ impl<'a> Unfinished<'a> {
 
     /// Gives it its name, durably. Its content must be durable already.
     pub(super) fn finish(mut self) -> Result<()> {
-        let shown = self.name.display().to_string();
+        let (name, part) = (shown(self.name), shown(&self.part));
         if self.is_stopped() {
-            bail!("{shown}: interrupted; nothing was created");
+            bail!("{name}: interrupted; nothing was created");
         }
         if !self.is_own() {
-            bail!(
-                "{}: is not the file that was written: somebody removed it; nothing was created",
-                self.part.display()
-            );
+            bail!("{part}: is not the file that was written: somebody removed it; nothing was created");
         }
-        rename(&self.part, self.name).with_context(|| shown.clone())?;
+        rename(&self.part, self.name).with_context(|| name.clone())?;
         self.is_renamed = true;
         let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty());
-        folder.and_then(rustix::fs::fsync).with_context(|| format!("{shown}: cannot flush its directory"))
+        folder.and_then(rustix::fs::fsync).with_context(|| format!("{name}: cannot flush its directory"))
     }
 }
 

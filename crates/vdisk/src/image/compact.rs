@@ -55,6 +55,7 @@ impl Image {
         self.flush().await?;
         let moves = self.0.map.borrow().moves();
         for batch in moves.chunks(BATCH) {
+            tell(done.moved_blocks * block_bytes, moves.len() as u64 * block_bytes);
             for block in batch {
                 self.copy_block(*block).await?;
                 self.0.map.borrow_mut().moved(*block);

@@ -73,7 +73,9 @@ impl Image {
         let Probed { format, disputed } = probe(&drive).await?;
         if let Some(disputed) = disputed {
             let name = &drive.info().name;
-            return Err(VdiskError::refused(format!("{name}: {disputed}; specify its format")));
+            return Err(VdiskError::refused(format!(
+                "{name}: {disputed}; specify its format with --input-format"
+            )));
         }
         Image::open_as(world, drive, access, format).await
     }

@@ -45,7 +45,7 @@ impl AnyDisk {
         }
         match open_chain(world, &Chain { access: Access::Read, ..*chain }).await {
             Err(VdiskError::Foreign { .. }) => Err(VdiskError::refused(format!(
-                "{}: unknown format (not VHD, VHDX, QCOW2 or VMDK); specify raw for a raw image",
+                "{}: unknown format (not VHD, VHDX, QCOW2 or VMDK); for a raw image pass --input-format raw",
                 path.display()
             ))),
             opened => Ok(AnyDisk::Image(opened?)),

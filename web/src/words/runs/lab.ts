@@ -10,6 +10,7 @@ export const lab: Record<string, string> = {
   "measured elsewhere": "別途測定",
   "The scenario names no inputs.": "シナリオに入力の記載がない。",
   "Over the ranges of its inputs: {}.": "入力の範囲全体: {1}。",
+  "This run does not show how the claims depend on the inputs that nobody published.": "文献に記載のない入力への主張の依存性は、この測定では示さない。",
   "This run does not show how the claims depend on the inputs that nobody published: --sweep does.": "文献に記載のない入力への主張の依存性は、この測定では示さない（--sweep で調べる）。",
   "and {} with values that the published text contradicts": "文献の記述に反する値 {1}",
   "Stopped before its end:": "途中で中止:",
