@@ -1,5 +1,5 @@
-//! What a command may write: new files, and those that masu wrote before. Whatever else has such a name stays,
-//! and what cannot be written is said before the work begins.
+//! What a command may write: new files, and those that masu wrote before. Whatever else has such a name
+//! stays, and what cannot be written is said before the work begins.
 
 #![expect(clippy::disallowed_types, reason = "files of a user, outside the worlds")]
 
@@ -13,7 +13,7 @@ use crate::text_file;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Something that masu did not write.
-    #[error("{path}: exists and is no {what}; {advice}")]
+    #[error("{path}: exists and is not a {what}; {advice}")]
     Taken {
         /// What is there.
         path: String,
@@ -167,8 +167,8 @@ fn data_in(folder: &Path) -> Option<PathBuf> {
     all.into_iter().next()
 }
 
-/// Opens a file that is read whole: a regular one, so that nothing waits for a pipe, or reads a device without
-/// an end.
+/// Opens a file that is read whole: a regular one, so that nothing waits for a pipe, or reads a device
+/// without an end.
 ///
 /// # Errors
 ///
@@ -206,10 +206,10 @@ mod tests {
         }
         let refused = said(drive(&one));
         assert!(
-            refused.ends_with("one: exists and is no drive file; name another file with --out"),
+            refused.ends_with("one: exists and is not a drive file; name another file with --out"),
             "{refused}"
         );
-        assert!(said(drive(dir.path())).contains("is no drive file"));
+        assert!(said(drive(dir.path())).contains("is not a drive file"));
         assert!(said(drive(&dir.path().join("no/where"))).contains("cannot be written"));
     }
 

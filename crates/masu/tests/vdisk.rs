@@ -242,7 +242,8 @@ fn a_text_without_an_end_is_refused() {
     for args in commands {
         let output = Command::new(env!("CARGO_BIN_EXE_masu")).args(args).output().expect("masu runs");
         let said = text(&output.stderr);
-        assert!(said.contains("/dev/zero: it is longer than 67108864 bytes"), "masu {args:?}: {said}");
+        let says = ["/dev/zero: it is longer than 67108864 bytes", "/dev/zero: it is not a regular file"];
+        assert!(says.iter().any(|says| said.contains(says)), "masu {args:?}: {said}");
         assert!(!output.status.success(), "masu {args:?}");
     }
 }
@@ -313,7 +314,7 @@ fn a_fixed_image_has_all_of_its_space_or_is_not_created() {
     ok(folder, &["create", "sparse.raw", "--size", "24MiB"]);
     assert_eq!(fs::metadata(folder.join("sparse.raw")).expect("a file").blocks(), 0);
     // No file system of a test has so much. It takes nothing of what there is.
-    check_refused(folder, &["create", "c.vhdx", "--size", "15TiB", "--fixed"], "c.vhdx: no space for 15 TiB");
+    check_refused(folder, &["create", "c.vhdx", "--size", "15TiB", "--fixed"], "c.vhdx: no space for 15");
     assert_eq!(names(folder), ["a.raw", "a.vhd", "a.vhdx", "b.raw", "sparse.raw"]);
 }
 

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use clap::Subcommand;
 use config::parse_bytes;
-use lab_core::words::shown;
+use lab_core::words::{shown, visible};
 
 use arguments::{Shape, Source};
 use shared::Sharing;
@@ -158,8 +158,11 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
 /// An error with the name of its file, where it does not have that already.
 fn named(error: Error, path: Option<&Path>) -> Error {
     let file = path.and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let said = format!("{error:#}");
     match (path, file) {
-        (Some(path), Some(file)) if !format!("{error:#}").contains(&file) => error.context(shown(path)),
+        (Some(path), Some(file)) if !said.contains(&file) && !said.contains(&visible(&file)) => {
+            error.context(shown(path))
+        }
         _ => error,
     }
 }
