@@ -95,7 +95,7 @@ fn a_file_that_is_there_is_not_replaced() {
     let folder = folder.path();
     for taken in ["a.vhdx", "a.vhdx.part"] {
         fs::write(folder.join(taken), "mine").expect("a file");
-        check_refused(folder, &["create", "a.vhdx", "--size", "4MiB"], "already exists; remove it first");
+        check_refused(folder, &["create", "a.vhdx", "--size", "4MiB"], "remove it first");
         assert_eq!(
             (names(folder), fs::read(folder.join(taken)).expect("it")),
             (vec![taken.into()], b"mine".into())
@@ -104,6 +104,39 @@ fn a_file_that_is_there_is_not_replaced() {
     }
     ok(folder, &["create", "a.vhdx", "--size", "4MiB"]);
     assert_eq!(names(folder), ["a.vhdx"]);
+}
+
+/// The second conversion to a name is refused as long as there is a part of the first. Somebody removed that
+/// one and began anew: the first gave the unfinished file of the second its name.
+#[test]
+fn a_part_that_another_process_has_put_there_gets_no_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    File::create(folder.join("a.raw")).and_then(|file| file.set_len(4 << 30)).expect("a sparse file");
+    let part = folder.join("b.raw.part");
+    let mut process = vdisk(folder, &["convert", "--raw", "a.raw", "b.raw"]);
+    let process = process.stderr(Stdio::piped()).spawn().expect("masu runs");
+    wait_until("the conversion begins", || part.exists());
+    fs::remove_file(&part).and_then(|()| fs::write(&part, "another")).expect("exchanged");
+    let ended = process.wait_with_output().expect("it ends");
+    assert!(text(&ended.stderr).contains("not the file that was written"), "{}", text(&ended.stderr));
+    assert_eq!((ended.status.code(), names(folder)), (Some(2), vec!["a.raw".into(), "b.raw.part".into()]));
+    assert_eq!(fs::read(&part).expect("it"), b"another");
+}
+
+/// Whatever was at the path of the socket was removed.
+#[test]
+fn a_file_at_the_path_of_a_socket_is_not_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for image in ["a.vhdx", "b.vhdx"] {
+        ok(folder, &["create", image, "--size", "4MiB"]);
+    }
+    for taken in ["b.vhdx", "a.vhdx"] {
+        let before = fs::read(folder.join(taken)).expect("it");
+        check_refused(folder, &["serve", "a.vhdx", "--unix", taken], "is not a socket");
+        assert!(fs::read(folder.join(taken)).expect("it is there") == before);
+    }
 }
 
 /// Blocks of a VHD are entries of 4 bytes from here on, if it has the parameters of a new one.
