@@ -19,7 +19,7 @@ pub struct SocketFile {
 /// What is at the path of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// There is no file.
     Nothing,
     /// A socket on which somebody answers.
     InUse,

@@ -233,7 +233,7 @@ impl Store {
                 history.display(),
                 path.display()
             ),
-            false => format!("There is no earlier form: restore {} from a backup", path.display()),
+            false => format!("No earlier form is there: restore {} from a backup", path.display()),
         }
     }
 
@@ -555,7 +555,7 @@ mod tests {
         assert_eq!(store.load().expect("nothing shows it"), None);
         fs::write(store.dir().join(DECLARED), "").expect("written");
         let refused = store.load().expect_err("there was an array").to_string();
-        assert!(refused.contains("no earlier form: restore"), "{refused}");
+        assert!(refused.contains("No earlier form is there: restore"), "{refused}");
         fs::write(store.dir().join(FILE), text).expect("put back");
         assert_eq!(store.load().expect("kept").expect("a state").config, config(2));
     }

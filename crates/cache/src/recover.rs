@@ -72,8 +72,8 @@ impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
         Ok(())
     }
 
-    /// As [`Cache::detach`], of a unit whose content nobody needs any more, because its store is deleted: dirty
-    /// data are not destaged, for which a full pool has no room.
+    /// As [`Cache::detach`], of a unit whose content nobody needs any more, because its store is deleted:
+    /// dirty data are not destaged, for which a full pool has no room.
     ///
     /// # Errors
     /// As [`Cache::detach`].

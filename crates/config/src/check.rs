@@ -1,12 +1,13 @@
 //! What a declaration must hold to: checked as a whole, before anything is touched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
 use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
-use crate::drives::FOREGROUND_SHARE_PERCENT;
+use crate::drives::{FOREGROUND_SHARE_PERCENT, GroupConfig};
 use crate::hosts::{LUN_MAX, SECRET_LEN};
 use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
@@ -17,6 +18,11 @@ const DIRECT_PARTS_MIN: u64 = 8;
 
 /// The largest number that a declaration can have: integers of TOML are signed.
 const NUMBER_MAX: u64 = i64::MAX as u64;
+/// What a group can be made of, and a pool: the layers below refuse anything else (`raid/src/spec.rs`,
+/// `pool/src/create.rs`).
+const GROUP_DRIVES_MAX: usize = 32;
+const STRIPE_UNIT_BYTES: RangeInclusive<u32> = 4 << 10..=4 << 20;
+const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
 
 /// Why a declaration is refused: what and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,17 +148,7 @@ impl Config {
                     return refuse(place, format!("drive {drive:?} is in group {other:?} already"));
                 }
             }
-            let (least, n) = (group.level.drives_min(), group.drives.len());
-            if n < least {
-                return refuse(place, format!("{} needs at least {least} drives, not {n}", group.level));
-            }
-            if !FOREGROUND_SHARE_PERCENT.contains(&group.foreground_share_percent) {
-                let (least, most) = (FOREGROUND_SHARE_PERCENT.start(), FOREGROUND_SHARE_PERCENT.end());
-                return refuse(place, format!("foreground_share is between {least} and {most} percent"));
-            }
-            if group.level == Level::Raid10 && !n.is_multiple_of(2) {
-                return refuse(place, format!("{} takes pairs of drives, not {n}", group.level));
-            }
+            check_group(group)?;
         }
         check_names("spare", self.spares.iter())?;
         for spare in &self.spares {
@@ -212,6 +208,11 @@ impl Config {
                 if self.cache.is_none() {
                     return refuse(place, "needs a cache: [cache] memory = \"256MiB\"".into());
                 }
+            }
+            if !pool.page_bytes.is_power_of_two() || !PAGE_BYTES.contains(&pool.page_bytes) {
+                let place = format!("pool {:?}: page", pool.name);
+                let cause = format!("{} bytes is not a power of two from 64 KiB to 16 MiB", pool.page_bytes);
+                return refuse(place, cause);
             }
             if pool.controller >= self.controllers {
                 return refuse(
@@ -339,6 +340,31 @@ fn check_numbers<T: Serialize>(kind: &str, objects: &[T]) -> Result<(), ConfigEr
         Ok(()) => Ok(()),
         Err(_) => refuse(kind, format!("a number is too large: at most {NUMBER_MAX}")),
     }
+}
+
+/// The level, width and sizes of a group.
+fn check_group(group: &GroupConfig) -> Result<(), ConfigError> {
+    let place = format!("group {:?}: drives", group.name);
+    let (least, n) = (group.level.drives_min(), group.drives.len());
+    if n < least {
+        return refuse(place, format!("{} needs at least {least} drives, not {n}", group.level));
+    }
+    if n > GROUP_DRIVES_MAX {
+        return refuse(place, format!("a group has {GROUP_DRIVES_MAX} drives at most, not {n}"));
+    }
+    let unit = group.stripe_unit_bytes;
+    if !unit.is_power_of_two() || !STRIPE_UNIT_BYTES.contains(&unit) {
+        let place = format!("group {:?}: stripe_unit", group.name);
+        return refuse(place, format!("{unit} bytes is not a power of two from 4 KiB to 4 MiB"));
+    }
+    if !FOREGROUND_SHARE_PERCENT.contains(&group.foreground_share_percent) {
+        let (least, most) = (FOREGROUND_SHARE_PERCENT.start(), FOREGROUND_SHARE_PERCENT.end());
+        return refuse(place, format!("foreground_share is between {least} and {most} percent"));
+    }
+    if group.level == Level::Raid10 && !n.is_multiple_of(2) {
+        return refuse(place, format!("{} takes pairs of drives, not {n}", group.level));
+    }
+    Ok(())
 }
 
 /// Refuses names that no object may have, and those that stand there twice.

@@ -64,7 +64,7 @@ pub struct Made {
 /// The identities of what is open, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identities {
-    /// Of groups.
+    /// As on the labels of their drives.
     pub groups: BTreeMap<String, GroupId>,
     /// The numbers of the LUs of volumes, those that are not known yet.
     pub lu_numbers: BTreeMap<String, u64>,

@@ -170,6 +170,14 @@ fn what_is_wrong_is_named_with_its_place() {
     check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16:5: unknown key `syze`");
     check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16:12: ");
     check(
+        &GOOD.replace("name = \"p0\"", "name = \"p0\"\npage = \"3KiB\""),
+        "pool \"p0\": page: 3072 bytes is not a power of two",
+    );
+    check(
+        &GOOD.replace("level = \"raid0\"", "level = \"raid0\"\nstripe_unit = \"7KiB\""),
+        "group \"g0\": stripe_unit: 7168 bytes is not a power of two",
+    );
+    check(
         &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
         "array.toml:11:5: pool \"p0\": no group \"g9\" is declared",
     );

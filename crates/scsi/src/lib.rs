@@ -74,8 +74,7 @@ pub use nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use trace::{CommandTrace, TraceSink, Tracer, WHOLE_MILLIONTHS};
-pub use unavailable::Unavailable;
-pub use unit::{Identity, LogicalUnit};
+pub use unit::{Identity, LogicalUnit, Unavailable};
 pub use view::{View, ViewSpec};
 pub use volatile_state::VolatileState;
 

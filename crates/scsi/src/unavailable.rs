@@ -10,18 +10,9 @@ use crate::context::cut;
 use crate::error::CommandError;
 use crate::nexus::TargetPort;
 use crate::opcode::Handler;
-use crate::unit::Identity;
+use crate::unit::Unavailable;
 use crate::view::View;
 use crate::{condition, inquiry, report, vpd};
-
-/// A logical unit that is mapped and cannot be served now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// Which one it is ([`Identity::key`]).
-    pub key: u64,
-    /// As hosts know it; not known of one that this array has never opened.
-    pub identity: Option<Identity>,
-}
 
 /// A command on it: those that a device server without its medium can answer (SPC-5 6.7.1, 6.36, 6.43), and
 /// NOT READY for all others.

@@ -65,6 +65,15 @@ impl Identity {
     }
 }
 
+/// A logical unit that is mapped and cannot be served now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// Which one it is ([`Identity::key`]).
+    pub key: u64,
+    /// As hosts know it; not known of one that this array has never opened.
+    pub identity: Option<Identity>,
+}
+
 /// A logical unit on the controller that owns it.
 pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) world: World,

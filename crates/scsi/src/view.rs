@@ -19,8 +19,7 @@ use crate::places::Places;
 use crate::reported_luns::ReportedLuns;
 use crate::request::Lun;
 use crate::trace::Tracer;
-use crate::unavailable::Unavailable;
-use crate::unit::LogicalUnit;
+use crate::unit::{LogicalUnit, Unavailable};
 
 /// The parameters of a view.
 #[expect(missing_docs, reason = "self-explanatory names")]

@@ -334,8 +334,8 @@ async fn units_without_volume(
         let Some(key) = &last else { return out };
         let is_declared = index.volume(&key.1).is_some_and(|volume| volume.pool == key.0);
         if !is_declared || index.owner_of(&key.1) != Some(controller.index) {
-            // What is to be deleted keeps its unit until then: it may have no room for its dirty data, which a
-            // change that is refused still needs.
+            // What is to be deleted keeps its unit until then: it may have no room for its dirty data, which
+            // a change that is refused still needs.
             let is_discarded = controller.state().made.discarded.get(&key.1).is_some_and(|of| *of == key.0);
             if is_discarded {
                 continue;

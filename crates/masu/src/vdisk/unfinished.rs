@@ -99,7 +99,9 @@ impl<'a> Unfinished<'a> {
             bail!("{name}: interrupted; nothing was created");
         }
         if !self.is_own() {
-            bail!("{part}: is not the file that was written: somebody removed it; nothing was created");
+            bail!(
+                "{part}: is not the file that was written: another process removed it; nothing was created"
+            );
         }
         rename(&self.part, self.name).with_context(|| name.clone())?;
         self.is_renamed = true;

@@ -252,8 +252,8 @@ impl Command {
         self
     }
 
-    /// The access that `cdb` needs under a reservation: that of the table, but that a host may start a logical
-    /// unit under any (SBC-3 table 13, SPC-2 table 3: START = 1, POWER CONDITION = 0h).
+    /// The access that `cdb` needs under a reservation: that of the table, but that a host may start a
+    /// logical unit under any (SBC-3 table 13, SPC-2 table 3: START = 1, POWER CONDITION = 0h).
     pub fn access_of(&self, cdb: &Cdb) -> Access {
         match self.handler {
             Handler::StartStop if cdb.u8(4) & 0xf1 == 0x01 => Access::Free,

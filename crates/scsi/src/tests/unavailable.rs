@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::{bench, check, hex, request, send};
 use crate::host_view::HostView;
 use crate::request::{Lun, TaskFunction, TaskOutcome};
-use crate::unavailable::Unavailable;
-use crate::unit::LogicalUnit;
+use crate::unit::{LogicalUnit, Unavailable};
 
 #[test]
 fn a_unit_that_cannot_be_served_now_is_not_ready_and_stays_the_one_that_it_is() {
