@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use futures::{StreamExt, stream};
+use raid::{LabelCopy, OnDrive, examine, label_copies};
 use scsi::{Identity, LogicalUnit};
 use vdisk::{Access, Chain, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
@@ -35,7 +36,7 @@ pub(crate) async fn open_images(
     let own = config.images.iter().filter(|image| image.controller == controller.index);
     let closed = own.filter(|image| !controller.state().lus.contains_key(&image.name));
     let opened = stream::iter(closed.collect::<Vec<_>>())
-        .map(|declared| async move { (declared, open(controller, config, declared).await) })
+        .map(|declared| async move { (declared, open_declared(controller, config, declared).await) })
         .buffered(OPENING_MAX);
     let mut opened = pin!(opened);
     while let Some((declared, outcome)) = opened.next().await {
@@ -125,6 +126,41 @@ async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive
     };
     let opened = controller.world.open_drive(&spec).await;
     opened.map_err(|e| VdiskError::Refused { what: e.to_string() })
+}
+
+/// Opens an image. One that was just declared must not be a drive of an array: the first write of a host would
+/// destroy its label. What a guest writes later is its own affair.
+async fn open_declared(
+    controller: &Controller,
+    config: &Config,
+    declared: &ImageConfig,
+) -> Result<Image, VdiskError> {
+    let image = open(controller, config, declared).await?;
+    let before = controller.config();
+    let is_new = !before.target.is_empty() && before.image(&declared.name).is_none();
+    if is_new && !declared.read_only && image.file_format() == vdisk::FileFormat::Raw {
+        refuse_labelled(&image).await?;
+    }
+    Ok(image)
+}
+
+async fn refuse_labelled(image: &Image) -> Result<(), VdiskError> {
+    let drive = image.drive();
+    let copies = label_copies(drive).await;
+    // Where there is none, the rest of the drive need not be looked at.
+    if copies.iter().flatten().all(|copy| matches!(copy, LabelCopy::None)) {
+        return Ok(());
+    }
+    match examine(drive).await {
+        Ok(OnDrive::Blank | OnDrive::NotBlank { .. }) | Err(_) => Ok(()),
+        Ok(found) => Err(VdiskError::Refused {
+            what: format!(
+                "{} {found}: a write of a host would destroy the label; declare the drive where it belongs, or the image \
+                 with read_only",
+                drive.info().name
+            ),
+        }),
+    }
 }
 
 async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) -> Result<Image, VdiskError> {

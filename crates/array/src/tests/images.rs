@@ -10,9 +10,9 @@ use vdisk::{Access, Image};
 use world::{Drive, DriveSpec, World};
 use world_model::{DiskSpec, Model, Outcome};
 
-use super::rig::{Host, VOLUME_BYTES, declaration, host, model, start};
+use super::rig::{Host, VOLUME_BYTES, declaration, group, host, model, start};
 use crate::Config;
-use crate::config::{FileFormat, ImageConfig};
+use crate::config::{FileFormat, ImageConfig, Level};
 
 const BLOCK_BYTES: u64 = 1 << 20;
 const NOBODY: CommandContext<'static> = CommandContext::DETACHED;
@@ -252,4 +252,29 @@ fn vhdx_identity() -> Vec<u8> {
     let mut bytes = b"vhdxfile".to_vec();
     bytes.resize(512, 0);
     bytes
+}
+
+/// A raw image took the drive of another array, and the first write of a host erased its label.
+#[test]
+fn a_drive_of_an_array_is_no_raw_image_that_hosts_write_to() {
+    let model = model(10, 2);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(declaration(8, 2, vec![group("g", Level::Raid1, 0..2)])).await.expect("made");
+        array.stop().await.expect("stopped");
+    });
+    model.run(async |world| {
+        let mut array = start(&world);
+        let with = |read_only: bool| ImageConfig {
+            format: Some(FileFormat::Raw),
+            read_only,
+            ..ImageConfig::new("v".into(), DriveSpec::Modelled { name: "d0".into() })
+        };
+        let empty = Config { images: vec![], ..config(false) };
+        array.apply(Config { hosts: vec![], ..empty.clone() }).await.expect("another array");
+        let refused = array.apply(Config { images: vec![with(false)], ..empty.clone() }).await;
+        let refused = refused.expect_err("it has a label").to_string();
+        assert!(refused.contains("would destroy the label") && refused.contains("group g"), "{refused}");
+        array.apply(Config { images: vec![with(true)], ..empty }).await.expect("hosts only read");
+    });
 }
