@@ -128,8 +128,8 @@ async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive
     opened.map_err(|e| VdiskError::Refused { what: e.to_string() })
 }
 
-/// Opens an image. One that was just declared must not be a drive of an array: the first write of a host would
-/// destroy its label. What a guest writes later is its own affair.
+/// Opens an image. One that was just declared must not be a drive of an array: the first write of a host
+/// would destroy its label. What a guest writes later is its own affair.
 async fn open_declared(
     controller: &Controller,
     config: &Config,
