@@ -14,9 +14,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
-use crate::outputs::open_regular;
 use crate::presentation::{PRESENTATION, page_again};
 use crate::record::RunRecord;
+use crate::text_file::open_regular;
 use crate::words::command;
 use crate::world::World;
 

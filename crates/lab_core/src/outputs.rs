@@ -1,9 +1,7 @@
 //! What a command may write: new files, and those that masu wrote before. Whatever else has such a name
 //! stays, and what cannot be written is said before the work begins.
 
-#![expect(clippy::disallowed_types, reason = "files of a user, outside the worlds")]
-
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -167,19 +165,6 @@ fn data_in(folder: &Path) -> Option<PathBuf> {
     all.into_iter().next()
 }
 
-/// Opens a file that is read whole: a regular one, so that nothing waits for a pipe, or reads a device
-/// without an end.
-///
-/// # Errors
-///
-/// It cannot be opened, or is no regular file.
-pub fn open_regular(path: &Path) -> std::io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file: copy what it gives to one"));
-    }
-    File::open(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,16 +221,5 @@ mod tests {
         assert!(folder(&out).is_ok(), "of an earlier run");
         fs::write(dir.path().join("file"), "").expect("written");
         assert!(said(folder(&dir.path().join("file"))).contains("name another folder with --out"));
-    }
-
-    #[test]
-    fn a_pipe_is_not_waited_for() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let pipe = dir.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-        for path in [pipe.as_path(), Path::new("/dev/zero"), dir.path()] {
-            let refused = open_regular(path).expect_err("refused").to_string();
-            assert!(refused.contains("not a regular file"), "{refused}");
-        }
     }
 }

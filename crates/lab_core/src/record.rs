@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::JudgedClaim;
 use crate::inputs::Input;
-use crate::outputs;
 use crate::report::{Doubt, Machine};
 use crate::scope::Scope;
 use crate::stats::{Estimate, mean};
 use crate::sweep::SweepRecord;
+use crate::text_file;
 use crate::verdict::{Standing, Tally, exit_status, standing};
 
 pub use crate::world::World;
@@ -197,6 +197,10 @@ fn text(path: &Path) -> Result<String, RecordError> {
         _ => RecordError::Read { path: shown.clone(), cause: e.to_string() },
     };
     let mut text = String::new();
-    outputs::open_regular(path).map_err(failed)?.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    text_file::open_regular(path)
+        .map_err(failed)?
+        .take(BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     Ok(text)
 }

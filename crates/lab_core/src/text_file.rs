@@ -1,10 +1,11 @@
 //! Files that a user names, of which no more is read than a text may have: `/dev/zero` has no end, and a pipe
 //! may never have one.
 
+#![expect(clippy::disallowed_types, reason = "files of a user, outside the worlds")]
+
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-
-use crate::outputs;
 
 /// The longest text: a scenario with every load written out, or a declaration of a million volumes.
 pub const BYTES_MAX: u64 = 64 << 20;
@@ -38,11 +39,24 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 fn bytes_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    outputs::open_regular(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {
         true => Err(io::Error::other(format!("it is longer than {bytes_max} bytes"))),
         false => Ok(bytes),
     }
+}
+
+/// Opens a file that is read whole: a regular one, so that nothing waits for a pipe, or reads a device
+/// without an end.
+///
+/// # Errors
+///
+/// It cannot be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file: copy what it gives to one"));
+    }
+    File::open(path)
 }
 
 #[cfg(test)]
@@ -60,5 +74,16 @@ mod tests {
         std::fs::write(&long, [b'a'; 9]).expect("written");
         assert!(read_at_most(&long, 9).is_ok());
         assert_eq!(read_at_most(&long, 8).expect_err("too long").to_string(), "it is longer than 8 bytes");
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+        for path in [pipe.as_path(), Path::new("/dev/zero"), dir.path()] {
+            let refused = open_regular(path).expect_err("refused").to_string();
+            assert!(refused.contains("not a regular file"), "{refused}");
+        }
     }
 }

@@ -72,7 +72,7 @@ const KEYS: [&str; 5] = ["servers", "vm", "files", "file_bytes", "connections"];
 fn text(path: &Path) -> Result<String, CompareError> {
     let wrong = |cause: String| CompareError::Read { path: path.display().to_string(), cause };
     let mut text = String::new();
-    let file = lab_core::outputs::open_regular(path).map_err(|e| wrong(e.to_string()))?;
+    let file = lab_core::text_file::open_regular(path).map_err(|e| wrong(e.to_string()))?;
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
     match text.len() as u64 > FILE_BYTES_MAX {
         true => Err(wrong("is longer than 256 MiB".into())),
