@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use lab_core::interrupt::Stop;
 use lab_core::words::shown;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, RenameFlags};
@@ -43,6 +43,10 @@ impl<'a> Unfinished<'a> {
         let spec = DriveSpec::Image { path: part.clone(), access: ImageAccess::Create };
         let drive = world.open_drive(&spec).await?;
         let file = file_at(&part);
+        // It took a moment to make its name durable: the drive knows whether that still names its file.
+        if drive.probe().await.is_err() {
+            return Err(not_own(&part));
+        }
         Ok((Unfinished { name, part, file, stop, is_renamed: false }, drive))
     }
 
@@ -94,14 +98,12 @@ impl<'a> Unfinished<'a> {
 
     /// Gives it its name, durably. Its content must be durable already.
     pub(super) fn finish(mut self) -> Result<()> {
-        let (name, part) = (shown(self.name), shown(&self.part));
+        let name = shown(self.name);
         if self.is_stopped() {
             bail!("{name}: interrupted; nothing was created");
         }
         if !self.is_own() {
-            bail!(
-                "{part}: is not the file that was written: another process removed it; nothing was created"
-            );
+            return Err(not_own(&self.part));
         }
         rename(&self.part, self.name).with_context(|| name.clone())?;
         self.is_renamed = true;
@@ -110,6 +112,13 @@ impl<'a> Unfinished<'a> {
         let folder = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty());
         folder.and_then(rustix::fs::fsync).with_context(|| format!("{name}: cannot flush its directory"))
     }
+}
+
+fn not_own(part: &Path) -> Error {
+    anyhow!(
+        "{}: is not the file that was written: another process removed it; nothing was created",
+        shown(part)
+    )
 }
 
 fn file_at(path: &Path) -> Option<(u64, u64)> {
