@@ -57,7 +57,7 @@ pub use random::random;
 pub use request::{Change, Declared, Done, Limit, Terms, Work};
 pub use room::no_room_for_any;
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
-pub use socket_file::{Found, SocketFile};
+pub use socket_file::SocketFile;
 pub use standby::Standby;
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};

@@ -25,7 +25,7 @@ use crate::nodes::Nodes;
 use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
 use crate::served::Served;
-use crate::socket_file::{Found, SocketFile};
+use crate::socket_file::SocketFile;
 use crate::store::Store;
 use crate::takeover::NewFiles;
 use crate::tcp;
@@ -347,13 +347,12 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
     let failed = |cause: String| ServerError::Bind { place: path.display().to_string(), cause };
     // One that answers is another array's.
     let begun = Instant::now();
-    while SocketFile::look(path).map_err(|e| failed(e.to_string()))? == Found::InUse {
+    while !SocketFile::make_room(path).map_err(|e| failed(e.to_string()))? {
         if begun.elapsed() > SOCKET_TIME {
             return Err(failed("another masu serves this data directory".into()));
         }
         std::thread::sleep(SOCKET_PAUSE);
     }
-    SocketFile::remove_left(path).map_err(|e| failed(e.to_string()))?;
     let listener = UnixListener::bind(path).map_err(|e| failed(e.to_string()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .map_err(|e| failed(e.to_string()))?;

@@ -16,25 +16,15 @@ pub struct SocketFile {
     file: Option<(u64, u64)>,
 }
 
-/// What is at the path of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// There is no file.
-    Nothing,
-    /// A socket on which somebody answers.
-    InUse,
-    /// A socket on which nobody answers: it is left from a crash.
-    Left,
-}
-
 impl SocketFile {
-    /// What is at the path.
+    /// Makes room for a socket: one on which nobody answers is left from a crash, and is removed. Whether
+    /// there is room now; none where somebody answers.
     ///
     /// # Errors
-    /// It is no socket, or it cannot be told whether anybody answers.
-    pub fn look(path: &Path) -> io::Result<Found> {
+    /// What is there is no socket, or it cannot be looked at, or removed.
+    pub fn make_room(path: &Path) -> io::Result<bool> {
         let facts = match path.symlink_metadata() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
             facts => facts?,
         };
         // Connecting to a file that is no socket is refused as by a socket on which nobody answers.
@@ -45,21 +35,10 @@ impl SocketFile {
             ));
         }
         match connect(path) {
-            Err(Errno::CONNREFUSED) => Ok(Found::Left),
-            Err(Errno::NOENT) => Ok(Found::Nothing),
+            Err(Errno::CONNREFUSED) => fs::remove_file(path).map(|()| true),
+            Err(Errno::NOENT) => Ok(true),
             // A queue that is full, or a socket of another type: somebody has it.
-            Ok(()) | Err(_) => Ok(Found::InUse),
-        }
-    }
-
-    /// Removes a socket on which nobody answers.
-    ///
-    /// # Errors
-    /// As [`SocketFile::look`], or it cannot be removed.
-    pub fn remove_left(path: &Path) -> io::Result<()> {
-        match SocketFile::look(path)? {
-            Found::Left => fs::remove_file(path),
-            Found::Nothing | Found::InUse => Ok(()),
+            Ok(()) | Err(_) => Ok(false),
         }
     }
 
@@ -102,18 +81,18 @@ mod tests {
         fs::create_dir(at("directory")).expect("made");
         std::os::unix::fs::symlink(at("file"), at("link")).expect("linked");
         for name in ["file", "directory", "link"] {
-            SocketFile::remove_left(&at(name)).expect_err("it is no socket");
+            SocketFile::make_room(&at(name)).expect_err("it is no socket");
         }
         assert_eq!(fs::read_to_string(at("file")).expect("it is there"), "precious");
         assert!(at("link").symlink_metadata().is_ok() && at("directory").is_dir());
 
         let open = UnixListener::bind(at("open")).expect("bound");
-        SocketFile::remove_left(&at("open")).expect("it is left alone");
-        assert_eq!(SocketFile::look(&at("open")).expect("a socket"), Found::InUse);
+        assert!(!SocketFile::make_room(&at("open")).expect("a socket"), "somebody answers");
+        assert!(at("open").exists(), "it is left alone");
         drop(open);
-        assert_eq!(SocketFile::look(&at("open")).expect("a socket"), Found::Left);
-        SocketFile::remove_left(&at("open")).expect("removed");
-        assert_eq!(SocketFile::look(&at("open")).expect("nothing"), Found::Nothing);
+        assert!(at("open").exists() && SocketFile::make_room(&at("open")).expect("removed"));
+        assert!(!at("open").exists());
+        assert!(SocketFile::make_room(&at("open")).expect("nothing is there"));
     }
 
     #[test]

@@ -215,22 +215,25 @@ impl Store {
 
     /// Without its state an array looks like a directory without one, in which a start makes a new array.
     fn refuse_missing(&self, path: &Path) -> Result<(), StoreError> {
-        let history = self.dir.join(HISTORY);
-        let has_forms = numbers_in(&history).is_ok_and(|numbers| !numbers.is_empty());
-        let signs =
-            [has_forms.then(|| history.clone()), Some(self.dir.join(DECLARED)).filter(|path| path.exists())];
+        let signs = [
+            self.has_forms().then(|| self.dir.join(HISTORY)),
+            Some(self.dir.join(DECLARED)).filter(|path| path.exists()),
+        ];
         let Some(sign) = signs.into_iter().flatten().next() else { return Ok(()) };
         let shown = |path: &Path| path.display().to_string();
         Err(StoreError::Missing { path: shown(path), sign: shown(&sign), way_out: self.way_out(path) })
     }
 
+    fn has_forms(&self) -> bool {
+        numbers_in(&self.dir.join(HISTORY)).is_ok_and(|numbers| !numbers.is_empty())
+    }
+
     /// What to do where the state cannot be used.
     fn way_out(&self, path: &Path) -> String {
-        let history = self.dir.join(HISTORY);
-        match numbers_in(&history).is_ok_and(|numbers| !numbers.is_empty()) {
+        match self.has_forms() {
             true => format!(
                 "Earlier forms are in {}: copy the newest one to {}",
-                history.display(),
+                self.dir.join(HISTORY).display(),
                 path.display()
             ),
             false => format!("No earlier form is there: restore {} from a backup", path.display()),
@@ -258,23 +261,20 @@ impl Store {
         format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body))
     }
 
-    fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+    /// Stores a form. The one that it replaces is an earlier form from now on, unless it `was_step` of a
+    /// change.
+    fn save(&self, (config, made): (&Config, &Made), was_step: bool) -> Result<(), StoreError> {
         let path = self.dir.join(FILE);
         let text = self.text_of(config, made);
         self.share(FILE, &text)?;
         let keep = || -> std::io::Result<()> {
-            self.remember(&path)?;
+            if !was_step {
+                self.remember(&path)?;
+            }
             self.forget_dangerous(config, made);
             self.replace_text(FILE, &text)
         };
         keep().map_err(|e| failed(&path, e))
-    }
-
-    /// The form that is replaced is not kept as an earlier one.
-    fn save_in_place(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
-        let text = self.text_of(config, made);
-        self.share(FILE, &text)?;
-        self.replace_text(FILE, &text).map_err(|e| failed(&self.dir.join(FILE), e))
     }
 
     /// Puts a form back that was kept before. It is among the earlier ones, and takes the place of the state
@@ -290,7 +290,7 @@ impl Store {
         let numbers = numbers_in(&history).unwrap_or_default();
         let name = |number: &u64| history.join(format!("{number:08}.toml"));
         let Some(at) = numbers.iter().rposition(|number| self.is_form(&name(number), config, made)) else {
-            return self.save(config, made);
+            return self.save((config, made), false);
         };
         let put = || -> std::io::Result<()> {
             fs::rename(name(&numbers[at]), &path)?;
@@ -437,11 +437,11 @@ impl Store {
 
 impl Keeper for Store {
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
-        self.save(config, made).map_err(|e| e.to_string())
+        self.save((config, made), false).map_err(|e| e.to_string())
     }
 
     fn replace(&mut self, config: &Config, made: &Made) -> Result<(), String> {
-        self.save_in_place(config, made).map_err(|e| e.to_string())
+        self.save((config, made), true).map_err(|e| e.to_string())
     }
 
     fn put_back(&mut self, config: &Config, made: &Made) -> Result<(), String> {
@@ -541,6 +541,15 @@ mod tests {
         let (config, made) = with(&["w", "v"], &[]);
         store.keep(&config, &made).expect("kept");
         assert_eq!(forms(), [1, 4], "there is another one of that name");
+        let (config, made) = with(&["w"], &["v"]);
+        store.keep(&config, &made).expect("kept");
+        let (config, made) = with(&["w"], &[]);
+        store.keep(&config, &made).expect("kept");
+        assert_eq!(forms(), [1, 4, 5, 6]);
+        // A clone: its last form takes the place of a step.
+        let (config, made) = with(&["w", "v"], &[]);
+        store.replace(&config, &made).expect("kept");
+        assert_eq!(forms(), [1, 4, 5]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Place<'_> {
         match self {
             Place::Tcp(addr) => Ok(world.listen(*addr)?),
             Place::Path(path) => {
-                SocketFile::remove_left(path).with_context(|| path.display().to_string())?;
+                SocketFile::make_room(path).with_context(|| path.display().to_string())?;
                 Ok(world.listen_local(path)?)
             }
         }
