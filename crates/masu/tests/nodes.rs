@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use block::Pieces;
 use futures::future::{Either, select};
 use iscsi::initiator::{Options, Session};
+use rustix::fs::{Mode, OFlags};
 use scsi::Lun;
 use world::World;
 
@@ -39,6 +40,8 @@ mod state_key;
 
 const TARGET: &str = "iqn.2026-11.net.example:array";
 const WAIT: Duration = Duration::from_secs(20);
+/// After this time a host tries its other path.
+const GIVES_UP: Duration = Duration::from_millis(500);
 /// Blocks of 4 KiB that the host writes in turn.
 const SLOTS: u64 = 512;
 const SLOT_BYTES: usize = 4096;
@@ -58,6 +61,17 @@ fn until_within(what: &str, time: Duration, mut holds: impl FnMut() -> bool) -> 
         sleep(Duration::from_millis(10));
     }
     begun.elapsed()
+}
+
+/// In memory where files there can be opened as drives: on a disk that others use, a flush may wait for seconds,
+/// as long as a lease.
+fn directory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let in_memory = tempfile::tempdir_in(memory).ok().filter(|dir| {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::DIRECT;
+        rustix::fs::open(dir.path().join("probe"), flags, Mode::RUSR).is_ok()
+    });
+    in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a directory"))
 }
 
 /// A process of one node.
@@ -80,7 +94,7 @@ struct Cluster {
 impl Cluster {
     /// With so many nodes, all started at once.
     fn start(nodes: usize) -> Cluster {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory();
         let drive = format!("file = \"{}\"\nsize = \"64MiB\"", dir.path().join("d0.img").display());
         let registry = dir.path().join("registry").display().to_string();
         Cluster::of(nodes, dir, &drive, registry)
@@ -204,6 +218,16 @@ impl Node {
         fs::read_to_string(self.dir.with_extension("log")).unwrap_or_default()
     }
 
+    /// How often it became the owner: of what nobody owned or was handed over, and after the lease of the one
+    /// before had ended.
+    fn takes_over(&self) -> (usize, usize) {
+        let log = self.log();
+        let taken =
+            log.lines().filter(|line| line.contains("INFO") && line.contains("owns the array (epoch"));
+        let (late, at_once): (Vec<_>, _) = taken.partition(|line| line.contains("has ended"));
+        (at_once.len(), late.len())
+    }
+
     fn says(&self, what: &str) -> Duration {
         until(&format!("{} says {what:?}", self.name), || self.log().contains(what))
     }
@@ -281,12 +305,13 @@ async fn within<T>(world: &World, time: Duration, work: impl Future<Output = T>)
     }
 }
 
-async fn login(world: &World, ports: &[u16]) -> Option<Session> {
+/// At the first port where it succeeds in this time.
+async fn login(world: &World, time: Duration, ports: &[u16]) -> Option<Session> {
     for port in ports {
         let address = SocketAddr::from(([127, 0, 0, 1], *port));
         let options = Options::new(address, "iqn.2026-11.net.example:host", TARGET, u32::from(*port));
         let login = Session::login(world, &options);
-        if let Some(Ok(session)) = within(world, Duration::from_millis(300), login).await {
+        if let Some(Ok(session)) = within(world, time, login).await {
             return Some(session);
         }
     }
@@ -294,9 +319,13 @@ async fn login(world: &World, ports: &[u16]) -> Option<Session> {
 }
 
 /// A command; unit attentions of a new session are passed over. None: no answer in time, or an error.
-async fn command(world: &World, session: &Session, cdb: [u8; 16], out: Pieces, len: u32) -> Option<Pieces> {
+async fn command(
+    world: &World,
+    time: Duration,
+    session: &Session,
+    (cdb, out, len): ([u8; 16], Pieces, u32),
+) -> Option<Pieces> {
     for _ in 0..5 {
-        let time = Duration::from_millis(500);
         match within(world, time, session.command(Lun(0), cdb, out.clone(), len)).await? {
             Ok(done) if done.is_good() => return Some(done.data_in),
             Ok(done) if done.sense_codes().is_some_and(|(key, ..)| key == 6) => {}
@@ -314,7 +343,7 @@ async fn write_all_the_time(
     let (mut done, mut last) = (Acknowledged::default(), None);
     let mut number = HOSTS.fetch_add(1, Relaxed) * NUMBERS_PER_HOST;
     while !stops.load(Relaxed) {
-        let Some(session) = login(&world, &ports).await else {
+        let Some(session) = login(&world, GIVES_UP, &ports).await else {
             world.sleep(Duration::from_millis(5)).await;
             continue;
         };
@@ -322,7 +351,8 @@ async fn write_all_the_time(
             number += 1;
             let slot = number % SLOTS;
             let data = Pieces::copy_of(&number.to_be_bytes().repeat(SLOT_BYTES / 8));
-            if command(&world, &session, cdb(WRITE_10, slot), data, 0).await.is_none() {
+            let write = (cdb(WRITE_10, slot), data, 0);
+            if command(&world, GIVES_UP, &session, write).await.is_none() {
                 break;
             }
             let now = world.now();
@@ -343,9 +373,10 @@ async fn write_all_the_time(
 
 /// Every slot has the number that was acknowledged last, or a later one that was not.
 async fn verify(world: World, ports: Vec<u16>, done: &Acknowledged) {
-    let session = login(&world, &ports).await.expect("an owner");
+    let session = login(&world, WAIT, &ports).await.expect("an owner");
     for (slot, number) in &done.slots {
-        let read = command(&world, &session, cdb(READ_10, *slot), Pieces::new(), SLOT_BYTES as u32).await;
+        let cdb = cdb(READ_10, *slot);
+        let read = command(&world, WAIT, &session, (cdb, Pieces::new(), SLOT_BYTES as u32)).await;
         let read = read.expect("readable").joined();
         let found = u64::from_be_bytes(read[..8].try_into().expect("eight bytes"));
         assert!(found >= *number && found % SLOTS == *slot, "slot {slot}: {found} instead of {number}");
@@ -388,7 +419,8 @@ impl Host {
         until("another write", || self.count.load(Relaxed) > before);
     }
 
-    /// Stops, and verifies what was acknowledged.
+    /// Stops, and verifies what was acknowledged. How long the host had to wait is printed: what it may be is
+    /// tested in virtual time, and measured by `make cluster`.
     fn verified(self) -> Acknowledged {
         sleep(Duration::from_millis(500));
         self.stops.store(true, Relaxed);
@@ -409,7 +441,8 @@ fn kill_9_of_the_owner_loses_nothing_and_the_next_one_serves_after_the_lease() {
     cluster.nodes[1 - owner].says("array: serves");
     let done = host.verified();
     println!("kill -9: a gap of {:?} in {} writes", done.gap, done.count);
-    assert!(done.gap > Duration::from_secs(4) && done.gap < Duration::from_secs(9), "{:?}", done.gap);
+    assert!(done.gap > Duration::from_secs(4), "{:?}", done.gap);
+    assert_eq!(cluster.nodes[1 - owner].takes_over(), (0, 1));
     // The dead one comes back as a standby.
     cluster.again(owner);
     cluster.nodes[owner].says("standby of");
@@ -428,8 +461,7 @@ fn an_owner_that_is_asked_to_stop_hands_over_at_once() {
     // It has told the standbys before: hosts wait there for the next owner.
     let asked = Command::new("grep").args(["-rqs", "ask = \"drain\"", &cluster.registry]).status();
     assert!(asked.expect("grep runs").success(), "standbys led hosts to an owner that left");
-    // A second, and the opening.
-    assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+    assert_eq!(cluster.nodes[1 - owner].takes_over(), (1, 0));
 }
 
 #[test]
@@ -453,7 +485,7 @@ fn an_owner_that_stops_leads_its_hosts_to_the_next_one_and_a_second_signal_ends_
         assert!(log.lines().last().is_some_and(|line| line.contains(end)), "{log}");
         let done = host.verified();
         println!("{signal}: a gap of {:?} in {} writes over the portal that goes", done.gap, done.count);
-        assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+        assert_eq!(cluster.nodes[1 - owner].takes_over().1, 0);
         cluster.again(owner);
         cluster.nodes[owner].says("standby of");
     }
@@ -487,7 +519,7 @@ fn a_drained_owner_stands_by_and_can_be_the_owner_again() {
     }
     let done = host.verified();
     println!("drained twice: a gap of {:?} in {} writes", done.gap, done.count);
-    assert!(done.gap < Duration::from_millis(1500), "{:?}", done.gap);
+    cluster.nodes.iter().for_each(|node| assert_eq!(node.takes_over().1, 0));
 }
 
 #[test]
@@ -531,13 +563,14 @@ fn an_owner_rides_out_a_short_absence_of_the_registry_and_stops_in_a_long_one() 
     sleep(Duration::from_secs(1));
     let done = host.verified();
     println!("registry away for 2.5 s: a gap of {:?} in {} writes", done.gap, done.count);
-    assert!(done.gap < Duration::from_secs(1) && cluster.nodes[owner].serves(), "{:?}", done.gap);
+    assert!(cluster.nodes[owner].serves());
+    assert_eq!(cluster.nodes[owner].takes_over(), (1, 0));
     let host = Host::start(&cluster);
     fs::rename(cluster.registry(), &away).expect("moved");
     let begun = Instant::now();
     assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
     let time = begun.elapsed();
-    assert!(time > Duration::from_secs(4) && time < Duration::from_millis(5500), "{time:?}");
+    assert!(time > Duration::from_secs(4), "{time:?}");
     sleep(Duration::from_secs(2));
     assert!(!cluster.nodes[1 - owner].serves(), "nobody takes over without the registry");
     fs::rename(&away, cluster.registry()).expect("moved");

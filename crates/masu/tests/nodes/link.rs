@@ -67,13 +67,18 @@ fn has(heard: &Heard, part: &[u8]) -> bool {
 /// What a host writes through a portal, and reads.
 const PATTERN: &[u8; 8] = b"a secret";
 
+/// Long beside an answer, short beside [`WAIT`]: a connection to an owner that does not know the other node yet
+/// stays silent.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
 /// Whether a session through this portal writes and reads.
 fn carries(port: u16) -> bool {
     let run = world_real::run(world_real::Options::default(), async move |world| {
-        let Some(session) = login(&world, &[port]).await else { return false };
+        let Some(session) = login(&world, ATTEMPT, &[port]).await else { return false };
         let data = Pieces::copy_of(&PATTERN.repeat(SLOT_BYTES / 8));
-        let written = command(&world, &session, cdb(WRITE_10, 3), data.clone(), 0).await.is_some();
-        let read = command(&world, &session, cdb(READ_10, 3), Pieces::new(), SLOT_BYTES as u32).await;
+        let written = command(&world, ATTEMPT, &session, (cdb(WRITE_10, 3), data.clone(), 0)).await.is_some();
+        let read =
+            command(&world, ATTEMPT, &session, (cdb(READ_10, 3), Pieces::new(), SLOT_BYTES as u32)).await;
         written && read.is_some_and(|read| read.joined()[..] == data.joined()[..])
     });
     run.expect("a world")

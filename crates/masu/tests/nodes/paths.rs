@@ -9,7 +9,9 @@ use iscsi::initiator::{Options, Session};
 use scsi::Lun;
 use world::World;
 
-use super::{Cluster, READ_10, SLOT_BYTES, TARGET, WAIT, WRITE_10, cdb, command, login, until, within};
+use super::{
+    Cluster, GIVES_UP, READ_10, SLOT_BYTES, TARGET, WAIT, WRITE_10, cdb, command, login, until, within,
+};
 
 /// The data of a command at LUN 0; unit attentions are collected.
 async fn data_in(world: &World, session: &Session, cdb: &[u8], attentions: &mut Vec<u16>) -> Vec<u8> {
@@ -144,31 +146,32 @@ fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
     let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
     for hangs_up in [true, false] {
         let run = world_real::run(world_real::Options::default(), async |world| {
-            let through = login(&world, &[carried]).await.expect("a session");
-            let session = login(&world, &[direct]).await.expect("a session");
-            let write = async |session: &Session, value: u64| {
+            let through = login(&world, WAIT, &[carried]).await.expect("a session");
+            let session = login(&world, WAIT, &[direct]).await.expect("a session");
+            let write = async |time: Duration, session: &Session, value: u64| {
                 let data = Pieces::copy_of(&value.to_be_bytes().repeat(SLOT_BYTES / 8));
-                command(&world, session, cdb(WRITE_10, 1), data, 0).await
+                command(&world, time, session, (cdb(WRITE_10, 1), data, 0)).await
             };
-            write(&through, 1).await.expect("written");
-            write(&session, 2).await.expect("written");
+            write(WAIT, &through, 1).await.expect("written");
+            write(WAIT, &session, 2).await.expect("written");
             cluster.nodes[1 - owner].signal("-STOP");
             until("all of its threads stand still", || cluster.nodes[1 - owner].stands_still());
             // It goes into the socket of the stopped one; the host gives it up, and writes elsewhere.
-            assert!(write(&through, 3).await.is_none(), "nobody answers");
+            assert!(write(GIVES_UP, &through, 3).await.is_none(), "nobody answers");
             if hangs_up {
                 through.close();
             }
-            write(&session, 4).await.expect("written");
+            write(WAIT, &session, 4).await.expect("written");
             world.sleep(Duration::from_millis(2500)).await;
             cluster.nodes[1 - owner].signal("-CONT");
             world.sleep(Duration::from_secs(1)).await;
-            let read = command(&world, &session, cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32).await;
+            let read =
+                command(&world, WAIT, &session, (cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32)).await;
             let found = read.expect("readable").joined()[7];
             assert_eq!(found, 4, "hangs up: {hangs_up}");
             // It goes on to carry connections.
-            let again = login(&world, &[carried]).await.expect("a session");
-            write(&again, 5).await.expect("written");
+            let again = login(&world, WAIT, &[carried]).await.expect("a session");
+            write(WAIT, &again, 5).await.expect("written");
         });
         run.expect("a world");
     }
@@ -183,26 +186,27 @@ fn an_owner_that_stood_still_delivers_no_write_that_a_standby_carried_meanwhile(
     let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
     for (hangs_up, still_ms) in [(true, 500), (false, 2500)] {
         let run = world_real::run(world_real::Options::default(), async |world| {
-            let through = login(&world, &[carried]).await.expect("a session");
-            let write = async |session: &Session, value: u64| {
+            let through = login(&world, WAIT, &[carried]).await.expect("a session");
+            let write = async |time: Duration, session: &Session, value: u64| {
                 let data = Pieces::copy_of(&value.to_be_bytes().repeat(SLOT_BYTES / 8));
-                command(&world, session, cdb(WRITE_10, 1), data, 0).await
+                command(&world, time, session, (cdb(WRITE_10, 1), data, 0)).await
             };
-            write(&through, 1).await.expect("written");
+            write(WAIT, &through, 1).await.expect("written");
             cluster.nodes[owner].signal("-STOP");
             until("all of its threads stand still", || cluster.nodes[owner].stands_still());
-            assert!(write(&through, 2).await.is_none(), "nobody answers");
+            assert!(write(GIVES_UP, &through, 2).await.is_none(), "nobody answers");
             if hangs_up {
                 through.close();
             }
             world.sleep(Duration::from_millis(still_ms)).await;
             cluster.nodes[owner].signal("-CONT");
             world.sleep(Duration::from_secs(1)).await;
-            let session = login(&world, &[direct]).await.expect("it goes on");
-            let read = command(&world, &session, cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32).await;
+            let session = login(&world, WAIT, &[direct]).await.expect("it goes on");
+            let read =
+                command(&world, WAIT, &session, (cdb(READ_10, 1), Pieces::new(), SLOT_BYTES as u32)).await;
             assert_eq!(read.expect("readable").joined()[7], 1, "hangs up: {hangs_up}");
-            let again = login(&world, &[carried]).await.expect("a session");
-            write(&again, 3).await.expect("written");
+            let again = login(&world, WAIT, &[carried]).await.expect("a session");
+            write(WAIT, &again, 3).await.expect("written");
         });
         run.expect("a world");
     }

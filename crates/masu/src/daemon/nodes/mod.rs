@@ -128,10 +128,12 @@ pub(super) async fn stand_by(
         thread.leave(Leaves::Ends).await;
         return Ok(None);
     };
-    let text = format!("node {name} owns the array (epoch {epoch})");
+    let State { taken_from, instead_of, .. } = thread.state();
+    let cause = taken_from.map(|(last, _)| format!(": the lease of {last} has ended")).unwrap_or_default();
+    let text = format!("node {name} owns the array (epoch {epoch}){cause}");
     tracing::info!("{text}");
     events.tell(Event::warning("array", text));
-    if let Some(chosen) = thread.state().instead_of {
+    if let Some(chosen) = instead_of {
         let text = format!("the array was moved to {chosen}, which did not take over in time: {name} does");
         events.tell(Event::warning("array", text));
     }
