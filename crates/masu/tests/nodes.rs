@@ -63,8 +63,8 @@ fn until_within(what: &str, time: Duration, mut holds: impl FnMut() -> bool) -> 
     begun.elapsed()
 }
 
-/// In memory where files there can be opened as drives: on a disk that others use, a flush may wait for seconds,
-/// as long as a lease.
+/// In memory where files there can be opened as drives: on a disk that others use, a flush may wait for
+/// seconds, as long as a lease.
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let in_memory = tempfile::tempdir_in(memory).ok().filter(|dir| {

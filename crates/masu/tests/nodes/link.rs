@@ -67,8 +67,8 @@ fn has(heard: &Heard, part: &[u8]) -> bool {
 /// What a host writes through a portal, and reads.
 const PATTERN: &[u8; 8] = b"a secret";
 
-/// Long beside an answer, short beside [`WAIT`]: a connection to an owner that does not know the other node yet
-/// stays silent.
+/// Long beside an answer, short beside [`WAIT`]: a connection to an owner that does not know the other node
+/// yet stays silent.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Whether a session through this portal writes and reads.
