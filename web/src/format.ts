@@ -125,6 +125,13 @@ export function columnDecimals(values: number[]): number | null {
   return Math.min(4, decimalsFor(most, SIGNIFICANT) + (most / least > 20 ? 1 : 0));
 }
 
+/** The numbers of a text as `fixed` writes them: with a true minus sign, thousands grouped. */
+export function typographic(text: string): string {
+  return text
+    .replace(/(^|[\s(≤≥<>])-(?=\d)/g, `$1${MINUS}`)
+    .replace(/(?<![\d.,])\d{4,}(?![\d,])/g, (digits) => fixed(Number(digits), 0));
+}
+
 /** Keeps numbers together with their units and tolerances where a line breaks. */
 export function tie(text: string): string {
   const unit = "%|×|(?:s|ms|µs|ns|[KMGT]i?B(?:/s)?|IOPS)\\b";

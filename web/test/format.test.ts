@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnDecimals, compact, fixed, interval, intervalText, named, plain, tie, time } from "../src/format";
+import { columnDecimals, compact, fixed, interval, intervalText, named, plain, tie, time, typographic } from "../src/format";
 
 /** Spaces that do not break read like any other here. */
 const spaced = (text: string) => text.replaceAll("\u00a0", " ");
@@ -46,6 +46,10 @@ describe("texts", () => {
     expect(time("2026-11-20T14:05:00Z")).toBe("20 Nov 2026, 14:05 UTC");
     expect(time("yesterday")).toBe("yesterday");
   });
+  it.each([
+    ["-20 to 20 %", "−20 to 20 %"], ["62709918 to 94064878 packets", "62,709,918 to 94,064,878 packets"], ["≤ 1092.25 s", "≤ 1,092.25 s"],
+    ["0.12345", "0.12345"], ["raid10-4", "raid10-4"], ["1,092 s", "1,092 s"],
+  ])("writes the numbers of %s", (text, written) => expect(typographic(text)).toBe(written));
   it("keeps a number with its unit", () => {
     expect(tie("saves 99 % ± 1 % of 4 GiB in 3 steps")).toBe("saves 99\u00a0%\u00a0±\u00a01\u00a0% of 4\u00a0GiB in 3 steps");
   });

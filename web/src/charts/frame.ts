@@ -60,6 +60,8 @@ export function fit(text: string, width: number, px = TEXT_PX): string {
 export const LEGEND_ROW_PX = 22;
 const LEGEND_ICON_PX = 22;
 const LEGEND_GAP_PX = 18;
+/** So far a text of the first row rises above its sign. */
+const LEGEND_RISE_PX = 2;
 
 export interface Key {
   name: string;
@@ -76,11 +78,11 @@ export function legend(keys: Key[], frame: Frame, selectable: boolean): { option
     used += wide;
   }
   const option = {
-    data: keys, left: 0, top: frame.top, padding: 0, itemGap: LEGEND_GAP_PX, itemWidth: LEGEND_ICON_PX, itemHeight: 11,
+    data: keys, left: 0, top: frame.top + LEGEND_RISE_PX, padding: 0, itemGap: LEGEND_GAP_PX, itemWidth: LEGEND_ICON_PX, itemHeight: 11,
     formatter: (name: string) => fit(name, frame.width - LEGEND_ICON_PX - 8), selectedMode: selectable, inactiveColor: frame.look.rule, width: frame.width + LEGEND_GAP_PX,
     textStyle: { color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, padding: [0, 0, 0, 2] },
   };
-  return { option, height: rows * LEGEND_ROW_PX };
+  return { option, height: LEGEND_RISE_PX + rows * LEGEND_ROW_PX };
 }
 
 export function tickWidth(scale: Scale): number {

@@ -1,6 +1,6 @@
 /** The first screen's table: claim, published, measured with its interval, verdict. */
 import { type IconName, h, icon } from "../dom";
-import { interval, plain, tie, withUnit } from "../format";
+import { interval, plain, tie, typographic, withUnit } from "../format";
 import type { Claim, ClaimVerdict, Table } from "../report";
 import { say, sayWord, tell, told } from "../words/words";
 import { tableView } from "./table";
@@ -55,12 +55,17 @@ function publishedCell(claim: Claim): Node | string {
   const { published } = claim;
   if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
   if (typeof published === "number") return withUnit(plain(published), told(claim.unit).text);
-  return published.length <= SHORT ? tell(tie(published)) : h("span", { class: "long" }, tell(published));
+  return bounded(published);
 }
 
 function expectedCell(claim: Claim): Node | string {
-  if (claim.expected && claim.expected.length > SHORT) return h("span", { class: "long" }, tell(claim.expected));
-  return claim.expected ? tell(tie(claim.expected)) : h("span", { class: "absent" }, "–");
+  return claim.expected ? bounded(claim.expected) : h("span", { class: "absent" }, "–");
+}
+
+/** A short text with a number and its unit, which stays on its line; or a long one. */
+function bounded(words: string): Node | string {
+  const text = tie(typographic(words));
+  return text.length <= SHORT ? tell(text) : h("span", { class: "long" }, tell(text));
 }
 
 function measuredCell(claim: Claim): Node {
