@@ -82,7 +82,8 @@ struct Agent {
     looks: u32,
     /// And how long an owner may serve with it.
     lease: Option<(LeaseId, Term)>,
-    is_listed: bool,
+    /// The version of its record, if that was there when it was looked at last.
+    listed: Option<Version>,
     held: Option<Held>,
     /// Which node is to take over from this owner.
     to: Option<String>,
@@ -99,8 +100,7 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
     let own_key = Key::new(&format!("{NODES}{}", member.name()))?;
     let mut watch = registry.watch(OWNER);
     let member_key = Key::new(&format!("{MEMBERS}{}", member.name()))?;
-    let (lease, held) = (None, None);
-    let is_listed = false;
+    let (lease, listed, held) = (None, None, None);
     let mut agent = Agent {
         member: member.clone(),
         registry,
@@ -108,7 +108,7 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
         member_key,
         looks: 0,
         lease,
-        is_listed,
+        listed,
         held,
         to: None,
         left_to: None,
@@ -242,7 +242,7 @@ impl Agent {
                     self.lease = Some((lease, Term::granted(sent)));
                     return Ok(lease);
                 }
-                (Err(RegistryError::Expired), _) => (self.lease, self.is_listed) = (None, false),
+                (Err(RegistryError::Expired), _) => (self.lease, self.listed) = (None, None),
                 (Err(error), _) => return Err(error.into()),
             }
         }
@@ -276,26 +276,50 @@ impl Agent {
 
     /// Puts the node's record, once per lease.
     async fn list_itself(&mut self, lease: LeaseId) -> Result<(), Fault> {
-        if self.is_listed {
+        // An owner goes on without it, and looks for it.
+        if self.listed.is_some() || self.held.is_some() {
             return Ok(());
         }
         // First what may have to wait for other nodes: one that is listed is a member a moment later.
         let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
+        let version = self.put_record(lease, None).await?;
+        self.join(number).await?;
+        self.listed = Some(version);
+        Ok(())
+    }
+
+    /// Its record in place of nothing, or of that version.
+    async fn put_record(&self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
         let record = self.member.record(lease.0).encode();
-        match self.registry.compare_and_put(&self.own_key, None, &record, Some(lease)).await {
-            Ok(_) => {}
+        let put = self.registry.compare_and_put(&self.own_key, expected, &record, Some(lease));
+        match self.member.within(put).await {
+            Ok(version) => Ok(version),
             Err(RegistryError::Conflict { .. }) => {
                 // Its own, of an attempt that was not answered; or another's.
-                let found = self.registry.get(&self.own_key).await?;
-                let found = found.map(|e| NodeRecord::decode(self.own_key.as_str(), &e.value)).transpose()?;
-                if found.is_none_or(|found| found.lease != lease.0) {
-                    return Err(Fault::NameInUse);
-                }
+                let found = self.member.within(self.registry.get(&self.own_key)).await?;
+                let found = found.ok_or(Fault::NameInUse)?;
+                let node = NodeRecord::decode(self.own_key.as_str(), &found.value)?;
+                if node.lease == lease.0 { Ok(found.version) } else { Err(Fault::NameInUse) }
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => Err(error.into()),
         }
-        self.join(number).await?;
-        self.is_listed = true;
+    }
+
+    /// Puts its record again where the registry has lost or damaged it: others would not know that this node
+    /// lives.
+    async fn look_for_itself(&mut self) -> Result<(), Fault> {
+        let Some((lease, _)) = self.lease else { return Ok(()) };
+        let found = self.member.within(self.registry.get(&self.own_key)).await?;
+        let node = found.as_ref().map(|entry| NodeRecord::decode(self.own_key.as_str(), &entry.value));
+        let version = found.map(|entry| entry.version);
+        self.listed = match node {
+            Some(Ok(node)) if node.lease == lease.0 => return Ok(()),
+            None => Some(self.put_record(lease, None).await?),
+            // Nobody has replaced it: it was damaged where it is.
+            Some(Err(_)) if self.listed == version => Some(self.put_record(lease, version).await?),
+            // Another node's.
+            Some(_) => None,
+        };
         Ok(())
     }
 
@@ -330,7 +354,9 @@ impl Agent {
         let was_own = owner.left_by.as_deref() == Some(self.member.name()) && since < MOVE_TIME;
         let awaited = self.awaited(entry.version, &owner).map(str::to_owned);
         let mut look = Look { owner_lives: own == Some(owner.lease), ..Look::default() };
-        if !look.owner_lives && (owner.node.is_some() || was_own || awaited.is_some()) {
+        // An owner whose record was replaced asks nobody who lives: it stops.
+        if self.held.is_none() && !look.owner_lives && (owner.node.is_some() || was_own || awaited.is_some())
+        {
             let mut knows_itself = false;
             for (key, entry) in self.registry.list(NODES).await? {
                 let node = self.readable(NodeRecord::decode(key.as_str(), &entry.value));
@@ -350,6 +376,7 @@ impl Agent {
                 }
             }
             if !knows_itself {
+                self.look_for_itself().await?;
                 return Err(Fault::Torn);
             }
         }
@@ -407,6 +434,7 @@ impl Agent {
         if self.looks % LOOKS_PER_LIST != 1 {
             return Ok(());
         }
+        self.look_for_itself().await?;
         let living = self.member.within(self.registry.list(NODES)).await?;
         let lives = |name: &str| living.iter().any(|(key, _)| key.as_str().strip_prefix(NODES) == Some(name));
         let mut others = Vec::new();

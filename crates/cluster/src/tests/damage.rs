@@ -48,6 +48,39 @@ fn an_owner_whose_node_cannot_be_read_lives_until_its_lease_ends() {
     });
 }
 
+/// Before, a node whose own record was gone trusted no look any more: a standby never took over, and an owner
+/// never saw that another one had followed it.
+#[test]
+fn a_node_whose_record_is_lost_or_damaged_puts_it_again() {
+    with_bed(&[0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let key = |at: usize| format!("{NODES}{}", bed.nodes[at].name);
+        let client = Memory::new(&bed.world, &bed.store);
+        for (at, is_lost) in [(1 - owner, true), (1 - owner, false), (owner, false)] {
+            match is_lost {
+                true => bed.store.forget(&key(at)),
+                false => bed.store.damage(&named(&key(at)), b"\xff"),
+            }
+            assert_eq!(bed.looks(Duration::from_secs(3)).await.len(), 1, "one owner all the time");
+            let found = client.get(&named(&key(at))).await.expect("it answers").expect("a record");
+            assert!(NodeRecord::decode(&key(at), &found.value).is_ok());
+            assert_eq!(bed.nodes[at].member.borrow().state().fault, None);
+        }
+        assert_eq!(bed.owner(), Some((owner, epoch)));
+        // An owner that is not listed is dead for the others. It ends as soon as one of them has followed.
+        bed.nodes[owner].link.cut.set(true);
+        bed.store.forget(&key(owner));
+        bed.sleep(1).await;
+        bed.nodes[owner].link.cut.set(false);
+        bed.sleep(1).await;
+        let lost = Lost::Replaced { by: Some(bed.nodes[1 - owner].name.clone()) };
+        assert_eq!(bed.nodes[owner].standing(), Standing::Lost(lost));
+        assert_eq!(bed.owner(), Some((1 - owner, epoch + 1)));
+    });
+}
+
 #[test]
 fn an_owner_whose_record_was_replaced_by_one_that_it_cannot_read_stops_and_nobody_takes_over() {
     with_bed(&[0, 0], async |bed| {
