@@ -641,7 +641,7 @@ fn refused_by_the_labels_until_the_epoch_is_raised(cluster: &mut Cluster) {
     let before = drive();
     let refused = "another owner had it open with epoch 2, and this one has epoch 2";
     cluster.nodes[3].says(refused);
-    cluster.nodes[3].says("take this one with `masu node raise-epoch 2`");
+    cluster.nodes[3].says("take this one with `masu node raise-epoch 3`");
     assert!(drive() == before, "it wrote to the drive");
     let registry = cluster.registry.clone();
     let raise = |node: &Node, epoch: &str| {
@@ -659,6 +659,33 @@ fn refused_by_the_labels_until_the_epoch_is_raised(cluster: &mut Cluster) {
     assert!(drive() == before, "it wrote to the drive");
     cluster.again(3);
     cluster.nodes[3].says("group g0: opened");
+}
+
+/// Before, a registry without a state opened whatever its declaration named, as a new array would.
+#[test]
+fn a_new_registry_does_not_open_what_an_owner_of_another_one_had_open() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    cluster.nodes[0].says("array: serves");
+    let exported = cluster.nodes[0].ok(&["config", "export"]);
+    let id = exported.lines().find(|line| line.starts_with("id = ")).expect("the array's identifier");
+    let config = cluster.dir.path().join("array.toml");
+    let declared = fs::read_to_string(&config).expect("a declaration");
+    fs::write(&config, format!("{id}\n{declared}")).expect("written");
+    cluster.nodes[0].process.kill().expect("kill -9");
+    cluster.nodes[0].ended();
+    let before = cluster.drive();
+    cluster.registry = cluster.dir.path().join("another").display().to_string();
+    cluster.join();
+    cluster.nodes[1].says("another owner had it open with epoch 1, and this one has epoch 1");
+    cluster.nodes[1].says("masu node raise-epoch 2");
+    cluster.nodes[1].signal("-TERM");
+    cluster.nodes[1].ended();
+    assert!(cluster.drive() == before, "it wrote to the drive");
+    let registry = cluster.registry.clone();
+    cluster.nodes[1].ok(&["node", "raise-epoch", "2", "--yes", "--registry", &registry]);
+    cluster.again(1);
+    cluster.nodes[1].says("group g0: opened");
 }
 
 #[test]

@@ -151,9 +151,10 @@ fn explain(error: GroupError) -> String {
         GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
             format!("{error} (start_degraded = true in its declaration)")
         }
-        GroupError::LaterOwner { found, .. } => format!(
-            "{error}; the registry is older than the drives: restore a newer one, or take this one with `masu node \
-             raise-epoch {found}`"
+        GroupError::LaterOwner { found, own, .. } => format!(
+            "{error}; the registry is older than the drives, or another one: restore that of the last owner, or take \
+             this one with `masu node raise-epoch {}`",
+            (*found).max(own + 1)
         ),
         _ => error.to_string(),
     }

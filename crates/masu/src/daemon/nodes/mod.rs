@@ -70,7 +70,7 @@ pub(super) struct Node {
     epoch: u64,
     /// As the labels of the drives are to have it. None: no owner before put a state into this registry, so
     /// that its epochs are not comparable with those on the labels.
-    ownership: Option<Ownership>,
+    ownership: Ownership,
     thread: Thread,
     /// Until the array serves.
     relay: RefCell<Option<Relay>>,
@@ -143,15 +143,10 @@ pub(super) async fn stand_by(
     let served = |knows| Served { portals: portals.clone(), key: keys.own.clone(), knows };
     link.iter().for_each(|link| link.leads_to(Some(served(thread.knows_certificates()))));
     let relay = RefCell::new(Some(relay));
-    let (name, ownership) = (name.into(), Some(Ownership { epoch, owner }));
-    let mut node = Node { name, epoch, ownership, thread, relay, portals, number, link, keys, tls };
+    let (name, ownership) = (name.into(), Ownership { epoch, owner });
+    let node = Node { name, epoch, ownership, thread, relay, portals, number, link, keys, tls };
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
-        Ok((store, is_new)) => {
-            if is_new {
-                node.ownership = None;
-            }
-            Ok(Some((node, store)))
-        }
+        Ok(store) => Ok(Some((node, store))),
         Err(error) => {
             node.hand_over(false).await;
             Err(error)
@@ -444,7 +439,7 @@ impl Node {
             // An older node is learnt of in a moment, with a warning.
             relay_keys: self.keys.of(&[]),
             others: other_portals(&state.borrow()),
-            ownership: self.ownership,
+            ownership: Some(self.ownership),
         };
         // One that has ended ends the array.
         tell(&nodes, controllers).await;

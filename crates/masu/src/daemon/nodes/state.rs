@@ -52,9 +52,8 @@ impl Judge {
         })
     }
 
-    /// Takes over what the last owner kept; what this one keeps goes to the registry first. Also returns
-    /// whether nobody had kept anything there.
-    pub(super) fn take_state(self, keeper: Keeper, epoch: u64, joined_before: bool) -> Result<(Store, bool)> {
+    /// Takes over what the last owner kept; what this one keeps goes to the registry first.
+    pub(super) fn take_state(self, keeper: Keeper, epoch: u64, joined_before: bool) -> Result<Store> {
         let Judge { store, keys } = self;
         let keep = |name: &str, text: &str| keeper.keep(name, &keys.seal(name, text)?);
         let mut is_new = true;
@@ -86,11 +85,10 @@ impl Judge {
                 (None, None) => {}
             }
         }
-        let shared = store.shared_by(Arc::new(move |name, text| {
+        Ok(store.shared_by(Arc::new(move |name, text| {
             let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
             kept.map_err(|error| format!("{error:#}"))
-        }));
-        Ok((shared, is_new))
+        })))
     }
 }
 
