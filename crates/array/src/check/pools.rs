@@ -20,8 +20,10 @@ pub(super) async fn check(
 ) {
     let place = format!("pool {}", declared.name);
     let own = |name: &String| groups.iter().find(|(n, _)| n == name).map(|(_, group)| group.clone());
-    let opened: Vec<Group> = declared.groups.iter().filter_map(own).collect();
-    for name in declared.groups.iter().filter(|name| own(name).is_none()) {
+    // A group that leaves is a part of the pool until it is empty.
+    let members = || declared.groups.iter().chain(&declared.leaving);
+    let opened: Vec<Group> = members().filter_map(own).collect();
+    for name in members().filter(|name| own(name).is_none()) {
         examination.damage(&place, format!("group {name} cannot be examined"));
     }
     if opened.is_empty() {

@@ -228,3 +228,33 @@ fn what_was_interrupted_and_the_next_start_completes_is_no_finding() {
     let (said, clean) = lines(&more, &deleting);
     assert!(clean && said[0].contains("the deletion of its pool was interrupted"), "{said:?}");
 }
+
+/// A pool was damaged as soon as a group began to leave it.
+#[test]
+fn a_group_that_leaves_its_pool_is_a_part_of_it() {
+    let mut rig = rig(Level::Raid0, 1);
+    rig.disks.push(rig.model.disk("d1", DiskSpec::new(LEN)));
+    rig.config
+        .drives
+        .push(DriveConfig { name: "d1".into(), spec: DriveSpec::Modelled { name: "d1".into() } });
+    rig.config.groups.push(GroupConfig {
+        stripe_unit_bytes: 64 << 10,
+        ..GroupConfig::new("g1".into(), Level::Raid0, vec!["d1".into()])
+    });
+    rig.config.pools[0].leaving = vec!["g1".into()];
+    rig.model.run(|world| async move {
+        let mut all = drives(&world, 2);
+        let spec = |name| GroupSpec::new(name, terms::level(Level::Raid0), raid::ArrayId(ID.0));
+        let added = Group::create(world.clone(), spec("g1"), all.split_off(1)).await.expect("a group");
+        let group = Group::open(world.clone(), spec("g0"), all).await.expect("the group");
+        let pool = Pool::open(world.clone(), vec![group.clone()]).await.expect("the pool");
+        pool.add_group(added.clone()).await.expect("added");
+        pool.close().await.expect("closed");
+        for group in [group, added] {
+            group.close().await.expect("closed");
+        }
+    });
+    let examination = rig.examine(true);
+    assert!(examination.findings.is_empty(), "{:#?}", examination.findings);
+    assert_eq!((examination.groups, examination.pools, examination.volumes), (2, 1, 1));
+}
