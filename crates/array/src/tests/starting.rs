@@ -2,6 +2,8 @@
 //! one, some and all of them. After each case the bytes that were flushed are served, or the group is missing
 //! and no byte on any medium has changed.
 
+use std::borrow::Cow;
+
 use crate::config::Level;
 use world_model::{DiskSpec, Model};
 
@@ -85,20 +87,32 @@ fn media_of(model: &Model, drives: usize) -> Media {
     (0..drives).map(|i| disk(i).peek(0, disk(i).spec().len_bytes as usize)).collect()
 }
 
+/// The part of a medium that is looked at at once.
+const STEP: usize = 64 << 10;
+
 /// A model with this content. Zeros are not written, so that content stays sparse.
-fn model_with(media: &Media) -> Model {
-    const STEP: usize = 64 << 10;
+fn model_with(media: &[impl AsRef<[u8]>]) -> Model {
+    static ZEROS: [u8; STEP] = [0; STEP];
     let model = Model::new(7);
     for (i, content) in media.iter().enumerate() {
-        let spec = DiskSpec::new(content.len() as u64);
-        let disk = model.disk(&format!("d{i}"), spec);
+        let content = content.as_ref();
+        let disk = model.disk(&format!("d{i}"), DiskSpec::new(content.len() as u64));
         for (n, step) in content.chunks(STEP).enumerate() {
-            if step.iter().any(|b| *b != 0) {
+            if *step != ZEROS[..step.len()] {
                 disk.poke((n * STEP) as u64, step);
             }
         }
     }
     model
+}
+
+/// Whether the first disks have this content.
+fn has(model: &Model, media: &[impl AsRef<[u8]>]) -> bool {
+    media.iter().enumerate().all(|(i, content)| {
+        let disk = model.disks().get(&format!("d{i}")).expect("it is there");
+        let mut steps = content.as_ref().chunks(STEP).enumerate();
+        steps.all(|(n, step)| disk.peek((n * STEP) as u64, step.len()) == *step)
+    })
 }
 
 fn first_life(level: Level, width: usize, id: u8) -> Before {
@@ -192,9 +206,9 @@ async fn again(
 
 fn check(before: &Before, (level, next): (Level, Next), fate: Fate, victims: &[usize]) {
     let case = format!("{level}, {next:?}, {fate:?}, drives {victims:?}");
-    let mut media = before.media.clone();
+    let mut media: Vec<Cow<'_, [u8]>> = before.media.iter().map(|content| content.into()).collect();
     for i in victims {
-        media[*i] = suffer(before, fate, *i, victims);
+        media[*i] = suffer(before, fate, *i, victims).into();
     }
     let model = model_with(&media);
     for i in victims {
@@ -242,7 +256,7 @@ fn check(before: &Before, (level, next): (Level, Next), fate: Fate, victims: &[u
         served
     });
     if !served {
-        assert!(media_of(&model, media.len()) == media, "{case}: a medium has changed");
+        assert!(has(&model, &media), "{case}: a medium has changed");
     }
     // What redundancy or order alone can bear must be served.
     let harmless = matches!(fate, Fate::Swapped | Fate::DamagedCopy1 | Fate::DamagedCopy2);
@@ -378,7 +392,7 @@ fn only_the_drives_that_are_named_are_overwritten() {
         let refused = array.apply_over(config, &named).await.expect_err("the third is not named").to_string();
         assert!(refused.contains("d2") && refused.contains("not named"), "{refused}");
     });
-    assert!(media_of(&model, 3) == media, "a medium has changed");
+    assert!(has(&model, &media), "a medium has changed");
     model.run(async |world| {
         let mut array = start(&world);
         let config = declaration(ID, 2, vec![group("g", Level::Raid1, 0..2)]);
@@ -401,7 +415,7 @@ fn a_device_that_is_another_one_now_is_not_opened_until_it_is_found() {
         assert!(status.events.iter().any(told), "{:?}", status.events);
         // The other side of the mirror may be older: nobody can tell.
         assert_eq!((status.missing.len(), status.drives.iter().any(|d| d.name == "d0")), (3, false));
-        assert!(media_of(&model, 2) == before.media, "a medium has changed");
+        assert!(has(&model, &before.media), "a medium has changed");
         array.set_displaced(std::collections::BTreeMap::new());
         array.apply(array.config().clone()).await.expect("again");
         assert!(array.status().await.expect("status")[0].missing.is_empty());

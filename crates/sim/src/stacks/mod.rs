@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn power_cuts_after_persistence_points_are_survived() {
-        // `make sim`, a part of `make test`, looks at more of them, `make soak` at all.
+        // `make sim`, a part of `make test`, looks at more of them on every stack, `make soak` at all.
         const ONE_IN: u64 = 64;
-        for &stack in Stack::value_variants() {
+        for stack in [Stack::Mirror, Stack::Parity5x4, Stack::Volume, Stack::CachedArray] {
             for phase in [Phase::Optimal, Phase::Degraded, Phase::Rebuilding] {
                 let Some(all) =
                     run_stack(stack, 1, Deed::EveryPoint { steps: 30, phase, points: Points::OneIn(ONE_IN) })
