@@ -240,6 +240,7 @@ fn group(g: GroupStatus) -> Group {
         repairs: g.raid.repairs,
         foreground_share_percent: g.foreground_share_percent,
         class: lower(g.class),
+        start_degraded: g.start_degraded,
     }
 }
 

@@ -93,6 +93,7 @@ mod tests {
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),
+            start_degraded: false,
         }];
         let space =
             |name: &&str| PoolGroup { name: (*name).into(), size_bytes: 0, used_bytes: 0, evacuating: false };

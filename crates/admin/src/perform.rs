@@ -116,6 +116,9 @@ pub(crate) async fn import(
         }
         lines.extend(later(array, &next).await?);
         lines.extend(found_with_data(array, &next).await?);
+        if !becomes {
+            takeover::refuse_used(&takeover::new_drives(array, &next)).await?;
+        }
         return Ok(lines);
     }
     if becomes {

@@ -301,6 +301,18 @@ impl Store {
         put().map_err(|e| failed(&path, e))
     }
 
+    /// Removes the state and its earlier forms, which are all of a start that was refused: a directory in which
+    /// there was another array is not asked for it.
+    fn remove_state(&self) -> std::io::Result<()> {
+        let history = self.dir.join(HISTORY);
+        for number in numbers_in(&history).unwrap_or_default() {
+            fs::remove_file(history.join(format!("{number:08}.toml")))?;
+        }
+        let _ = fs::remove_dir(&history);
+        fs::remove_file(self.dir.join(FILE))?;
+        File::open(&self.dir)?.sync_all()
+    }
+
     /// Whether a file has this state. A masu of before may have written it otherwise.
     fn is_form(&self, path: &Path, config: &Config, made: &Made) -> bool {
         let Ok(text) = fs::read_to_string(path) else { return false };
@@ -446,6 +458,11 @@ impl Keeper for Store {
 
     fn put_back(&mut self, config: &Config, made: &Made) -> Result<(), String> {
         self.restore(config, made).map_err(|e| e.to_string())
+    }
+
+    fn forget(&mut self) -> bool {
+        // What other nodes see stays with them.
+        self.share.is_none() && self.remove_state().is_ok()
     }
 
     fn may_keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {

@@ -216,7 +216,13 @@ fn of_group(group: &Group, lost: &str, all: &mut Vec<Trouble>) {
     if let Some(cause) = &group.resync_waits {
         let text = format!("its mirrors may differ, and are not made equal yet: {cause}");
         let to_do = "see why that is; until then each mirror stays as it is: masu status";
-        all.push(trouble(Severity::Warning, object, "resync", text, to_do));
+        all.push(trouble(Severity::Warning, object.clone(), "resync", text, to_do));
+    }
+    if group.start_degraded {
+        let text = "start_degraded stands in its declaration: a start without some of its drives would serve what the others \
+                    have, be it older";
+        let to_do = "take it out of the file, and apply that: SIGHUP, or masu config import FILE";
+        all.push(trouble(Severity::Warning, object, "start-degraded", text, to_do));
     }
     group.members.iter().filter(|m| m.state == "active").for_each(|m| of_member(group, m, all));
 }
@@ -329,14 +335,23 @@ fn of_filling(pool: &Pool, all: &mut Vec<Trouble>) {
 
 fn of_image(image: &Image, all: &mut Vec<Trouble>) {
     if let Some(text) = &image.trouble {
-        let to_do = format!("make room, or look at {} with masu vdisk check", image.file);
-        all.push(trouble(Severity::Warning, format!("image {}", image.name), "image", text.clone(), to_do));
+        let (severity, to_do) = match text.starts_with("read-only while its file") {
+            true => (Severity::Error, format!("put {} back as it was; hosts write again then", image.file)),
+            false => {
+                (Severity::Warning, format!("make room, or look at {} with masu vdisk check", image.file))
+            }
+        };
+        all.push(trouble(severity, format!("image {}", image.name), "image", text.clone(), to_do));
     }
     let Some(error) = &image.error else { return };
     let text = format!("is not served: {error}");
-    let to_do = match error.ends_with("no such file") {
-        true => format!("bring {} back, then restart the array", image.file),
-        false => format!("mend {} (masu vdisk check), then restart the array", image.file),
+    // What is wrong with the file of a raw image comes with what to do.
+    let (text, to_do) = match text.split_once("; put the file back") {
+        Some((what, to_do)) => (what.to_owned(), format!("put the file back{to_do}")),
+        None if error.ends_with("no such file") => {
+            (text, format!("bring {} back, then restart the array", image.file))
+        }
+        None => (text, format!("mend {} (masu vdisk check), then restart the array", image.file)),
     };
     all.push(trouble(Severity::Error, format!("image {}", image.name), "unopened", text, to_do));
 }
@@ -457,6 +472,7 @@ mod tests {
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),
+            start_degraded: false,
         }];
         status
     }
@@ -542,6 +558,9 @@ mod tests {
     #[test]
     fn trouble_is_named_with_its_cause_and_what_to_do() {
         check(&group("optimal", None, 0), "", &[]);
+        let mut standing = group("optimal", None, 0);
+        standing.groups[0].start_degraded = true;
+        check(&standing, "warning", &["group g0: start_degraded stands", "take it out of the file"]);
         let degraded = [
             "group g0: degraded (raid5)",
             "drive d1 is failed (the file was removed)",

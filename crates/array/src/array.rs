@@ -157,6 +157,7 @@ impl Array {
             );
             return Err(ControlError::Failed { place: "controllers".into(), cause });
         }
+        made.is_first = self.stored.config().is_none();
         self.name_groups(&config, &mut made).await?;
         self.stored.store(&config, &made).map_err(|error| self.stored.refused(error))?;
         match self.take_effect(&config, &mut made).await {
@@ -182,7 +183,10 @@ impl Array {
         let undone = self.undo().await;
         // Whatever could not be undone: what was refused does not stay stored.
         let mut error = match undone {
-            Ok(()) => self.stored.refused(error),
+            Ok(()) => {
+                self.stored.undone();
+                self.stored.refused(error)
+            }
             Err(left) => also(self.stored.refused(error), &format!("not all was undone: {left}")),
         };
         for (name, len_bytes) in &grown {

@@ -97,11 +97,15 @@ async fn open_ssd(controller: &Controller, config: &Config, ssd: &str) -> Result
         OnDrive::Cache { array_id } if array_id == own => return Ok(drive),
         OnDrive::Blank => controller.state.borrow_mut().fresh.labelled.push(drive.clone()),
         found @ (OnDrive::Label(_) | OnDrive::Spare { .. } | OnDrive::NewerFormat { .. }) => {
-            return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
+            return Err(place()(&format!("the drive {found}; refusing to overwrite it: name another drive")));
         }
         OnDrive::Cache { .. } | OnDrive::DamagedLabel | OnDrive::NotBlank { .. } if may_be_erased => {}
         // Earlier versions gave their second level no label: its data are not to be told from others.
-        found => return Err(place()(&format!("the drive {found}; pass --overwrite to erase it"))),
+        found => {
+            let to_do =
+                format!("name another drive, or restart with masu serve --overwrite {ssd} to erase it");
+            return Err(place()(&format!("the drive {found}; {to_do}")));
+        }
     }
     label_cache(&drive, own).await.map_err(|e| place()(&e))?;
     Ok(drive)

@@ -1,5 +1,6 @@
 //! Images as LUs: virtual disks in files, opened as declared.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use scsi::{Identity, LogicalUnit};
 use vdisk::{Access, Chain, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
 
-use crate::config::{Config, FileFormat, ImageConfig};
+use crate::config::{Config, FileFormat, ImageConfig, RawFile};
 use crate::control::ControlError;
 use crate::controller::{Controller, SECTOR_BYTES, identity_of};
 use crate::event::Event;
@@ -41,7 +42,10 @@ pub(crate) async fn open_images(
     let mut opened = pin!(opened);
     while let Some((declared, outcome)) = opened.next().await {
         match outcome {
-            Ok(image) => serve(controller, config, declared, image, done),
+            Ok(image) => {
+                refuse_labelled(controller, declared, &image).await?;
+                serve(controller, config, declared, image, done);
+            }
             Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
                 let told = format!("image {}: not served: {error}", declared.name);
                 controller.events.once(Severity::Error, told);
@@ -128,23 +132,51 @@ async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive
     opened.map_err(|e| VdiskError::Refused { what: e.to_string() })
 }
 
-/// Opens an image. One that was just declared must not be a drive of an array: the first write of a host
-/// would destroy its label. What a guest writes later is its own affair.
+/// Opens an image. A raw one must be the file that was served before.
 async fn open_declared(
     controller: &Controller,
     config: &Config,
     declared: &ImageConfig,
 ) -> Result<Image, VdiskError> {
     let image = open(controller, config, declared).await?;
-    let before = controller.config();
-    let is_new = !before.target.is_empty() && before.image(&declared.name).is_none();
-    if is_new && !declared.read_only && image.file_format() == vdisk::FileFormat::Raw {
-        refuse_labelled(&image).await?;
+    if image.file_format() != vdisk::FileFormat::Raw {
+        return Ok(image);
+    }
+    let known = controller.state().made.images.get(&declared.name).copied();
+    if let Some(what) = known.and_then(|known| known.differs(&raw_file(&image))) {
+        return Err(VdiskError::Refused { what: format!("{}: {what}", image.drive().info().name) });
     }
     Ok(image)
 }
 
-async fn refuse_labelled(image: &Image) -> Result<(), VdiskError> {
+fn raw_file(image: &Image) -> RawFile {
+    RawFile { len_bytes: image.drive().len_bytes(), file: image.drive().file_id() }
+}
+
+/// The files of the open raw images, by the names of the images.
+pub(crate) fn raw_files(controller: &Controller, config: &Config) -> BTreeMap<String, RawFile> {
+    let state = controller.state();
+    let open =
+        config.images.iter().filter_map(|i| Some((&i.name, state.lus.get(&i.name)?.disk().below().image()?)));
+    let raw = open.filter(|(_, image)| image.file_format() == vdisk::FileFormat::Raw);
+    raw.map(|(name, image)| (name.clone(), raw_file(image))).collect()
+}
+
+/// Refuses a raw image that was just declared and is a drive of an array: the first write of a host would
+/// destroy its label. What a guest writes later is its own affair.
+async fn refuse_labelled(
+    controller: &Controller,
+    declared: &ImageConfig,
+    image: &Image,
+) -> Result<(), ControlError> {
+    let (before, made) = (controller.config(), controller.state().made.clone());
+    let is_new = match before.target.is_empty() {
+        true => made.is_first,
+        false => before.image(&declared.name).is_none(),
+    };
+    if !is_new || declared.read_only || image.file_format() != vdisk::FileFormat::Raw {
+        return Ok(());
+    }
     let drive = image.drive();
     let copies = label_copies(drive).await;
     // Where there is none, the rest of the drive need not be looked at.
@@ -153,13 +185,11 @@ async fn refuse_labelled(image: &Image) -> Result<(), VdiskError> {
     }
     match examine(drive).await {
         Ok(OnDrive::Blank | OnDrive::NotBlank { .. }) | Err(_) => Ok(()),
-        Ok(found) => Err(VdiskError::Refused {
-            what: format!(
-                "{} {found}: a write of a host would destroy the label; declare the drive where it belongs, or the image \
-                 with read_only",
-                drive.info().name
-            ),
-        }),
+        Ok(found) => Err(ControlError::at(format!("image {:?}", declared.name))(&format!(
+            "{} {found}: a write of a host would destroy the label; declare the drive where it belongs, or the image \
+             with read_only",
+            drive.info().name
+        ))),
     }
 }
 
@@ -194,7 +224,8 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
 /// How often masu checks open images for trouble.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Raises an event when an open image has trouble, and when the trouble is over.
+/// Looks after the file of an open image; raises an event when the image has trouble, and when the trouble is
+/// over.
 async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) {
     let watch = controller.state().image_watch.clone();
     let mut told = None;
@@ -203,7 +234,10 @@ async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) 
         {
             return;
         }
-        let Some(trouble) = image.upgrade().map(|image| image.trouble()) else { return };
+        let Some(image) = image.upgrade() else { return };
+        image.look().await;
+        let trouble = image.trouble();
+        drop(image);
         if trouble == told {
             continue;
         }

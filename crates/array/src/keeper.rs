@@ -28,6 +28,12 @@ pub trait Keeper: Send + Sync {
         self.keep(config, made)
     }
 
+    /// Keeps nothing any more: a first declaration was refused, and nothing is left of it. Returns whether that
+    /// is so; a keeper that cannot forget keeps what is then put back.
+    fn forget(&mut self) -> bool {
+        false
+    }
+
     /// Whether another form like this one could be kept now. Nothing changes.
     ///
     /// # Errors

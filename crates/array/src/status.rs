@@ -80,6 +80,8 @@ pub struct GroupStatus {
     pub resync_waits: Option<String>,
     /// What hosts keep of the drives' time while it is rebuilt or scrubbed.
     pub foreground_share_percent: u8,
+    /// Its declaration lets it open although drives are missing that may hold later writes.
+    pub start_degraded: bool,
     /// How fast it is declared to be.
     pub class: Class,
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
+use world::DriveSpec;
 
 use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
-use crate::drives::{FOREGROUND_SHARE_PERCENT, GroupConfig};
+use crate::drives::{DriveConfig, FOREGROUND_SHARE_PERCENT, GroupConfig};
 use crate::hosts::{LUN_MAX, SECRET_LEN};
 use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
@@ -23,6 +24,9 @@ const NUMBER_MAX: u64 = i64::MAX as u64;
 const GROUP_DRIVES_MAX: usize = 32;
 const STRIPE_UNIT_BYTES: RangeInclusive<u32> = 4 << 10..=4 << 20;
 const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
+/// A drive in memory has whole blocks, so many bytes of them at most (`world_real/src/memory_drive.rs`).
+const MEMORY_BLOCK_BYTES: u64 = 512;
+const MEMORY_DRIVE_BYTES_MAX: u64 = 1 << 46;
 
 /// Why a declaration is refused: what and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,6 +139,7 @@ impl Config {
             return refuse("drive_drop_ms", cause);
         }
         check_names("drive", self.drives.iter().map(|d| &d.name))?;
+        self.drives.iter().try_for_each(check_memory)?;
         check_names("group", self.groups.iter().map(|g| &g.name))?;
         let drives: BTreeSet<&str> = self.drives.iter().map(|d| d.name.as_str()).collect();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
@@ -340,6 +345,19 @@ fn check_numbers<T: Serialize>(kind: &str, objects: &[T]) -> Result<(), ConfigEr
         Ok(()) => Ok(()),
         Err(_) => refuse(kind, format!("a number is too large: at most {NUMBER_MAX}")),
     }
+}
+
+/// The size of a drive in memory.
+fn check_memory(drive: &DriveConfig) -> Result<(), ConfigError> {
+    let DriveSpec::Memory { len_bytes, .. } = drive.spec else { return Ok(()) };
+    let is_whole = len_bytes > 0 && len_bytes.is_multiple_of(MEMORY_BLOCK_BYTES);
+    if !is_whole || len_bytes > MEMORY_DRIVE_BYTES_MAX {
+        let place = format!("drive {:?}: size", drive.name);
+        let cause =
+            format!("{len_bytes} bytes in memory: must be whole blocks of 512 bytes, and 64 TiB at most");
+        return refuse(place, cause);
+    }
+    Ok(())
 }
 
 /// The level, width and sizes of a group.

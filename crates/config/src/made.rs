@@ -28,6 +28,9 @@ pub struct Made {
     /// while its pool cannot be opened. Not known of one that was last opened by an older masu.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lu_numbers: BTreeMap<String, u64>,
+    /// The files of raw images, as they were last open: nothing in such a file says whose it is.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, RawFile>,
     /// Drives whose content may be overwritten, until they are made.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub overwrite: BTreeSet<String>,
@@ -48,6 +51,9 @@ pub struct Made {
     /// every life, and not kept.
     #[serde(skip)]
     pub displaced: BTreeMap<String, String>,
+    /// Nothing was declared before this declaration.
+    #[serde(skip)]
+    pub is_first: bool,
     /// Groups, from the moment before the first label is written.
     #[serde(rename = "group", skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, MadeGroup>,
@@ -68,6 +74,35 @@ pub struct Identities {
     pub groups: BTreeMap<String, GroupId>,
     /// The numbers of the LUs of volumes, those that are not known yet.
     pub lu_numbers: BTreeMap<String, u64>,
+    /// The files of raw images.
+    pub images: BTreeMap<String, RawFile>,
+}
+
+/// What is known of the file of a raw image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawFile {
+    /// Its length.
+    pub len_bytes: u64,
+    /// What tells it from any other file under its path, where its file system has that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<u64>,
+}
+
+impl RawFile {
+    /// Why the file that is there now is not served as this one; `None`: it is. It may have grown.
+    pub fn differs(&self, now: &RawFile) -> Option<String> {
+        let (had, has) = (self.len_bytes, now.len_bytes);
+        let what = match (self.file, now.file) {
+            _ if has < had => format!("its file was cut: it has {has} bytes, and had {had}"),
+            (Some(file), Some(other)) if file != other => {
+                "its file is not the one that was served: it was replaced, or copied to its place".to_owned()
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "{what}; put the file back as it was, then restart the array; or if this is the content that hosts are to              find, delete the image and create it anew"
+        ))
+    }
 }
 
 impl Identities {
@@ -75,6 +110,7 @@ impl Identities {
     pub fn extend(&mut self, other: Identities) {
         self.groups.extend(other.groups);
         self.lu_numbers.extend(other.lu_numbers);
+        self.images.extend(other.images);
     }
 }
 
@@ -177,10 +213,13 @@ impl Made {
         self.volumes = volumes.map(|v| &v.name).filter(|name| is_made(name)).cloned().collect();
         self.lu_numbers.extend(ids.lu_numbers.clone());
         self.lu_numbers.retain(|name, _| self.volumes.contains(name));
+        self.images.extend(ids.images.clone());
+        self.images.retain(|name, _| config.image(name).is_some());
         self.discarded.retain(|name, _| config.volume(name).is_none());
         self.deleted_pools.retain(|name| config.pool(name).is_some());
         self.exported_pools.retain(|name| config.pool(name).is_some());
         self.overwrite.clear();
+        self.is_first = false;
     }
 }
 

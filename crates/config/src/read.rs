@@ -1,13 +1,12 @@
 //! The one reader and writer of `array.toml`, and of the state that an array keeps of itself.
 
 use std::fmt;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use world::DriveSpec;
 
-use crate::{Config, ConfigError, Made};
+use crate::{Config, ConfigError, Made, read_small_text};
 
 /// What is wrong with a declaration, with file, line and key.
 #[derive(Debug, thiserror::Error)]
@@ -72,16 +71,6 @@ impl Place {
 /// The longest declaration: a million volumes. `/dev/zero` has no end.
 const BYTES_MAX: u64 = 64 << 20;
 
-#[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
-fn text_of(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(io::Error::other(format!("it is longer than {BYTES_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
-}
-
 /// What the state has beside the declaration.
 #[derive(Deserialize, Serialize)]
 struct WithMade {
@@ -95,7 +84,7 @@ impl Config {
     /// What is wrong, with file and line.
     pub fn read(path: &Path, data_dir: &Path) -> Result<Config, DeclarationError> {
         let shown = path.display().to_string();
-        let text = text_of(path)
+        let text = read_small_text(path, BYTES_MAX)
             .map_err(|e| DeclarationError::Read { path: shown.clone(), cause: e.to_string() })?;
         Config::parse(&text, &shown, data_dir)
     }

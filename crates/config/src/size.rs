@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use units::parse_bytes;
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "not a size: write a number of bytes from 0 on, or a text like \"10GiB\"")]
 enum Written {
     Number(u64),
     Text(String),

@@ -170,6 +170,14 @@ fn what_is_wrong_is_named_with_its_place() {
     check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16:5: unknown key `syze`");
     check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16:12: ");
     check(
+        &GOOD.replace("\"10GiB\"", "-1"),
+        "array.toml:16:12: not a size: write a number of bytes from 0 on",
+    );
+    check(
+        &format!("{GOOD}\n[[drive]]\nname = \"m0\"\nmemory = true\nsize = \"1PiB\"\n"),
+        "drive \"m0\": size: 1125899906842624 bytes in memory: must be whole blocks of 512 bytes, and 64 TiB at most",
+    );
+    check(
         &GOOD.replace("name = \"p0\"", "name = \"p0\"\npage = \"3KiB\""),
         "pool \"p0\": page: 3072 bytes is not a power of two",
     );
@@ -314,4 +322,14 @@ fn a_share_is_read_and_written_as_a_fraction() {
 fn a_table_that_is_gone_is_off() {
     let with = read_traces("[traces]\nendpoint = \"http://a\"\n").expect("good");
     assert_eq!(with.overlaid_with(read_traces("").expect("good")).traces, None);
+}
+
+/// Reading a pipe that nobody writes to had no end.
+#[test]
+fn a_pipe_is_no_declaration() {
+    let pipe = std::env::temp_dir().join(format!("masu-declaration-{}", std::process::id()));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let refused = Config::read(&pipe, Path::new("/data")).expect_err("a pipe").to_string();
+    std::fs::remove_file(&pipe).expect("removed");
+    assert!(refused.ends_with("it is a pipe: name a file"), "{refused}");
 }

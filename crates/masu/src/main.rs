@@ -77,6 +77,7 @@ enum Command {
 
 fn main() -> ExitCode {
     stdout::end_instead_of_panics();
+    world_real::ignore_file_size_signal();
     let cli: Cli = stdout::command_line();
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),

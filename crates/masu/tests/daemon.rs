@@ -476,3 +476,121 @@ fn a_drive_file_that_is_missing_is_never_made_again() {
     array.restart();
     qemu_io(&array.url(0), &["read -P 0x5a 0 64k"]).expect("what was written is there");
 }
+
+/// A raw image that had become shorter, or was another file, was served as if it were whole: nothing in such a
+/// file says what it is.
+#[test]
+fn the_file_of_a_raw_image_is_served_only_as_it_was() {
+    let mut array = Running::start("[[host]]\nname = \"h\"\ninitiator = \"*\"\n");
+    let file = array.data().join("raw.img");
+    let make = |mib: u64| {
+        let made = std::fs::File::create(&file).expect("a file");
+        made.set_len(mib << 20).expect("sized");
+    };
+    let resize = |mib: u64| {
+        let file = std::fs::OpenOptions::new().write(true).open(&file).expect("a file");
+        file.set_len(mib << 20).expect("sized");
+    };
+    make(8);
+    array.ok(&["image", "create", "i0", "raw.img", "--format", "raw"]);
+    array.ok(&["host", "map", "h", "i0"]);
+    qemu_io(&array.url(0), &["write -P 1 0 64k", "flush"]).expect("served");
+    let mut after = |change: &dyn Fn()| {
+        array.stop();
+        change();
+        array.restart();
+        (array.ok(&["status"]), qemu_io(&array.url(0), &["write -P 1 0 64k"]))
+    };
+    let (status, written) = after(&|| resize(4));
+    assert!(
+        status.contains("4194304 bytes, and had 8388608") && status.contains("delete the image"),
+        "{status}"
+    );
+    written.expect_err("a host would take it for whole");
+    let (status, written) = after(&|| resize(8));
+    assert!(!status.contains("is not served"), "{status}");
+    written.expect("as long as it was");
+    let (status, written) = after(&|| resize(16));
+    assert!(!status.contains("is not served"), "{status}");
+    written.expect("it may grow");
+    let (status, _) = after(&|| resize(8));
+    assert!(status.contains("8388608 bytes, and had 16777216"), "{status}");
+    let (status, written) = after(&|| {
+        std::fs::rename(&file, file.with_extension("old")).expect("moved");
+        make(16);
+    });
+    assert!(status.contains("not the one that was served"), "{status}");
+    written.expect_err("another file");
+    array.ok(&["host", "unmap", "h", "i0", "--yes"]);
+    array.ok(&["image", "delete", "i0"]);
+    array.ok(&["image", "create", "i0", "raw.img", "--format", "raw"]);
+    array.ok(&["host", "map", "h", "i0"]);
+    qemu_io(&array.url(0), &["write -P 1 0 64k"]).expect("said to be meant");
+}
+
+/// Writes went on for ever into a file that had no name any more.
+#[test]
+fn an_image_whose_file_is_taken_away_below_takes_no_writes_and_says_so() {
+    let array = Running::start("[[host]]\nname = \"h\"\ninitiator = \"*\"\n");
+    let file = array.data().join("raw.img");
+    std::fs::File::create(&file).and_then(|file| file.set_len(8 << 20)).expect("a file");
+    array.ok(&["image", "create", "i0", "raw.img", "--format", "raw"]);
+    array.ok(&["host", "map", "h", "i0"]);
+    let away = file.with_extension("away");
+    std::fs::rename(&file, &away).expect("moved");
+    array.wait_until(&["status"], "that it is gone", |text| text.contains("is gone: removed"));
+    qemu_io(&array.url(0), &["write -P 1 0 64k"]).expect_err("it would be lost");
+    std::fs::rename(&away, &file).expect("moved");
+    array.wait_until(&["status"], "that it is back", |text| text.contains("No problems."));
+    qemu_io(&array.url(0), &["write -P 1 0 64k"]).expect("it is back");
+    std::fs::OpenOptions::new().write(true).open(&file).and_then(|file| file.set_len(4 << 20)).expect("cut");
+    array.wait_until(&["events"], "that it was cut", |text| text.contains("truncated to 4194304 bytes"));
+}
+
+/// The state of a start that was refused was left behind: the next one was no first start any more.
+#[test]
+fn a_first_start_that_is_refused_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("array.toml");
+    let port = test_ports::claim();
+    let portal = format!("[[portal]]\nlisten = \"127.0.0.1:{port}\"\n");
+    std::fs::write(&config, POOL.replace("64MiB", "1MiB") + &portal).expect("write the declaration");
+    let data = dir.path().join("data");
+    let output = masu(&data, &["serve", "--config", config.to_str().expect("utf-8")]);
+    check_refused(&output, &["too small"]);
+    let left =
+        std::fs::read_dir(&data).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let left: Vec<_> = left.filter(|name| name != "events").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A raw image of a first declaration could be the drive of another array, and a host erased its label.
+#[test]
+fn a_first_start_takes_no_drive_of_an_array_for_a_raw_image() {
+    let array = Running::start(POOL);
+    let drive = array.data().join("d0.img");
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::copy(&drive, dir.path().join("copy.img")).expect("copied");
+    let image = |more: &str| {
+        let (file, port) = (dir.path().join("copy.img"), test_ports::claim());
+        format!(
+            "[[portal]]\nlisten = \"127.0.0.1:{port}\"\n[[image]]\nname = \"i0\"\nfile = {file:?}\nformat = \
+             \"raw\"\n{more}"
+        )
+    };
+    check_serve_refuses(&image(""), &["image \"i0\"", "would destroy the label", "g0"]);
+    let read = Running::start(&image("read_only = true\n"));
+    assert!(read.ok(&["image", "list"]).contains("raw"));
+}
+
+/// The signal of a limit of file sizes ended the process: nothing was said, and what was begun stayed.
+#[test]
+fn a_drive_above_the_limit_of_file_sizes_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("array.toml"), POOL).expect("write the declaration");
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 16384; exec \"$0\" serve --data data --config array.toml"]);
+    let output = limited.arg(env!("CARGO_BIN_EXE_masu")).current_dir(dir.path()).output().expect("sh runs");
+    check_refused(&output, &["drive \"d0\"", "cannot allocate"]);
+    assert!(!dir.path().join("data/d0.img").exists());
+}

@@ -275,7 +275,7 @@ fn a_text_without_an_end_is_refused() {
     for args in commands {
         let output = Command::new(env!("CARGO_BIN_EXE_masu")).args(args).output().expect("masu runs");
         let said = text(&output.stderr);
-        let says = ["/dev/zero: it is longer than 67108864 bytes", "/dev/zero: it is not a regular file"];
+        let says = ["/dev/zero: it is a device: name a file", "/dev/zero: it is not a regular file"];
         assert!(says.iter().any(|says| said.contains(says)), "masu {args:?}: {said}");
         assert!(!output.status.success(), "masu {args:?}");
     }
@@ -384,5 +384,104 @@ fn control_characters_of_names_are_escaped() {
     for output in [run(folder, &["check", name]), run(folder, &["create", name, "--size", "4MiB"])] {
         let said = text(&output.stdout) + &text(&output.stderr);
         assert!(said.contains("\\u{1b}[31mb.vhdx: ") && !said.contains('\u{1b}'), "{said:?}");
+    }
+}
+
+#[test]
+fn an_error_names_the_file_that_it_is_about() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let mut bytes = b"vhdxfile".to_vec();
+    bytes.resize(2 << 20, 0);
+    fs::write(folder.join("bad.vhdx"), &bytes).expect("a file");
+    check_refused(folder, &["serve", "bad.vhdx", "--nbd", "127.0.0.1:0"], "masu: bad.vhdx: ");
+    ok(folder, &["create", "p.vhdx", "--size", "4MiB"]);
+    ok(folder, &["create", "c.vhdx", "--parent", "p.vhdx"]);
+    fs::rename(folder.join("p.vhdx"), folder.join("away")).expect("renamed");
+    let grown = run(folder, &["resize", "c.vhdx", "--size", "8MiB"]);
+    assert!(grown.status.success(), "{}", text(&grown.stderr));
+    assert!(
+        text(&grown.stderr).contains("c.vhdx: does not open without its parent"),
+        "{}",
+        text(&grown.stderr)
+    );
+}
+
+/// A signal ended the command: the part of an image stayed behind, and nothing was said.
+#[test]
+fn a_limit_of_file_sizes_is_a_full_file_system() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("big.raw"), vec![7; 8 << 20]).expect("a file");
+    let mut limited = Command::new("sh");
+    limited.current_dir(folder).args(["-c", "ulimit -f 2048; exec \"$0\" vdisk convert --raw big.raw o.vhd"]);
+    let output = limited.arg(env!("CARGO_BIN_EXE_masu")).output().expect("sh runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{}: {said}", output.status);
+    assert!(
+        said.starts_with("masu: ") && said.contains("o.vhd.part") && said.contains("out of space"),
+        "{said}"
+    );
+    assert_eq!(names(folder), ["big.raw"]);
+}
+
+/// `qemu-img check` finds them, and masu copied the wrong data with exit status 0.
+#[test]
+fn a_qcow2_whose_tables_contradict_each_other_is_not_converted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let qemu = |args: &[&str]| {
+        let made =
+            Command::new("qemu-img").current_dir(folder).args(args).output().expect("qemu-img is there");
+        assert!(made.status.success(), "qemu-img {args:?}: {}", text(&made.stderr));
+    };
+    fs::write(folder.join("a.raw"), vec![7; 1 << 20]).expect("a file");
+    for (compat, more) in [("0.10", &[][..]), ("1.1", &[]), ("1.1", &["-c"])] {
+        let options = format!("compat={compat}");
+        qemu(&[&["convert", "-O", "qcow2", "-o", &options], more, &["a.raw", "a.qcow2"]].concat());
+        let check_whole = || {
+            let whole = run(folder, &["check", "a.qcow2"]);
+            assert!(whole.status.success(), "{}{}", text(&whole.stdout), text(&whole.stderr));
+        };
+        check_whole();
+        if !more.is_empty() {
+            continue;
+        }
+        check_contradictions(folder, compat == "0.10");
+        // A snapshot shares all of it.
+        qemu(&["snapshot", "-c", "s", "a.qcow2"]);
+        check_whole();
+    }
+}
+
+fn check_contradictions(folder: &Path, is_old: bool) {
+    let image = File::options().read(true).write(true).open(folder.join("a.qcow2")).expect("an image");
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        image.read_exact_at(&mut bytes, at).expect("a word");
+        u64::from_be_bytes(bytes)
+    };
+    let put = |at: u64, word: u64| image.write_all_at(&word.to_be_bytes(), at).expect("written");
+    let offset = |entry: u64| entry & 0x00ff_ffff_ffff_fe00;
+    let l1_at = word(40);
+    let l2_at = offset(word(l1_at));
+    let (first, second, single) = (word(l2_at), word(l2_at + 8), 1 << 63);
+    let refused = |at: u64, entry: u64, says: &str| {
+        let before = word(at);
+        put(at, entry);
+        check_refused(folder, &["convert", "a.qcow2", "b.raw"], says);
+        put(at, before);
+    };
+    refused(l2_at, second, "cluster 1: another cluster has its bytes");
+    for table in [l1_at, l2_at, word(48)] {
+        refused(l2_at, table | single, "cluster 0: its bytes at");
+    }
+    refused(l1_at, word(48) | single, "L1 entry 0: its L2 table at byte");
+    refused(l1_at, word(l1_at) | 2, "L1 entry 0: reserved bits are set");
+    for reserved in [2, 1 << 56] {
+        refused(l2_at, first | reserved, "cluster 0: reserved bits are set");
+    }
+    if is_old {
+        refused(l2_at, first | 1, "cluster 0: reserved bits are set");
     }
 }

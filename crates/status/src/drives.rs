@@ -128,6 +128,9 @@ pub struct Group {
     /// `fast`, `capacity` or `archive`.
     #[serde(default)]
     pub class: String,
+    /// Its declaration lets a start serve what it finds although later writes may be on drives that are away.
+    #[serde(default)]
+    pub start_degraded: bool,
 }
 
 /// A place in a group.

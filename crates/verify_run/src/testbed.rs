@@ -199,7 +199,10 @@ pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedAr
 fn own_advice(said: &str) -> String {
     let advice = "name a new file, or a drive that was erased (wipefs, blkdiscard)";
     let said = said.replace("pass --overwrite to erase the drive", advice);
-    let said = said.replace("pass --overwrite to erase it", advice);
+    let said = match said.split_once("name another drive, or restart with masu serve --overwrite") {
+        Some((what, _)) => format!("{what}{advice}"),
+        None => said,
+    };
     said.replace("not named with --overwrite", advice)
 }
 
@@ -276,7 +279,7 @@ mod tests {
     fn no_option_is_advised_that_a_run_does_not_have() {
         for said in [
             "group g: drive d is not blank: data at byte 0; pass --overwrite to erase the drive",
-            "the drive belongs to group g; pass --overwrite to erase it",
+            "the drive holds data; name another drive, or restart with masu serve --overwrite d to erase it",
             "drive d holds data; refusing to overwrite it: not named with --overwrite",
         ] {
             let shown = own_advice(said);

@@ -203,6 +203,10 @@ pub trait DriveBackend {
     fn len_now(&self) -> Option<u64> {
         None
     }
+    /// What tells the file below from another one under its path; `None`: not a file, or it is not known.
+    fn file_id(&self) -> Option<u64> {
+        None
+    }
     /// The ranges that may hold data, in order; everything else reads as zeros. `None`: the medium does not
     /// say, and all of it may hold data.
     fn data_ranges(&self) -> Option<Io<Result<Vec<Range<u64>>, DriveError>>> {
@@ -319,6 +323,12 @@ impl Drive {
         let block = u64::from(self.0.info.block_bytes);
         let now = self.0.backend.len_now().map_or(0, |len| len / block * block);
         self.0.len_bytes.get().max(now)
+    }
+
+    /// What tells the file below from any other one under its path, after a restart, too. `None`: the drive is
+    /// not a file, or its file system keeps nothing of that kind. A file that was copied is another one.
+    pub fn file_id(&self) -> Option<u64> {
+        self.0.backend.file_id()
     }
 
     /// The ranges that may hold data, in order, if the medium knows them: everything else is a hole, and

@@ -167,6 +167,10 @@ impl DriveBackend for FileDrive {
         io
     }
 
+    fn file_id(&self) -> Option<u64> {
+        self.medium.opened.presence.file_id()
+    }
+
     fn data_ranges(&self) -> Option<Io<Result<Vec<Range<u64>>, DriveError>>> {
         let (medium, len_bytes) = (&self.medium, self.len_bytes);
         (!medium.opened.presence.is_device()).then(|| {
@@ -182,7 +186,7 @@ impl DriveBackend for FileDrive {
         let medium = &self.medium;
         medium.is_image.then(|| {
             let (opened, drive) = (medium.opened.clone(), medium.name.clone());
-            let cut = move || rustix::fs::ftruncate(&opened.fd, len_bytes);
+            let cut = move || opened.presence.set_len(&opened.fd, len_bytes);
             self.local.ask(medium.opened.presence.path(), Some(LEN_TIME_MAX), cut, move |cut| match cut {
                 Some(Ok(())) => Ok(()),
                 Some(Err(e)) => Err(error_of(drive, len_bytes, e.raw_os_error())),

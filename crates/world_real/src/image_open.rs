@@ -92,9 +92,8 @@ fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedi
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let zeroing = if punches { Zeroing::Fallocate(mode) } else { Zeroing::Writes };
     let fd = file.into();
-    // Whoever has it open may truncate it at any time: check only that it exists.
     let presence =
-        Presence::new(path, &fd, 0).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
+        Presence::new(path, &fd, len).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = path.display().to_string();
     let info = DriveInfo {
         name,

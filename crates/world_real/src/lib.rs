@@ -55,6 +55,6 @@ pub use listener::{bind_listener, is_lent, lend_listener};
 pub use other_paths::is_in_use;
 pub use rbd::rbd_holder;
 pub use reservation::reserve_devices;
-pub use run::{Options, is_fenced_by_command, raise_open_files_max, run, start};
+pub use run::{Options, ignore_file_size_signal, is_fenced_by_command, raise_open_files_max, run, start};
 pub use term::{boot_now, end, guard_term, set_term};
 pub use watchdog::{WatchdogLimits, Watched, abort_on_panic, start_watchdog};

@@ -56,7 +56,8 @@ impl Stored {
         if self.due.is_none() && self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
             return Ok(());
         }
-        // No declaration was ever in force: only the array's identity is kept for the next attempt.
+        // No declaration was ever in force: if drives may have its labels, the array's identity is kept for the
+        // next attempt, which knows them by it.
         let nothing = || (Config { id: config.id, ..Config::empty(&config.target) }, Made::default());
         self.due = Some(self.kept.clone().unwrap_or_else(nothing));
         let saved = match self.is_step {
@@ -100,6 +101,16 @@ impl Stored {
         }
         let cause = self.fault.clone().unwrap_or_default();
         Some(format!("array: the state cannot be saved yet, which is tried again: {cause}"))
+    }
+
+    /// Nothing is left of the change that is refused: if nothing was in force before, nothing stays stored.
+    pub(super) fn undone(&mut self) {
+        if let (None, Some(keeper)) = (&self.kept, &mut self.keeper)
+            && self.due.is_some()
+            && keeper.forget()
+        {
+            (self.due, self.is_step) = (None, false);
+        }
     }
 
     /// Puts back what was in force before a change that is refused; the error of the change, which says where

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use raid::{Group, GroupError, GroupSpec, GroupState, MissingCause, OnDrive, Overwrite};
+use raid::{Group, GroupError, GroupSpec, GroupState, Label, MissingCause, OnDrive, Overwrite};
 
 use super::found::{FoundDrive, FoundDrives, find_drives, members};
 use super::spares::spare_turn;
@@ -50,7 +50,12 @@ pub(crate) async fn open_group(
     let place = || ControlError::at(format!("group {:?}", group.name));
     let made = controller.state().made.clone();
     let found = find_drives(controller, config, group, unopened).await?;
-    let has_data = |f: &FoundDrive| matches!(&f.found, OnDrive::Label(label) if label.epoch > 0);
+    // A drive of another array's group is erased if the operator has named it.
+    let given_up = |f: &FoundDrive, label: &Label| {
+        made.overwrite.contains(&f.name) && label.array_id != terms::array_id(config)
+    };
+    let has_data =
+        |f: &FoundDrive| matches!(&f.found, OnDrive::Label(label) if label.epoch > 0 && !given_up(f, label));
     let (opened, how) = if made.has_group(&group.name) || found.drives.iter().any(has_data) {
         (open_found(controller, config, group, found).await?, "opened")
     } else if found.complaints.is_empty() {

@@ -27,7 +27,7 @@ use crate::groups::{
     release_spares, take_back, take_back_spares,
 };
 use crate::hosts::{list_ports, update_views};
-use crate::images::{close_images, images_of, open_images};
+use crate::images::{close_images, images_of, open_images, raw_files};
 use crate::journal_groups::check_journals;
 use crate::policies::set_policies;
 use crate::pools::{
@@ -101,21 +101,22 @@ pub(crate) async fn prepare(
     open_images(controller, config, &mut done).await?;
     grow_volumes(controller, larger, &mut done).await?;
     index.let_go(&mut slices).await;
-    let ids = identities(controller, &mut slices).await;
+    let ids = identities(controller, config, &mut slices).await;
     Ok(Reply::Prepared(done, ids, not_open(controller)))
 }
 
 /// The identities of what is open; those of LUs only where they are not known yet, of which there may be
 /// thousands.
-async fn identities(controller: &Controller, slices: &mut Slices) -> Identities {
+async fn identities(controller: &Controller, config: &Config, slices: &mut Slices) -> Identities {
     let made = controller.state().made.clone();
     let groups =
         controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
+    let images = raw_files(controller, config);
     let (mut lu_numbers, mut last) = (BTreeMap::new(), None::<String>);
     loop {
         slices.step(1).await;
         last = key_after(&controller.state().lu_numbers, last.as_ref());
-        let Some(name) = &last else { return Identities { groups, lu_numbers } };
+        let Some(name) = &last else { return Identities { groups, lu_numbers, images } };
         let number = controller.state().lu_numbers.get(name).copied();
         if number != made.lu_numbers.get(name).copied() {
             lu_numbers.extend(number.map(|number| (name.clone(), number)));

@@ -109,6 +109,7 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
             raid: group.status(),
             resync_waits: state.resync_waits.get(name).filter(|w| w.is_long).map(|w| w.cause.clone()),
             foreground_share_percent: declared.foreground_share_percent,
+            start_degraded: declared.start_degraded,
             class: declared.class,
         })
     };

@@ -466,7 +466,11 @@ fn a_second_level_that_comes_later_is_checked_when_it_is_declared() {
         config.drives.push(super::rig::drive(4));
         config.cache.as_mut().expect("a cache").ssds.push("d4".to_owned());
         let refusal = array.apply(config.clone()).await.expect_err("it is not blank").to_string();
-        assert!(refusal.contains("data at byte 1048576; pass --overwrite"), "{refusal}");
+        assert!(
+            refusal
+                .contains("data at byte 1048576; name another drive, or restart with masu serve --overwrite"),
+            "{refusal}"
+        );
         ssd.poke(1 << 20, &[0; 15]);
         let done = array.apply(config).await.expect("apply");
         assert_eq!(done, ["controller 0: cache: second level: none until the next start, d4 after it"]);

@@ -278,3 +278,36 @@ fn a_drive_of_an_array_is_no_raw_image_that_hosts_write_to() {
         array.apply(Config { images: vec![with(true)], ..empty }).await.expect("hosts only read");
     });
 }
+
+/// What the documents say of --overwrite held for spares and replacements, and not where a group is created.
+#[test]
+fn a_drive_of_another_array_is_erased_for_a_group_if_it_is_named_and_only_then() {
+    let model = model(11, 2);
+    let groups = || vec![group("g", Level::Raid1, 0..2)];
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(declaration(8, 2, groups())).await.expect("made");
+        array.stop().await.expect("stopped");
+    });
+    model.run(async |world| {
+        let mut array = start(&world);
+        let (wanted, named) = (declaration(7, 2, groups()), ["d0".to_owned(), "d1".to_owned()]);
+        array
+            .apply(Config {
+                drives: vec![],
+                groups: vec![],
+                pools: vec![],
+                volumes: vec![],
+                hosts: vec![],
+                ..wanted.clone()
+            })
+            .await
+            .expect("another array");
+        for named in [&[][..], &named[..1]] {
+            array.apply_over(wanted.clone(), named).await.expect_err("a drive is not named");
+        }
+        let done = array.apply_over(wanted, &named).await.expect("named");
+        assert!(done.iter().any(|line| line.starts_with("group g: created")), "{done:?}");
+        array.stop().await.expect("stopped");
+    });
+}

@@ -8,9 +8,6 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    /// A limit of file sizes (`ulimit -f`): without a handler the first write above it ends the process, with
-    /// one the write fails as on a full file system.
-    _file_size: Signal,
 }
 
 /// The request of a signal.
@@ -28,7 +25,6 @@ impl Signals {
             terminate: heed(SignalKind::terminate())?,
             interrupt: heed(SignalKind::interrupt())?,
             hang_up: heed(SignalKind::hangup())?,
-            _file_size: heed(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

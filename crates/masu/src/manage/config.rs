@@ -172,7 +172,11 @@ fn import(file: &Path, plan: bool, at: &Where) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    lines.iter().for_each(|line| eprintln!("{line}"));
+    // Who is asked sees what it is about; otherwise what was done is told when it is.
+    if !at.yes {
+        eprintln!("would be changed:");
+        lines.iter().for_each(|line| eprintln!("  {line}"));
+    }
     confirm(&format!("{} differences will be applied", lines.len()), at)?;
     change(at, &request(false))
 }

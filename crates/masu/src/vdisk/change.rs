@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result, anyhow, bail};
 use config::format_bytes;
-use lab_core::words::shown;
+use lab_core::words::{shown, visible};
 use vdisk::vhd::Kind;
-use vdisk::{Access, FileFormat, Image, VdiskError, open_chain, vhd, vhdx};
-use world::{DriveSpec, ImageAccess};
+use vdisk::{Access, FileFormat, Image, VdiskError, attach_parents, open_chain, vhd, vhdx};
+use world::{DriveSpec, ImageAccess, World};
 
 use super::arguments::Source;
 use super::in_world::in_world;
@@ -45,9 +45,27 @@ pub(super) fn resize(path: &Path, size: u64, force: bool, source: &Source) -> Re
             FileFormat::Vhdx => vhdx::grow(&drive, size, world.seed()).await?,
             FileFormat::Raw => bail!("{}: cannot resize a raw image; resize it with truncate", shown(path)),
         }
+        note_missing_parent(&world, &image, path, source).await?;
         println!("{}: {} now", shown(path), format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// A child grows without its parent, and does not open without it.
+async fn note_missing_parent(world: &World, image: &Image, path: &Path, source: &Source) -> Result<()> {
+    if image.parent_link().is_none() {
+        return Ok(());
+    }
+    let place = source.place(path)?;
+    let chain = source.chain(&place, Access::Read, false);
+    if let Err(error) = attach_parents(world, image, &chain).await {
+        eprintln!(
+            "note     {}: does not open without its parent: {}",
+            shown(path),
+            visible(&error.to_string())
+        );
+    }
+    Ok(())
 }
 
 /// A file without a known format is no image, or a raw one, which this command cannot change.

@@ -143,26 +143,28 @@ pub(crate) enum Vdisk {
 
 /// Does it. An error names the file, whoever found it.
 pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
-    let path = match command {
+    let files: &[&Path] = match command {
+        Vdisk::Convert { from, to, .. } => &[from, to],
         Vdisk::Create { path, .. }
         | Vdisk::Info { path, .. }
-        | Vdisk::Convert { from: path, .. }
         | Vdisk::Resize { path, .. }
         | Vdisk::Compact { path, .. }
-        | Vdisk::Check { path, .. } => Some(path.as_path()),
-        Vdisk::Serve { .. } | Vdisk::Attach { .. } => None,
+        | Vdisk::Check { path, .. } => &[path],
+        // Of several files, the one is named where it is opened.
+        Vdisk::Serve { .. } | Vdisk::Attach { .. } => &[],
     };
-    done(command).map_err(|error| named(error, path))
+    done(command).map_err(|error| named(error, files))
 }
 
-/// An error with the name of its file, where it does not have that already.
-fn named(error: Error, path: Option<&Path>) -> Error {
-    let file = path.and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+/// An error with the name of the first of its files, where it does not have the name of any of them already.
+fn named(error: Error, files: &[&Path]) -> Error {
     let said = format!("{error:#}");
-    match (path, file) {
-        (Some(path), Some(file)) if !said.contains(&file) && !said.contains(&visible(&file)) => {
-            error.context(shown(path))
-        }
+    let says = |file: &&Path| {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_none_or(|name| said.contains(&name) || said.contains(&visible(&name)))
+    };
+    match files.first() {
+        Some(first) if !files.iter().any(says) => error.context(shown(first)),
         _ => error,
     }
 }

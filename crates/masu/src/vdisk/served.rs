@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admin::SocketFile;
 use anyhow::{Context, Result};
-use lab_core::words::shown;
+use lab_core::words::{shown, visible};
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_chain};
@@ -21,6 +21,9 @@ use super::shared::{Gated, Member, Sharing};
 
 /// Interval of checks for a request to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// The files of the images are looked after each time after so many of them.
+const LOOK_POLLS: u32 = 50;
 
 /// The address for clients.
 pub(super) enum Place<'a> {
@@ -110,10 +113,19 @@ pub(super) fn serve(
             world.spawn(serve_nbd(world.clone(), listener.clone(), export));
             listeners.push((listener, file));
         }
+        let mut watched: Vec<Watched> = images.iter().cloned().map(Watched::new).collect();
+        let mut polls = 0;
         while stop.try_recv().is_err() {
             world.sleep(STOP_POLL).await;
             member.iter_mut().for_each(Member::tell);
+            polls += 1;
+            if polls % LOOK_POLLS == 0 {
+                for image in &mut watched {
+                    image.look().await;
+                }
+            }
         }
+        drop(watched);
         for (listener, file) in listeners {
             listener.close();
             drop(file);
@@ -131,6 +143,32 @@ pub(super) fn serve(
     })
 }
 
+/// An image whose file is looked after, and what was told of it last.
+struct Watched {
+    image: Image,
+    told: Option<String>,
+}
+
+impl Watched {
+    fn new(image: Image) -> Watched {
+        Watched { image, told: None }
+    }
+
+    async fn look(&mut self) {
+        self.image.look().await;
+        let trouble = self.image.trouble();
+        if trouble == self.told {
+            return;
+        }
+        let name = visible(&self.image.drive().info().name);
+        match &trouble {
+            Some(trouble) => eprintln!("{name}: {}", visible(trouble)),
+            None => eprintln!("{name}: writes succeed again"),
+        }
+        self.told = trouble;
+    }
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -143,7 +181,8 @@ pub(super) async fn open(
     source: &Source,
 ) -> Result<Image> {
     let place = source.place(path)?;
-    Ok(open_chain(world, &source.chain(&place, access, raw)).await?)
+    let opened = open_chain(world, &source.chain(&place, access, raw)).await;
+    opened.map_err(|error| super::named(error.into(), &[path]))
 }
 
 /// Receives SIGTERM and SIGINT on a thread of its own, because the world has no signals.

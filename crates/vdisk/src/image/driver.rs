@@ -353,10 +353,10 @@ impl Image {
     ///
     /// The file failed. All later writes fail then.
     pub async fn flush(&self) -> Result<(), VdiskError> {
-        self.0.trouble.check()?;
         if self.0.access == Access::Read {
             return Ok(());
         }
+        self.0.trouble.check()?;
         let changing = self.0.changing.take(1).await;
         if self.0.map.borrow().uncommitted() == 0 && self.0.due.borrow().is_empty() {
             drop(changing);
@@ -539,6 +539,12 @@ impl Image {
     /// A problem of the open image: why it is read-only, or that its file system has no space.
     pub fn trouble(&self) -> Option<String> {
         self.0.trouble.text()
+    }
+
+    /// Checks that the file is there as it was opened: not removed, replaced or cut. Until the next look finds
+    /// it so, writes are refused, which would be lost with it.
+    pub async fn look(&self) {
+        self.0.trouble.note_look(self.0.drive.probe().await);
     }
 
     fn check(&self, at: u64, len: u64) -> Result<(), VdiskError> {

@@ -27,14 +27,25 @@ pub(super) struct Trouble {
     poisoned: RefCell<Option<String>>,
     /// The last write that found no space, until one succeeds.
     no_room: RefCell<Option<NoRoom>>,
+    /// What became of the file, as of the last look: it was removed, replaced or cut.
+    lost: RefCell<Option<String>>,
 }
 
 impl Trouble {
     /// Refuses a change of an image that is read-only.
     pub(super) fn check(&self) -> Result<(), VdiskError> {
-        match self.poisoned.borrow().as_ref() {
+        match self.poisoned.borrow().as_ref().or(self.lost.borrow().as_ref()) {
             Some(cause) => Err(VdiskError::Poisoned { cause: cause.clone() }),
             None => Ok(()),
+        }
+    }
+
+    /// Records whether the file is there as it was opened. A drive that does not answer says nothing of that.
+    pub(super) fn note_look(&self, looked: Result<(), DriveError>) {
+        match looked {
+            Ok(()) => *self.lost.borrow_mut() = None,
+            Err(error @ DriveError::Gone { .. }) => *self.lost.borrow_mut() = Some(error.to_string()),
+            Err(_) => {}
         }
     }
 
@@ -93,6 +104,9 @@ impl Trouble {
     pub(super) fn text(&self) -> Option<String> {
         if let Some(cause) = self.poisoned.borrow().as_ref() {
             return Some(format!("read-only since a metadata write failed: {cause}"));
+        }
+        if let Some(cause) = self.lost.borrow().as_ref() {
+            return Some(format!("read-only while its file is not as it was opened: {cause}"));
         }
         let no_room = self.no_room.borrow();
         no_room.as_ref().map(|no_room| format!("writes that need space fail: {}", no_room.cause))

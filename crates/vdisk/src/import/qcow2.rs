@@ -1,11 +1,13 @@
 //! QCOW2, versions 2 and 3: clusters through two levels of tables, plain, zero or compressed with deflate.
 
+mod check;
+
 use std::cell::RefCell;
 
 use block::Pieces;
 use world::Drive;
 
-use super::{inflate, is_enough, is_there, read_bytes};
+use super::{inflate, read_bytes};
 use crate::VdiskError;
 
 pub(super) const MAGIC: &[u8] = b"QFI\xfb";
@@ -20,6 +22,8 @@ const LEN_BYTES_MAX: u64 = 1 << 60;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
+/// Of a reference count, where the header does not say it: 16 bits.
+const REFERENCE_ORDER: u32 = 4;
 const SECOND_TABLE: &str = "an L2 table of the QCOW2 image";
 
 /// A QCOW2 image, without a backing file.
@@ -28,9 +32,21 @@ pub struct Qcow2 {
     len_bytes: u64,
     cluster_bits: u32,
     version: u32,
+    places: Places,
     l1: Vec<u64>,
     /// The last used L2 table, and its offset.
     l2: RefCell<Option<(u64, Vec<u64>)>>,
+}
+
+/// Where the header says that the tables are.
+struct Places {
+    l1_at: u64,
+    l1_entries: u64,
+    counts_at: u64,
+    /// Of the table of reference counts.
+    counts_clusters: u64,
+    /// A reference count has 2^this bits.
+    counts_order: u32,
 }
 
 /// The location of a cluster.
@@ -69,7 +85,14 @@ impl Qcow2 {
             )));
         }
         let l1 = words(&read_bytes(&drive, l1_at, needed * 8, "the L1 table of the QCOW2 image").await?);
-        Ok(Qcow2 { drive, len_bytes, cluster_bits, version, l1, l2: RefCell::default() })
+        let places = Places {
+            l1_at,
+            l1_entries: entries,
+            counts_at: u64_at(&bytes, 48),
+            counts_clusters: u32_at(&bytes, 56).into(),
+            counts_order: if version >= 3 { u32_at(&bytes, 96) } else { REFERENCE_ORDER },
+        };
+        Ok(Qcow2 { drive, len_bytes, cluster_bits, version, places, l1, l2: RefCell::default() })
     }
 
     /// Size of the disk.
@@ -165,47 +188,6 @@ impl Qcow2 {
             at if at.is_multiple_of(self.cluster_bytes()) => Ok(Cluster::Plain(at)),
             at => Err(format!("invalid location at byte {at}")),
         }
-    }
-
-    /// The faults of the tables: tables and clusters outside the file. Reference counts are not checked.
-    pub(super) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
-        let (mut faults, entries) = (Vec::new(), self.cluster_bytes() / 8);
-        for (index, entry) in self.l1.iter().enumerate() {
-            let l2_at = entry & OFFSET_MASK;
-            if l2_at == 0 {
-                continue;
-            }
-            if is_enough(&mut faults) {
-                break;
-            }
-            let table = match self.second_table(l2_at).await {
-                Ok(table) => table,
-                Err(VdiskError::Damaged { place, cause }) => {
-                    faults.push(format!("{place}, number {index}: {cause}"));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            for (number, entry) in (index as u64 * entries..).zip(table) {
-                let disk_here = self.len_bytes.saturating_sub(number << self.cluster_bits);
-                if disk_here == 0 || is_enough(&mut faults) {
-                    break;
-                }
-                let here = disk_here.min(self.cluster_bytes());
-                let cause = match self.resolve(entry) {
-                    Ok(Cluster::Plain(at)) if !is_there(&self.drive, at, here) => {
-                        format!("its bytes at {at} are outside the file")
-                    }
-                    Ok(Cluster::Compressed { at, .. }) if !is_there(&self.drive, at, 1) => {
-                        format!("its compressed bytes at {at} are outside the file")
-                    }
-                    Ok(_) => continue,
-                    Err(cause) => cause,
-                };
-                faults.push(format!("cluster {number}: {cause}"));
-            }
-        }
-        Ok(faults)
     }
 }
 
