@@ -301,8 +301,7 @@ impl Store {
         put().map_err(|e| failed(&path, e))
     }
 
-    /// Removes the state and its earlier forms, which are all of a start that was refused: a directory in which
-    /// there was another array is not asked for it.
+    /// Removes the state and its earlier forms, which are all of first starts that were refused.
     fn remove_state(&self) -> std::io::Result<()> {
         let history = self.dir.join(HISTORY);
         for number in numbers_in(&history).unwrap_or_default() {

@@ -28,8 +28,8 @@ pub trait Keeper: Send + Sync {
         self.keep(config, made)
     }
 
-    /// Keeps nothing any more: a first declaration was refused, and nothing is left of it. Returns whether that
-    /// is so; a keeper that cannot forget keeps what is then put back.
+    /// Keeps nothing any more: a first declaration was refused, and nothing is left of it. Returns whether
+    /// that is so; a keeper that cannot forget keeps what is then put back.
     fn forget(&mut self) -> bool {
         false
     }

@@ -477,8 +477,8 @@ fn a_drive_file_that_is_missing_is_never_made_again() {
     qemu_io(&array.url(0), &["read -P 0x5a 0 64k"]).expect("what was written is there");
 }
 
-/// A raw image that had become shorter, or was another file, was served as if it were whole: nothing in such a
-/// file says what it is.
+/// A raw image that had become shorter, or was another file, was served as if it were whole: nothing in
+/// such a file says what it is.
 #[test]
 fn the_file_of_a_raw_image_is_served_only_as_it_was() {
     let mut array = Running::start("[[host]]\nname = \"h\"\ninitiator = \"*\"\n");

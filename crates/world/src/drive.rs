@@ -325,8 +325,8 @@ impl Drive {
         self.0.len_bytes.get().max(now)
     }
 
-    /// What tells the file below from any other one under its path, after a restart, too. `None`: the drive is
-    /// not a file, or its file system keeps nothing of that kind. A file that was copied is another one.
+    /// What tells the file below from any other one under its path, after a restart, too. `None`: the drive
+    /// is not a file, or its file system keeps nothing of that kind. A file that was copied is another one.
     pub fn file_id(&self) -> Option<u64> {
         self.0.backend.file_id()
     }

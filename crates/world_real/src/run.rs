@@ -134,8 +134,8 @@ pub fn raise_open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, as on a full file system. Unless it is ignored,
-/// a signal ends the process there, with whatever was under way.
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, as on a full file system. Unless it is
+/// ignored, a signal ends the process there, with whatever was under way.
 pub fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal installs no handler; SIGXFSZ is a signal that may be ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

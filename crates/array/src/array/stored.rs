@@ -56,8 +56,8 @@ impl Stored {
         if self.due.is_none() && self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
             return Ok(());
         }
-        // No declaration was ever in force: if drives may have its labels, the array's identity is kept for the
-        // next attempt, which knows them by it.
+        // No declaration was ever in force: if drives may have its labels, the array's identity is kept for
+        // the next attempt, which knows them by it.
         let nothing = || (Config { id: config.id, ..Config::empty(&config.target) }, Made::default());
         self.due = Some(self.kept.clone().unwrap_or_else(nothing));
         let saved = match self.is_step {

@@ -541,8 +541,8 @@ impl Image {
         self.0.trouble.text()
     }
 
-    /// Checks that the file is there as it was opened: not removed, replaced or cut. Until the next look finds
-    /// it so, writes are refused, which would be lost with it.
+    /// Checks that the file is there as it was opened: not removed, replaced or cut. Until the next look
+    /// finds it so, writes are refused, which would be lost with it.
     pub async fn look(&self) {
         self.0.trouble.note_look(self.0.drive.probe().await);
     }
