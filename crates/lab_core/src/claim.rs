@@ -212,7 +212,7 @@ impl ClaimSpec {
         };
         let estimate = match measure.outcome {
             Outcome::Estimate(estimate) => Some(estimate),
-            Outcome::Never(_) | Outcome::NotMeasured(_) => None,
+            Outcome::Never(_) | Outcome::Refuted(_) | Outcome::NotMeasured(_) => None,
         };
         let finite = |value: f64| value.is_finite().then_some(value);
         let interval = estimate.and_then(|e| Some((finite(e.low)?, finite(e.high)?)));
@@ -311,7 +311,8 @@ impl Claims {
 pub enum Outcome {
     /// A number with its interval.
     Estimate(Estimate),
-    /// What was waited for never happened, and why that is known.
+    /// What was waited for did not happen before the end of the run, and why that is known: of a run that was
+    /// stopped this says nothing.
     Never(String),
     /// This run does not tell, and why.
     NotMeasured(String),
@@ -332,6 +333,8 @@ impl From<Estimate> for Outcome {
 /// What was measured for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
+    /// What happened refutes the claim, whatever comes after it, and why.
+    Refuted(String),
     id: String,
     outcome: Outcome,
     place: Option<String>,
@@ -412,6 +415,18 @@ pub struct JudgedClaim {
     /// For a person.
     pub name: String,
     /// What it is about.
+    /// As a run has it that was stopped before its end: what did not happen might have, later.
+    #[must_use]
+    pub(crate) fn so_far(self) -> Measure {
+        match self.outcome {
+            Outcome::Never(why) => {
+                let outcome = Outcome::NotMeasured(format!("the run was stopped before its end: {why}"));
+                Measure { outcome, ..self }
+            }
+            _ => self,
+        }
+    }
+
     pub about: About,
     /// What it can show.
     pub kind: Kind,

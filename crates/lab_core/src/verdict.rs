@@ -50,8 +50,8 @@ pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Ve
     match (outcome, bound) {
         (Outcome::NotMeasured(why), _) => (Verdict::NotJudged, Some(why.clone())),
         (_, None) => (Verdict::NotJudged, Some("the bound was not measured".into())),
-        (Outcome::Never(_), Some(_)) if disturbed => doubtful(),
-        (Outcome::Never(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
+        (Outcome::Never(_) | Outcome::Refuted(_), Some(_)) if disturbed => doubtful(),
+        (Outcome::Never(why) | Outcome::Refuted(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
         (Outcome::Estimate(estimate), Some(bound)) => match bound.lies(estimate) {
             None => (Verdict::Undecided, Some("what was measured is not a number".into())),
             Some(Lies::Within) => (Verdict::Held, None),
@@ -315,6 +315,7 @@ mod tests {
             (Bound::at_most(60.0), Outcome::Never("no event".into()), NotHeld, InDoubt),
             (Bound::at_most(60.0), Outcome::NotMeasured("stopped".into()), NotJudged, NotJudged),
         ] {
+            (Bound::at_most(60.0), Outcome::Refuted("an I/O failed".into()), NotHeld, InDoubt),
             let judged = |disturbed| verdict(Some(&bound), &outcome, disturbed).0;
             assert_eq!((judged(false), judged(true)), (quiet, disturbed), "{bound:?} {outcome:?}");
         }

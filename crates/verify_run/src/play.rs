@@ -172,6 +172,8 @@ impl Stage<'_> {
             self.world.sleep(END_LOOK).await;
         }
         course.rebuild_s = looked.rebuilds.seconds();
+        course.is_cut =
+            course.phases.len() < plan.phases.len() || course.phases.iter().any(|played| played.is_cut);
         Ok(course)
     }
 
@@ -262,7 +264,8 @@ impl Stage<'_> {
         all.truncate(done);
         let since = |at: Instant| (at.0 as f64 - begins.0 as f64) / 1e9;
         let to_s = if done == windows { since(to) } else { since(from + window * done as u32) };
-        Ok(Played { from_s: since(from), to_s, first: 0, loads, all, read_hits })
+        let is_cut = done < windows;
+        Ok(Played { from_s: since(from), to_s, first: 0, loads, all, read_hits, is_cut })
     }
 
     /// Looks at the array. Gives the share of the bytes read since the last look that its cache had, in

@@ -239,11 +239,7 @@ fn what_the_limits_allow_is_made() {
     }
 }
 
-/// Both drives of a RAID 0 are pulled: everything fails at once, in no time. The run ends, and nothing that
-/// failed counts as served, or as fast.
-#[test]
-fn what_fails_is_neither_fast_nor_served() {
-    let text = r#"
+const ALL_FAILS: &str = r#"
 name = "all_fails"
 question = "What do servers notice?"
 [run]
@@ -288,9 +284,55 @@ phase = "after"
 source = "chosen"
 at_least = 1
 "#;
-    let plan = read(text, "my.toml", Path::new("")).expect("reads");
+
+/// Both drives of a RAID 0 are pulled: everything fails at once, in no time. The run ends, and nothing that
+/// failed counts as served, or as fast.
+#[test]
+fn what_fails_is_neither_fast_nor_served() {
+    let plan = read(ALL_FAILS, "my.toml", Path::new("")).expect("reads");
     let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
     let measures = super::claims::measures(&plan, World::Model, &ran.expect("it ends"));
     let judged = plan.claims.judge(World::Model, &measures, false);
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
+}
+
+/// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
+/// is waited for, or counted, to the end of a phase.
+#[test]
+fn what_had_not_happened_when_a_run_was_stopped_is_not_missed() {
+    use super::claims::measures;
+    use lab_core::claim::Outcome;
+    let claim = |id: &str, rest: &str| {
+        format!("[[claim]]\nid = {id:?}\nname = {id:?}\nsource = \"chosen\"\n{rest}\n")
+    };
+    let text = ALL_FAILS.to_owned()
+        + &claim("rebuilt", "metric = \"rebuild_time\"\nat_most = 60")
+        + &claim("fails", "metric = \"failed\"\nphase = \"before\"\nat_least = 1")
+        + &claim("slow", "metric = \"response_max\"\nphase = \"before\"\nabove = 1e6");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let mut recording = ran.expect("it ends");
+    let outcome = |recording: &super::recording::Recording, id: &str| {
+        let all = measures(&plan, World::Model, recording);
+        all.iter().find(|measure| measure.id() == id).map(|measure| measure.outcome().clone())
+    };
+    let is = |recording: &_, id: &str, expected: fn(&Outcome) -> bool| {
+        assert!(
+            outcome(recording, id).is_some_and(|outcome| expected(&outcome)),
+            "{id}: {:?}",
+            outcome(recording, id)
+        );
+    };
+    is(&recording, "rebuilt", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "response", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    is(&recording, "slow", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    let course = &mut recording.ran[0].courses[0];
+    (course.is_cut, course.phases[1].is_cut) = (true, true);
+    is(&recording, "rebuilt", |outcome| matches!(outcome, Outcome::Never(_)));
+    is(&recording, "response", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    recording.ran[0].courses[0].phases[0].is_cut = true;
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Never(why) if why == "0 I/Os so far"));
+    is(&recording, "slow", |outcome| matches!(outcome, Outcome::Never(_)));
 }
