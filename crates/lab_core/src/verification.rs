@@ -267,6 +267,7 @@ pub fn run_and_sweep<V: Verification>(
         scope: Some(scope(&text, presentation.method.clone())?),
         sweep,
     };
+    debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
     presentation::write(&request.out, &record, &presentation)?;
     let answer = terminal::answer(&record, &presentation.findings, &request.out);
     println!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64());
@@ -284,8 +285,8 @@ mod tests {
     use crate::verdict::Verdict;
 
     /// One of ten repeats, stopped: "promises: 31 of 31 held" stood on its page and in the sum of the index.
-    #[test]
     /// A rebuild that was under way when the run was stopped was not held: it might have ended in time.
+    #[test]
     fn what_a_stopped_run_has_so_far_is_neither_held_nor_missed() {
         use Verdict::{Held, InDoubt, NotHeld, NotJudged, Undecided};
         let between = |low: f64, high: f64| Outcome::Estimate(Estimate { mean: low, low, high });

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use lab_core::record::RunRecord;
+use lab_core::record::{RecordError, RunRecord};
+use lab_core::report::Doubt;
 use serde_json::{Map, Value};
 
 use lab_core::words::plain;
@@ -32,6 +33,9 @@ pub enum CompareError {
         /// Where and why.
         cause: String,
     },
+    /// A record that no run writes.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// No numbers.
     #[error("{path}: no metrics")]
     Empty {
@@ -86,8 +90,11 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let text = text(&path)?;
     let wrong = |cause: String| CompareError::Syntax { path: path.display().to_string(), cause };
-    if let Ok(record) = RunRecord::read(&path) {
-        return Ok(of_record(path, &record));
+    match RunRecord::read(&path) {
+        Ok(record) => return Ok(of_record(path, &record)),
+        Err(error @ RecordError::Contradiction { .. }) => return Err(error.into()),
+        // Of a load, or of an outcome of masu that is no verification.
+        Err(_) => {}
     }
     let documents: Result<Vec<Value>, serde_json::Error> =
         serde_json::Deserializer::from_str(&text).into_iter::<Value>().collect();
