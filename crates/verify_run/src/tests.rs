@@ -336,3 +336,16 @@ fn what_had_not_happened_when_a_run_was_stopped_is_not_missed() {
     is(&recording, "fails", |outcome| matches!(outcome, Outcome::Never(why) if why == "0 I/Os so far"));
     is(&recording, "slow", |outcome| matches!(outcome, Outcome::Never(_)));
 }
+
+/// A model file was looked for where masu ran, and a job file of fio beside the scenario.
+#[test]
+fn a_model_file_lies_beside_the_scenario() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = lab_tools::drives::CATALOGUE[0].1;
+    std::fs::write(dir.path().join("own.toml"), model).expect("written");
+    let text = ALL_FAILS.replace("savvio-10k1", "own.toml");
+    let plan = read(&text, "my.toml", dir.path()).expect("it is beside");
+    assert!(runs::prepare(&plan, World::Model, &Request::default()).is_ok());
+    let refused = read(&text, "my.toml", Path::new("nowhere")).expect_err("not there").to_string();
+    assert!(refused.contains("own.toml"), "{refused}");
+}
