@@ -349,3 +349,24 @@ fn a_model_file_lies_beside_the_scenario() {
     let refused = read(&text, "my.toml", Path::new("nowhere")).expect_err("not there").to_string();
     assert!(refused.contains("own.toml"), "{refused}");
 }
+
+/// What a claim asked for and no load has by default was judged, and a comparison of records did not see it.
+#[test]
+fn what_a_claim_asks_for_is_in_the_record() {
+    let of_claim = |id: &str, rest: &str| {
+        format!("[[claim]]\nid = {id:?}\nname = {id:?}\nsource = \"chosen\"\nphase = \"before\"\n{rest}\n")
+    };
+    let text = ALL_FAILS.to_owned()
+        + &of_claim("median", "metric = \"response_p50\"\nload = \"l\"\nat_most = 20")
+        + &of_claim("median_of_all", "metric = \"response_p50\"\nat_most = 20")
+        + &of_claim("rate_of_all", "metric = \"rate\"\nat_least = 1");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let request = Request { seed: 1, ..Request::default() };
+    let recording = runs::run(&plan, World::Model, &request, &Stop::default()).expect("runs");
+    let setup = Setup::<Run> { request: &request, own: &World::Model, scenario: &plan, text: &text };
+    let metrics = Run::metrics(&setup, &recording);
+    let names: Vec<String> = metrics.iter().map(lab_core::record::Metric::name).collect();
+    for name in ["a, l, before: response_p50", "a, before: response_p50", "a, before: rate"] {
+        assert_eq!(names.iter().filter(|own| *own == name).count(), 1, "{name}: {names:?}");
+    }
+}
