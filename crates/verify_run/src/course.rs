@@ -60,6 +60,8 @@ pub(super) struct Course {
     pub(super) phases: Vec<Played>,
     /// Whether it was stopped before its end.
     pub(super) is_cut: bool,
+    /// What ended it: a LU of `--target` that went away.
+    pub(super) failure: Option<String>,
     /// From the pulling of drives until all groups were optimal; not a number where that did not come.
     pub(super) rebuild_s: Option<f64>,
 }

@@ -370,3 +370,35 @@ fn what_a_claim_asks_for_is_in_the_record() {
         assert_eq!(names.iter().filter(|own| *own == name).count(), 1, "{name}: {names:?}");
     }
 }
+
+/// The target was killed while a run used it: exit status 2, and what was measured before was lost.
+#[test]
+fn what_was_measured_before_a_lu_went_away_is_kept() {
+    use lab_core::quantity::Size;
+    use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
+    let pool = PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 64 << 20, threshold_percent: 80 };
+    let dir = tempfile::tempdir().expect("a folder");
+    let array = Embedded::start(&shape, &[pool], 1, dir.path()).expect("an array");
+    let targets = vec![format!("iscsi://{}/{TARGET}/0", array.listen())];
+    let request = Request { targets, destroy_data: true, ..request("my_fio_file") };
+    let (mut plan, text) = report::load(&request).expect("reads");
+    plan.volumes[0].len_bytes = 64 << 20;
+    plan.phases[0].time = std::time::Duration::from_secs(60);
+    plan.run.window.0 = std::time::Duration::from_millis(100);
+    plan.run.warm_up.0 = std::time::Duration::ZERO;
+    plan.run.settle.0 = std::time::Duration::ZERO;
+    let recording = std::thread::scope(|scope| {
+        let running = scope.spawn(|| runs::run(&plan, World::Real, &request, &Stop::default()));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        drop(array);
+        running.join().expect("no panic").expect("what was measured")
+    });
+    let course = &recording.ran[0].courses[0];
+    assert!(recording.stopped && course.is_cut && course.failure.is_some(), "{course:?}");
+    let ios: u64 = course.phases[0].all.iter().map(|window| window.ios).sum();
+    assert!(ios > 10 && course.phases[0].all.len() < 600, "{course:?}");
+    let setup = Setup::<Run> { request: &request, own: &World::Real, scenario: &plan, text: &text };
+    let own = Run::course(&setup, &recording);
+    assert!(own.stopped && own.doubts[0].text.contains("by a failure: phase"), "{:?}", own.doubts);
+}

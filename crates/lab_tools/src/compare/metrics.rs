@@ -134,7 +134,7 @@ fn of_record(path: PathBuf, record: &RunRecord) -> Run {
     }
     // What a run says of itself when it was stopped is said of it here, too.
     let is_other =
-        |doubt: &&Doubt| !record.environment.stopped || !doubt.text.starts_with("The run was stopped");
+        |doubt: &&Doubt| !record.environment.stopped || doubt.text != "The run was stopped before its end.";
     let doubts = record.environment.doubts.iter().filter(is_other).cloned().collect();
     Run { path, facts, metrics, inputs: Some(inputs), stopped: record.environment.stopped, doubts }
 }
