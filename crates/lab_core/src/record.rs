@@ -328,12 +328,14 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut RunRecord);
+
     /// A record whose text was changed was shown, bundled and compared as it stood.
     #[test]
     fn a_record_that_contradicts_itself_is_refused_by_what_does_first() {
         let outcomes =
             [between(1.0, 2.0), between(7.0, 8.0), Outcome::NotMeasured("no drive was pulled".into())];
-        let cases: [(fn(&mut RunRecord), &str); 14] = [
+        let cases: [(Change, &str); 14] = [
             (
                 |r| r.claims[1].verdict = Verdict::Held,
                 "claim \"c1\" is \"held\", which does not follow from 7.5 (7 to 8) and its bound, ≤ 5",

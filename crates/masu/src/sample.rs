@@ -221,7 +221,7 @@ mod tests {
             (&["--for", "4s", "--pid", &own], ""),
             (&["--skip", "10s"], ""),
         ] {
-            let sample = Line::try_parse_from([&["masu"], line].concat()).expect("parses").sample;
+            let sample = Line::try_parse_from([&["masu"][..], line].concat()).expect("parses").sample;
             let said = sample.check(&host(&sample)).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(said.starts_with(expected) && said.is_empty() == expected.is_empty(), "{line:?}: {said}");
         }
