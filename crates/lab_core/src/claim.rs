@@ -212,8 +212,9 @@ impl ClaimSpec {
         };
         let estimate = match measure.outcome {
             Outcome::Estimate(estimate) => Some(estimate),
-            Outcome::Never(_) | Outcome::NotMeasured(_) => None,
+            Outcome::Never(_) | Outcome::Refuted(_) | Outcome::NotMeasured(_) => None,
         };
+        let is_number = |e: &Estimate| !(e.mean.is_nan() || e.low.is_nan() || e.high.is_nan());
         let finite = |value: f64| value.is_finite().then_some(value);
         let interval = estimate.and_then(|e| Some((finite(e.low)?, finite(e.high)?)));
         let reasons: Vec<String> =
@@ -228,7 +229,7 @@ impl ClaimSpec {
             published: measure.published.or_else(|| self.published.clone()),
             source: self.source.clone(),
             bound: bound.filter(|_| not_judged.is_none()),
-            estimate: estimate.and_then(|e| finite(e.mean)),
+            estimate: estimate.filter(is_number).and_then(|e| finite(e.mean)),
             low: interval.map(|(low, _)| low),
             high: interval.map(|(_, high)| high),
             verdict,
@@ -242,6 +243,20 @@ impl ClaimSpec {
 fn slug(place: &str) -> String {
     let parts = place.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
+}
+
+/// Gives each claim an id of its own: places whose names differ in signs alone have the same slug.
+fn tell_apart(claims: &mut [JudgedClaim]) {
+    for n in 1..claims.len() {
+        let (before, own) = claims.split_at_mut(n);
+        let is_taken = |id: &str| before.iter().any(|other| other.id == id);
+        let id = own[0].id.clone();
+        let mut number = 1;
+        while is_taken(&own[0].id) {
+            number += 1;
+            own[0].id = format!("{id}_{number}");
+        }
+    }
 }
 
 /// The claims of a scenario.
@@ -279,7 +294,8 @@ impl Claims {
         disturbed: impl Into<Disturbed>,
     ) -> Vec<JudgedClaim> {
         let disturbed = disturbed.into();
-        self.of(world)
+        let mut judged: Vec<JudgedClaim> = self
+            .of(world)
             .flat_map(|claim| {
                 let mut of: Vec<Measure> = measures.iter().filter(|m| m.id == claim.id).cloned().collect();
                 if of.is_empty() {
@@ -287,7 +303,9 @@ impl Claims {
                 }
                 of.into_iter().map(|measure| claim.judged(measure, disturbed)).collect::<Vec<_>>()
             })
-            .collect()
+            .collect();
+        tell_apart(&mut judged);
+        judged
     }
 
     /// What is wrong with the first that is: each has what decides it and stands there once, and its id is
@@ -311,8 +329,11 @@ impl Claims {
 pub enum Outcome {
     /// A number with its interval.
     Estimate(Estimate),
-    /// What was waited for never happened, and why that is known.
+    /// What was waited for did not happen before the end of the run, and why that is known: of a run that was
+    /// stopped this says nothing.
     Never(String),
+    /// What happened refutes the claim, whatever comes after it, and why.
+    Refuted(String),
     /// This run does not tell, and why.
     NotMeasured(String),
 }
@@ -393,6 +414,18 @@ impl Measure {
         Measure { not_judged: Some(why.into()), ..self }
     }
 
+    /// As a run has it that was stopped before its end: what did not happen might have, later.
+    #[must_use]
+    pub(crate) fn so_far(self) -> Measure {
+        match self.outcome {
+            Outcome::Never(why) => {
+                let outcome = Outcome::NotMeasured(format!("the run was stopped before its end: {why}"));
+                Measure { outcome, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// Of which claim.
     pub fn id(&self) -> &str {
         &self.id
@@ -450,6 +483,45 @@ impl JudgedClaim {
         JudgedClaim { verdict: Verdict::InDoubt, reason: Some(reason), ..self }
     }
 
+    /// Why its verdict does not follow from its numbers, if so. `stopped`: the run was, before its end.
+    pub(crate) fn contradiction(&self, stopped: bool) -> Option<String> {
+        let verdict = self.verdict.words();
+        if let (Some(mean), Some(low), Some(high)) = (self.estimate, self.low, self.high) {
+            // The ends are computed, too.
+            let slack = 1e-9 * mean.abs().max(low.abs()).max(high.abs());
+            if !(low - slack <= mean && mean <= high + slack) {
+                return Some(format!(
+                    "has an estimate of {mean} that is not in its interval, {low} to {high}"
+                ));
+            }
+        }
+        let Some(bound) = &self.bound else {
+            return (self.verdict != Verdict::NotJudged).then(|| format!("is {verdict:?} without a bound"));
+        };
+        let lies = self.interval().and_then(|estimate| bound.lies(&estimate));
+        // An interval with one end is not in a record: it may reach across the bound.
+        let has_interval = self.low.is_some() && self.high.is_some();
+        if stopped && self.verdict == Verdict::Held {
+            return Some(format!("is {verdict:?}, though the run was stopped before its end"));
+        }
+        let follows = match (self.verdict, lies) {
+            (Verdict::Held, lies) => lies == Some(Lies::Within),
+            // What never happened has no number.
+            (Verdict::NotHeld, lies) => lies.is_none_or(|lies| lies == Lies::Beyond),
+            (Verdict::Undecided, lies) => !has_interval || lies == Some(Lies::Across),
+            (Verdict::InDoubt, lies) => lies != Some(Lies::Across) && self.reason.is_some(),
+            (Verdict::NotJudged, lies) => lies.is_none() && self.reason.is_some(),
+        };
+        (!follows).then(|| {
+            let measured = self.estimate.map_or("nothing".to_owned(), |mean| match (self.low, self.high) {
+                (Some(low), Some(high)) => format!("{mean} ({low} to {high})"),
+                _ => mean.to_string(),
+            });
+            let bound = bound.words(&self.unit);
+            format!("is {verdict:?}, which does not follow from {measured} and its bound, {bound}")
+        })
+    }
+
     /// The estimate with its interval.
     pub fn interval(&self) -> Option<Estimate> {
         let mean = self.estimate?;
@@ -458,9 +530,16 @@ impl JudgedClaim {
     }
 }
 
-/// A claim with a verdict, and nothing of how it came to it.
+/// A claim with a verdict, and numbers from which it follows.
 #[cfg(test)]
 pub(crate) fn judged_claim(id: &str, about: About, kind: Kind, verdict: Verdict) -> JudgedClaim {
+    let (interval, reason) = match verdict {
+        Verdict::Held => (Some((1.0, 3.0)), None),
+        Verdict::NotHeld => (Some((7.0, 9.0)), None),
+        Verdict::Undecided => (Some((4.0, 6.0)), Some("the bound lies in the interval")),
+        Verdict::InDoubt => (Some((7.0, 9.0)), Some("others used this machine meanwhile")),
+        Verdict::NotJudged => (None, Some("this run did not measure it")),
+    };
     JudgedClaim {
         id: id.into(),
         name: id.into(),
@@ -469,12 +548,12 @@ pub(crate) fn judged_claim(id: &str, about: About, kind: Kind, verdict: Verdict)
         unit: String::new(),
         published: None,
         source: "a test".into(),
-        bound: None,
-        estimate: None,
-        low: None,
-        high: None,
+        bound: Some(Bound::at_most(5.0)),
+        estimate: interval.map(|(low, high): (f64, f64)| f64::midpoint(low, high)),
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
         verdict,
-        reason: None,
+        reason: reason.map(str::to_owned),
         figure: None,
     }
 }
@@ -515,5 +594,20 @@ mod tests {
             assert_eq!(judged.verdict, expected, "{compares} {bound} {measured:?} {times}");
             assert_eq!(claim(compares, bound).judged(measure, Disturbed::default()).verdict, Held);
         }
+    }
+
+    /// Places "raid 5" and "raid-5" had one id, and a record with it twice.
+    #[test]
+    fn each_judged_claim_has_an_id_of_its_own() {
+        let spec: ClaimSpec = toml::from_str(
+            "id = \"a\"\nname = \"a\"\nabout = \"promise\"\nkind = \"emerges\"\nsource = \"x\"\nat_most = 5",
+        )
+        .expect("a claim");
+        let places = ["raid 5", "raid-5", "raid 5 2", "Raid_5"];
+        let measures = places.map(|place| Measure::new("a", Estimate::exact(1.0)).at(place));
+        let claims: Claims = [spec].into_iter().collect();
+        let ids: Vec<String> =
+            claims.judge(World::Model, &measures, false).into_iter().map(|claim| claim.id).collect();
+        assert_eq!(ids, ["a.raid_5", "a.raid_5_2", "a.raid_5_2_2", "a.raid_5_3"]);
     }
 }

@@ -220,7 +220,8 @@ mod tests {
             (shown.numbers.as_str(), shown.text.as_str()),
             ("6.2 ± 0.2 %, bound ≤ 5 %", "The cache is full")
         );
-        let silent = line(&judged_claim("b", About::Promise, Kind::Emerges, Verdict::NotJudged));
+        let none = judged_claim("b", About::Promise, Kind::Emerges, Verdict::NotJudged);
+        let silent = line(&JudgedClaim { bound: None, reason: None, ..none });
         assert_eq!(silent.numbers + &silent.text, "");
     }
 

@@ -169,6 +169,16 @@ pub enum RecordError {
         /// Where and why.
         cause: String,
     },
+    /// No run writes this.
+    #[error(
+        "{path} contradicts itself: {cause}; it is not as a run wrote it: take it from a copy, or run again"
+    )]
+    Contradiction {
+        /// The file.
+        path: String,
+        /// The first thing that does not follow from the rest.
+        cause: String,
+    },
 }
 
 impl RunRecord {
@@ -182,10 +192,39 @@ impl RunRecord {
         let text = text(path)?;
         let record: RunRecord = serde_json::from_str(&text)
             .map_err(|e| RecordError::Syntax { path: shown.clone(), cause: e.to_string() })?;
-        match record.schema {
-            SCHEMA => Ok(record),
-            other => Err(RecordError::Syntax { path: shown, cause: format!("schema {other}") }),
+        if record.schema != SCHEMA {
+            return Err(RecordError::Syntax { path: shown, cause: format!("schema {}", record.schema) });
         }
+        match record.contradiction() {
+            None => Ok(record),
+            Some(cause) => Err(RecordError::Contradiction { path: shown, cause }),
+        }
+    }
+
+    /// The first thing in it that does not follow from the rest, though a run derives it.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let (claims, stopped) = (&self.claims, self.environment.stopped);
+        for (n, claim) in claims.iter().enumerate() {
+            if claims[..n].iter().any(|other| other.id == claim.id) {
+                return Some(format!("claim {:?} stands there twice", claim.id));
+            }
+            if let Some(cause) = claim.contradiction(stopped) {
+                return Some(format!("claim {:?} {cause}", claim.id));
+            }
+        }
+        let (is, follows) = (&self.verdict, RunVerdict::of(claims, stopped, String::new()));
+        if is.standing != follows.standing {
+            let [is, follows] = [is.standing.words(), follows.standing.words()];
+            return Some(format!("the run is {is:?}, and its claims say {follows:?}"));
+        }
+        if is.exit_status != follows.exit_status {
+            let [is, follows] = [is.exit_status, follows.exit_status];
+            return Some(format!("exit_status is {is}, and its claims say {follows}"));
+        }
+        (is.tally != follows.tally).then(|| {
+            let [is, follows] = [is.tally.words(), follows.tally.words()];
+            format!("the tally is {is:?}, and its claims say {follows:?}")
+        })
     }
 }
 
@@ -203,4 +242,132 @@ fn text(path: &Path) -> Result<String, RecordError> {
         .read_to_string(&mut text)
         .map_err(failed)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{About, ClaimSpec, Claims, Measure, Outcome};
+    use crate::verdict::Verdict;
+
+    /// A claim of 5 at most for each outcome, as a run judges and records it.
+    fn record(outcomes: &[Outcome], disturbed: bool) -> RunRecord {
+        let spec = |n: usize| -> ClaimSpec {
+            let rest = "about = \"promise\"\nkind = \"emerges\"\nsource = \"a test\"\nat_most = 5";
+            toml::from_str(&format!("id = \"c{n}\"\nname = \"c{n}\"\n{rest}")).expect("a claim")
+        };
+        let stated: Claims = (0..outcomes.len()).map(spec).collect();
+        let measures = outcomes.iter().enumerate();
+        let measures: Vec<Measure> =
+            measures.map(|(n, outcome)| Measure::new(&format!("c{n}"), outcome.clone())).collect();
+        let claims = stated.judge(World::Real, &measures, disturbed);
+        RunRecord {
+            schema: SCHEMA,
+            verification: "run".into(),
+            version: "0".into(),
+            commit: None,
+            world: World::Real,
+            seed: 1,
+            scale: None,
+            environment: Environment {
+                generated: "2026-11-20T14:05:00Z".into(),
+                command: "masu run".into(),
+                quick: false,
+                stopped: false,
+                repeats: 1,
+                machine: Machine::default(),
+                doubts: vec![],
+            },
+            inputs: vec![],
+            metrics: vec![],
+            verdict: RunVerdict::of(&claims, false, "Yes.".into()),
+            claims,
+            scope: None,
+            sweep: None,
+        }
+    }
+
+    fn read(record: &RunRecord) -> Result<RunRecord, RecordError> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("results.json");
+        std::fs::write(&path, serde_json::to_string(record).expect("JSON")).expect("written");
+        RunRecord::read(&path)
+    }
+
+    fn between(low: f64, high: f64) -> Outcome {
+        Outcome::Estimate(Estimate { mean: (low + high) / 2.0, low, high })
+    }
+
+    #[test]
+    fn whatever_a_run_judges_is_read_again() {
+        let estimate = |mean: f64, low: f64, high: f64| Outcome::Estimate(Estimate { mean, low, high });
+        let outcomes = [
+            between(1.0, 2.0),
+            between(4.0, 6.0),
+            between(7.0, 8.0),
+            Outcome::Estimate(Estimate::exact(5.0)),
+            estimate(4.0, f64::NEG_INFINITY, f64::INFINITY),
+            estimate(4.0, 4.0, f64::INFINITY),
+            estimate(4.0, f64::NEG_INFINITY, 4.5),
+            estimate(9.0, f64::NEG_INFINITY, 9.5),
+            estimate(4.0, f64::NAN, f64::NAN),
+            estimate(f64::NAN, f64::NAN, f64::NAN),
+            estimate(f64::INFINITY, f64::INFINITY, f64::INFINITY),
+            estimate(f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY),
+            Outcome::Never("no event came".into()),
+            Outcome::Refuted("an I/O failed".into()),
+            Outcome::NotMeasured("no drive was pulled".into()),
+        ];
+        for disturbed in [false, true] {
+            for n in 0..outcomes.len() {
+                let one = record(&outcomes[n..=n], disturbed);
+                assert_eq!(one.contradiction(), None, "{:?}, disturbed: {disturbed}", outcomes[n]);
+            }
+            let all = record(&outcomes, disturbed);
+            assert_eq!(read(&all).expect("reads"), all);
+        }
+    }
+
+    type Change = fn(&mut RunRecord);
+
+    /// A record whose text was changed was shown, bundled and compared as it stood.
+    #[test]
+    fn a_record_that_contradicts_itself_is_refused_by_what_does_first() {
+        let outcomes =
+            [between(1.0, 2.0), between(7.0, 8.0), Outcome::NotMeasured("no drive was pulled".into())];
+        let cases: [(Change, &str); 14] = [
+            (
+                |r| r.claims[1].verdict = Verdict::Held,
+                "claim \"c1\" is \"held\", which does not follow from 7.5 (7 to 8) and its bound, ≤ 5",
+            ),
+            (
+                |r| r.claims[0].verdict = Verdict::NotHeld,
+                "claim \"c0\" is \"not held\", which does not follow",
+            ),
+            (|r| r.claims[0].verdict = Verdict::Undecided, "claim \"c0\" is \"undecided\", which does not"),
+            (|r| r.claims[0].verdict = Verdict::InDoubt, "claim \"c0\" is \"in doubt\", which does not"),
+            (|r| r.claims[1].verdict = Verdict::NotJudged, "claim \"c1\" is \"not judged\", which does not"),
+            (
+                |r| r.claims[2].verdict = Verdict::Held,
+                "claim \"c2\" is \"held\", which does not follow from nothing",
+            ),
+            (|r| r.claims[0].bound = None, "claim \"c0\" is \"held\" without a bound"),
+            (
+                |r| r.claims[0].estimate = Some(0.5),
+                "claim \"c0\" has an estimate of 0.5 that is not in its interval",
+            ),
+            (|r| r.claims.push(r.claims[0].clone()), "claim \"c0\" stands there twice"),
+            (|r| r.environment.stopped = true, "claim \"c0\" is \"held\", though the run was stopped"),
+            (|r| r.verdict.standing = Standing::Held, "the run is \"held\", and its claims say \"not held\""),
+            (|r| r.verdict.exit_status = 0, "exit_status is 0, and its claims say 1"),
+            (|r| r.verdict.tally.promises.held = 60, "the tally is \"promises: 60 of 61 held, 1 not held"),
+            (|r| r.claims[1].about = About::Published, "the run is \"not held\", and its claims say"),
+        ];
+        for (change, said) in cases {
+            let mut record = record(&outcomes, false);
+            change(&mut record);
+            let refused = read(&record).expect_err(said).to_string();
+            assert!(refused.contains(&format!("results.json contradicts itself: {said}")), "{refused}");
+        }
+    }
 }

@@ -50,11 +50,12 @@ pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Ve
     match (outcome, bound) {
         (Outcome::NotMeasured(why), _) => (Verdict::NotJudged, Some(why.clone())),
         (_, None) => (Verdict::NotJudged, Some("the bound was not measured".into())),
-        (Outcome::Never(_), Some(_)) if disturbed => doubtful(),
-        (Outcome::Never(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
+        (Outcome::Never(_) | Outcome::Refuted(_), Some(_)) if disturbed => doubtful(),
+        (Outcome::Never(why) | Outcome::Refuted(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
         (Outcome::Estimate(estimate), Some(bound)) => match bound.lies(estimate) {
             None => (Verdict::Undecided, Some("what was measured is not a number".into())),
-            Some(Lies::Within) => (Verdict::Held, None),
+            Some(Lies::Within) if estimate.mean.is_finite() => (Verdict::Held, None),
+            Some(Lies::Within) => (Verdict::Undecided, Some("what was measured has no end".into())),
             Some(Lies::Across) => (Verdict::Undecided, Some("the bound lies in the interval".into())),
             Some(Lies::Beyond) if disturbed => doubtful(),
             Some(Lies::Beyond) => (Verdict::NotHeld, None),
@@ -310,9 +311,11 @@ mod tests {
             (strict(Some(0.0), None), Outcome::Estimate(Estimate::exact(0.0)), NotHeld, InDoubt),
             (Bound::at_least(95.0), alone(95.0), Held, Held),
             (Bound::at_least(95.0), alone(94.0), NotHeld, InDoubt),
-            (Bound::at_most(60.0), infinite, NotHeld, InDoubt),
+            (Bound::at_most(60.0), infinite.clone(), NotHeld, InDoubt),
+            (Bound::at_least(60.0), infinite.clone(), Undecided, Undecided),
             (Bound::at_most(60.0), nan, Undecided, Undecided),
             (Bound::at_most(60.0), Outcome::Never("no event".into()), NotHeld, InDoubt),
+            (Bound::at_most(60.0), Outcome::Refuted("an I/O failed".into()), NotHeld, InDoubt),
             (Bound::at_most(60.0), Outcome::NotMeasured("stopped".into()), NotJudged, NotJudged),
         ] {
             let judged = |disturbed| verdict(Some(&bound), &outcome, disturbed).0;

@@ -117,5 +117,7 @@ fn as_json(comparison: &Comparison) -> serde_json::Value {
         "only_a": comparison.only_a,
         "only_b": comparison.only_b,
         "apart": comparison.apart,
+        "inputs": comparison.inputs,
+        "doubts": comparison.doubts(),
     })
 }

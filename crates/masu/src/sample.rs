@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use admin::{Client, Status};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use lab_core::outputs;
 use lab_tools::samplers::array::{Traffic, cache, controller, pool, port, traffic};
@@ -40,9 +40,9 @@ pub(crate) struct Sample {
     /// Duration; by default until Ctrl-C
     #[arg(long = "for", value_name = "TIME", value_parser = units::parse_duration)]
     time: Option<Duration>,
-    /// Exclude this time at the beginning from the means
-    #[arg(long, default_value = "60s", value_parser = units::parse_duration)]
-    skip: Duration,
+    /// Exclude this time at the beginning from the means; by default 60 s of a longer run
+    #[arg(long, value_parser = units::parse_duration)]
+    skip: Option<Duration>,
     /// Only this drive, named as in /proc/diskstats (repeatable)
     #[arg(long = "drive")]
     drives: Vec<String>,
@@ -59,7 +59,30 @@ pub(crate) struct Sample {
     at: Where,
 }
 
+/// Left out of the means where nobody says how much.
+const SKIP_DEFAULT: Duration = Duration::from_secs(60);
+
+impl Sample {
+    /// Refuses what would measure nothing, before anything is written.
+    fn check(&self, host: &Host) -> Result<()> {
+        if let (Some(skip), Some(time)) = (self.skip, self.time) {
+            ensure!(
+                skip < time,
+                "invalid --skip {} s: must be shorter than --for, {} s",
+                skip.as_secs_f64(),
+                time.as_secs_f64()
+            );
+        }
+        if let Some((what, place)) = host.missing().map_err(|cause| anyhow!(cause))? {
+            bail!("--{what}: this machine has none of that name; {place} shows what it has");
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
+    let host = host(sample);
+    sample.check(&host)?;
     std::fs::create_dir_all(&sample.out).with_context(|| sample.out.display().to_string())?;
     for name in ["host.csv", "array.csv"].iter().take(1 + usize::from(sample.with_array)) {
         let is_own = |text: &str| text.starts_with("time_s,seconds");
@@ -67,7 +90,8 @@ pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
         outputs::file(&sample.out.join(name), advice, "file of samples", is_own)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let mut plans = vec![host_plan(sample)];
+    let source = Box::new(move || host.read());
+    let mut plans = vec![Plan { name: "host".into(), interval: sample.every, source }];
     if sample.with_array {
         let array = client(&sample.at);
         // Said at once, and not in a minute.
@@ -86,7 +110,7 @@ pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
     });
     let to_s = samplers.now_s();
     let all = samplers.end();
-    let skipped = sample.skip.as_secs_f64();
+    let skipped = sample.skip.unwrap_or(SKIP_DEFAULT).as_secs_f64();
     let window = Window { from_s: if skipped < to_s { skipped } else { 0.0 }, to_s };
     for series in &all {
         let path = sample.out.join(format!("{}.csv", series.name));
@@ -100,13 +124,12 @@ pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn host_plan(sample: &Sample) -> Plan {
-    let host = Host::new(HostPlan {
+fn host(sample: &Sample) -> Host {
+    Host::new(HostPlan {
         drives: sample.drives.clone(),
         networks: sample.networks.clone(),
         processes: sample.processes.clone(),
-    });
-    Plan { name: "host".into(), interval: sample.every, source: Box::new(move || host.read()) }
+    })
 }
 
 fn array_plan(array: Client, interval: Duration) -> Result<Plan> {
@@ -171,4 +194,36 @@ fn print(series: &Series, window: &Window) {
     println!("\n{}, {:.0} s to {:.0} s", series.name, window.from_s, window.to_s);
     let header = ["resource", "counter", "mean", "most", "unit"];
     table::print_plain(&header, &["mean", "most"], rows.collect(), "no samples in this window");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sample: Sample,
+    }
+
+    /// It ended with exit status 0 and had measured nothing.
+    #[test]
+    fn what_would_measure_nothing_is_refused() {
+        let own = std::process::id().to_string();
+        for (line, expected) in [
+            (&["--for", "4s", "--skip", "10s"][..], "invalid --skip 10 s: must be shorter than --for, 4 s"),
+            (&["--for", "4s", "--skip", "4s"], "invalid --skip 4 s: must be shorter than --for, 4 s"),
+            (&["--drive", "nosuch"], "--drive nosuch: this machine has none of that name"),
+            (&["--network", "nosuch"], "--network nosuch: this machine has none of that name"),
+            (&["--pid", "4294967295"], "--pid 4294967295: this machine has none of that name; /proc shows"),
+            (&["--for", "4s", "--pid", &own], ""),
+            (&["--skip", "10s"], ""),
+        ] {
+            let sample = Line::try_parse_from([&["masu"][..], line].concat()).expect("parses").sample;
+            let said = sample.check(&host(&sample)).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.starts_with(expected) && said.is_empty() == expected.is_empty(), "{line:?}: {said}");
+        }
+    }
 }

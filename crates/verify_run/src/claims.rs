@@ -1,8 +1,10 @@
 //! What was measured for the claims of the scenario.
 
+use lab_core::bound::{Bound, Lies};
 use lab_core::claim::{Measure, Outcome};
 use lab_core::record::World;
 use lab_core::stats::{Estimate, mean, mean_of_windows, quotient_of_means, ratio_of_means};
+use lab_core::words::plain;
 
 use super::asked::{Asked, At};
 use super::course::Course;
@@ -65,6 +67,9 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
     if let Some(fault) = fault(ran, asked.quantity, asked.at) {
         return fault;
     }
+    if let Some(open) = growing(plan, ran, asked) {
+        return open;
+    }
     let estimate = match asked.compared_with {
         None => level(ran, asked.quantity, asked.at),
         Some(other) => {
@@ -84,11 +89,26 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
     }
 }
 
+/// What can only grow until its phase ends, and is less than the least that is claimed: a run that is stopped
+/// in that phase does not tell.
+fn growing(plan: &Plan, ran: &Ran, asked: &Asked) -> Option<Outcome> {
+    let grows = matches!(asked.quantity, Quantity::Failed | Quantity::ResponseMax);
+    let is_cut = |course: &Course| course.phases.get(asked.at.phase).is_none_or(|played| played.is_cut);
+    if !grows || asked.compared_with.is_some() || !ran.courses.iter().any(is_cut) {
+        return None;
+    }
+    let so_far = level(ran, asked.quantity, asked.at)?;
+    let world = asked.world.unwrap_or_default();
+    let least = Bound { upper: None, ..plan.claims.bound(&asked.id, world)? };
+    let why = || Outcome::Never(format!("{} {} so far", plain(so_far.mean), asked.quantity.unit()));
+    (least.lies(&so_far) == Some(Lies::Beyond)).then(why)
+}
+
 /// Why the quantity says nothing at a place, or why the claim cannot hold there.
 pub(super) fn fault(ran: &Ran, quantity: Quantity, at: At) -> Option<Outcome> {
     let played = || ran.courses.iter().filter_map(|course| course.phases.get(at.phase));
     if quantity.is_response() {
-        return played().find_map(|played| played.fault(at.load)).map(Outcome::Never);
+        return played().find_map(|played| played.fault(at.load));
     }
     let mut windows = played().flat_map(|played| played.windows(at.load).iter().skip(played.first));
     let nothing = quantity == Quantity::Failed && windows.all(|window| window.ios + window.failed == 0);
@@ -153,7 +173,9 @@ fn rebuild(courses: &[Course]) -> Outcome {
     match &times[..] {
         [] => Outcome::NotMeasured("the run was stopped before a drive was pulled".into()),
         times if times.iter().any(|time| time.is_nan()) => {
-            Outcome::Never("a group was not optimal again when the run ended".into())
+            let why = "a group was not optimal again when the run ended".to_owned();
+            let is_known = |course: &Course| course.rebuild_s.is_some_and(f64::is_nan) && !course.is_cut;
+            if courses.iter().any(is_known) { Outcome::Refuted(why) } else { Outcome::Never(why) }
         }
         times => mean(times).into(),
     }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use lab_core::claim::Outcome;
 use world::Instant;
 
 use super::scenario::Quantity;
@@ -43,6 +44,8 @@ pub(super) struct Played {
     /// Of the bytes read, those that the cache had, in percent; not a number where nothing was read or there
     /// is no array to ask.
     pub(super) read_hits: Vec<f64>,
+    /// Whether the run was stopped within it.
+    pub(super) is_cut: bool,
 }
 
 /// A run.
@@ -55,6 +58,10 @@ pub(super) struct Course {
     pub(super) window_s: f64,
     pub(super) warm_up: Played,
     pub(super) phases: Vec<Played>,
+    /// Whether it was stopped before its end.
+    pub(super) is_cut: bool,
+    /// What ended it: a LU of `--target` that went away.
+    pub(super) failure: Option<String>,
     /// From the pulling of drives until all groups were optimal; not a number where that did not come.
     pub(super) rebuild_s: Option<f64>,
 }
@@ -99,13 +106,13 @@ impl Played {
         }
     }
 
-    /// What keeps a response time from saying how the load was served: I/Os that failed, or were never
-    /// answered.
-    pub(super) fn fault(&self, load: Option<usize>) -> Option<String> {
+    /// What keeps a response time from saying how the load was served: I/Os that failed, or were not answered
+    /// to the end.
+    pub(super) fn fault(&self, load: Option<usize>) -> Option<Outcome> {
         let counted = &self.windows(load)[self.first.min(self.windows(load).len())..];
         let failed: u64 = counted.iter().map(|window| window.failed).sum();
         if failed > 0 {
-            return Some(format!("{failed} I/Os failed: they have no response time"));
+            return Some(Outcome::Refuted(format!("{failed} I/Os failed: they have no response time")));
         }
         let is_empty = |window: &&Window| window.ios == 0;
         let silent = counted.iter().rev().take_while(is_empty).count();
@@ -113,7 +120,8 @@ impl Played {
         let longest = before.split(|window| window.ios > 0).map(<[Window]>::len).max().unwrap_or(0);
         // A load with few I/Os has empty windows, too.
         let hangs = !before.is_empty() && silent > SILENT_TIMES * (longest + 1);
-        hangs.then(|| format!("no I/O ended in the last {silent} windows"))
+        let why = || format!("no I/O ended in the last {silent} windows");
+        hangs.then(|| if self.is_cut { Outcome::Never(why()) } else { Outcome::Refuted(why()) })
     }
 
     /// The quantity in each window that counts, where it has one.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use array::Array;
 use array::status::{ControllerStatus, PartitionStatus};
 use lab_core::interrupt::Stop;
@@ -153,6 +153,9 @@ impl Stage<'_> {
             if number == 0 {
                 self.start(&recorder, 0, begins)?;
                 course.warm_up = self.pass(&recorder, phase, (origin, begins), begins, &mut looked).await?;
+                if let Some(failure) = recorder.failure.take() {
+                    bail!("warm-up: {failure}");
+                }
             } else {
                 self.start(&recorder, number, from)?;
             }
@@ -162,16 +165,24 @@ impl Stage<'_> {
             played.first = (plan.run.settle.0.as_nanos().div_ceil(window.as_nanos())) as usize;
             course.phases.push(played);
             from = to;
-            if self.stop.is_asked() {
-                recorder.stopped.set(true);
+            course.failure =
+                recorder.failure.take().map(|failure| format!("phase {:?}: {failure}", phase.name));
+            if self.stop.is_asked() || course.failure.is_some() {
                 break;
             }
         }
         recorder.stopped.set(true);
-        while recorder.running.get() > 0 {
+        let counts = |played: &Played| played.all.len() > played.first;
+        if let Some(failure) = course.failure.take_if(|_| !course.phases.iter().any(counts)) {
+            bail!("{failure}");
+        }
+        // What is in flight to a LU that went away may never end.
+        while recorder.running.get() > 0 && course.failure.is_none() {
             self.world.sleep(END_LOOK).await;
         }
         course.rebuild_s = looked.rebuilds.seconds();
+        course.is_cut =
+            course.phases.len() < plan.phases.len() || course.phases.iter().any(|played| played.is_cut);
         Ok(course)
     }
 
@@ -246,7 +257,10 @@ impl Stage<'_> {
         for number in 0..windows {
             self.world.sleep_until(from + window * (number as u32 + 1)).await;
             if let Some(failure) = &*recorder.failure.borrow() {
-                bail!("phase {:?}: {failure}", phase.name);
+                // An array of masu's own must not fail. One of others may go away, and what was measured
+                // before that is kept.
+                ensure!(self.array.is_none(), "phase {:?}: {failure}", phase.name);
+                break;
             }
             read_hits.push(self.look(looked).await?);
             done = number + 1;
@@ -262,7 +276,8 @@ impl Stage<'_> {
         all.truncate(done);
         let since = |at: Instant| (at.0 as f64 - begins.0 as f64) / 1e9;
         let to_s = if done == windows { since(to) } else { since(from + window * done as u32) };
-        Ok(Played { from_s: since(from), to_s, first: 0, loads, all, read_hits })
+        let is_cut = done < windows;
+        Ok(Played { from_s: since(from), to_s, first: 0, loads, all, read_hits, is_cut })
     }
 
     /// Looks at the array. Gives the share of the bytes read since the last look that its cache had, in

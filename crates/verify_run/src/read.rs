@@ -36,7 +36,7 @@ impl PolicyTable {
     }
 }
 
-/// Reads and checks a scenario; files of loads are looked for in `folder`.
+/// Reads and checks a scenario; files of loads and of drive models are looked for in `folder`.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, path: &str, folder: &Path) -> Result<Plan, TomlFi
     let written: Written = parse(text, path)?;
     let at = Text { path, text };
     check_times(&written, at)?;
-    let arrays = arrays(&written, at)?;
+    let arrays = arrays(&written, folder, at)?;
     let (names, volumes) = volumes(&written, &arrays, at)?;
     let hosts = hosts(&written, &names, &volumes, at)?;
     let loads = loads::loads(&written, &names, folder, at)?;
@@ -113,7 +113,7 @@ fn inherited(
     Ok(whole)
 }
 
-fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, TomlFileError> {
+fn arrays(written: &Written, folder: &Path, at: Text<'_>) -> Result<Vec<ArrayPlan>, TomlFileError> {
     let mut out: Vec<ArrayPlan> = Vec::new();
     if written.arrays.len() > limits::ARRAYS_MAX {
         let cause = format!("more than {} arrays", limits::ARRAYS_MAX);
@@ -124,12 +124,17 @@ fn arrays(written: &Written, at: Text<'_>) -> Result<Vec<ArrayPlan>, TomlFileErr
         if out.iter().any(|other| other.name == table.name) {
             return Err(at.wrong(&here, "name", format!("array {:?} is there twice", table.name)));
         }
-        out.push(array(&inherited(written, table, n, at)?, &here, at)?);
+        out.push(array(&inherited(written, table, n, at)?, folder, &here, at)?);
     }
     Ok(out)
 }
 
-fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPlan, TomlFileError> {
+fn array(
+    table: &ArrayTable,
+    folder: &Path,
+    here: &[Table<'_>],
+    at: Text<'_>,
+) -> Result<ArrayPlan, TomlFileError> {
     let within = |name: &'static str, index: usize| [here, &[(name, index)]].concat();
     let kinds: Vec<(&str, Option<usize>)> =
         table.drives.iter().map(|drive| (drive.name.as_str(), drive.count)).collect();
@@ -140,7 +145,8 @@ fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPl
     }
     let mut drives = Vec::new();
     for (n, drive) in table.drives.iter().enumerate() {
-        let kind = drive_kind(drive).map_err(|cause| at.wrong(&within("array.drive", n), "name", cause))?;
+        let kind =
+            drive_kind(drive, folder).map_err(|cause| at.wrong(&within("array.drive", n), "name", cause))?;
         let of = expanded(&drive.name, drive.count).into_iter();
         drives.extend(of.map(|name| DrivePlan { name, kind: kind.clone() }));
     }
@@ -187,13 +193,24 @@ fn pools(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<Vec<Poo
     Ok(out)
 }
 
-fn drive_kind(drive: &DriveTable) -> Result<DriveKind, String> {
-    match (&drive.model, &drive.path) {
-        (Some(model), None) => match lab_tools::drives::load(model) {
+/// A model of the catalogue, or the file of that name: beside the scenario, or where masu runs.
+fn model_of(model: &str, folder: &Path) -> String {
+    let is_built_in = lab_tools::drives::CATALOGUE.iter().any(|(name, _)| *name == model);
+    let beside = folder.join(model);
+    match beside.to_str() {
+        Some(path) if !is_built_in && beside.is_file() => path.to_owned(),
+        _ => model.to_owned(),
+    }
+}
+
+fn drive_kind(drive: &DriveTable, folder: &Path) -> Result<DriveKind, String> {
+    let model = drive.model.as_ref().map(|model| model_of(model, folder));
+    match (model, &drive.path) {
+        (Some(model), None) => match lab_tools::drives::load(&model) {
             Ok(_) if drive.size.is_some() => {
                 Err(format!("drive {:?} has model and size: a model has its own size", drive.name))
             }
-            Ok(_) => Ok(DriveKind::Model(model.clone())),
+            Ok(_) => Ok(DriveKind::Model(model)),
             Err(error) => Err(error.to_string()),
         },
         (None, Some(path)) if drive.count.is_none() => {

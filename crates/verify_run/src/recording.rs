@@ -28,7 +28,7 @@ pub struct Recording {
     pub(super) ran: Vec<Ran>,
     /// The LUs of `--target` that stood for the volumes, in their order.
     pub(super) lus: Vec<FoundLu>,
-    /// Whether the run was stopped.
+    /// Whether the run was stopped, or ended early by a failure.
     pub(super) stopped: bool,
 }
 

@@ -65,14 +65,14 @@ impl Verification for Run {
     }
 
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
-        let doubts = if recording.stopped {
-            vec![Doubt {
-                text: "The run was stopped before its end.".into(),
-                effect: Some("Only what was done is shown.".into()),
-            }]
-        } else {
-            vec![]
+        let failure =
+            recording.ran.iter().flat_map(|ran| &ran.courses).find_map(|course| course.failure.clone());
+        let ended = match failure {
+            Some(failure) => Some(format!("The run was stopped before its end by a failure: {failure}.")),
+            None => recording.stopped.then(|| "The run was stopped before its end.".to_owned()),
         };
+        let effect = || Some("Only what was done is shown.".to_owned());
+        let doubts = ended.into_iter().map(|text| Doubt { text, effect: effect() }).collect();
         let repeats = recording.ran.iter().map(|ran| ran.courses.len()).min().unwrap_or(0);
         let (world, stopped) = (*setup.own, recording.stopped);
         Course { world, quick: false, scale: None, repeats, stopped, doubts }
@@ -106,6 +106,7 @@ impl Verification for Run {
                     Metric::new(quantity.name(), quantity.unit(), &dimensions, samples(ran, *quantity, at))
                 }));
             }
+            out.extend(asked_besides(setup.scenario, recording, ran));
             if let Some(found) = &ran.found {
                 let largest = Quantity::LargestCount;
                 let dimensions = [("array", ran.array.as_str())];
@@ -139,6 +140,35 @@ impl Verification for Run {
             figures,
         })
     }
+}
+
+/// What claims ask for and not every load has: other quantities, and those of an array or of all its loads.
+fn asked_besides(plan: &Plan, recording: &Recording, ran: &Ran) -> Vec<Metric> {
+    let mut out: Vec<Metric> = Vec::new();
+    for asked in &plan.asked {
+        for at in std::iter::once(asked.at).chain(asked.compared_with) {
+            let quantity = asked.quantity;
+            // `--target` stands for whichever array a claim names.
+            let is_here = |array: usize| recording.is_target() || plan.arrays[array].name == ran.array;
+            let is_here = at.array.is_none_or(is_here);
+            let is_written = at.load.is_some() && MEASURED.contains(&quantity);
+            if !is_here || is_written || quantity == Quantity::LargestCount {
+                continue;
+            }
+            let mut dimensions = vec![("array", ran.array.as_str())];
+            let samples = match quantity {
+                Quantity::RebuildTime => ran.courses.iter().filter_map(|course| course.rebuild_s).collect(),
+                _ => {
+                    dimensions.push(("phase", plan.phases[at.phase].name.as_str()));
+                    dimensions.extend(at.load.map(|load| ("load", plan.loads[load].name.as_str())));
+                    samples(ran, quantity, at)
+                }
+            };
+            let metric = Metric::new(quantity.name(), quantity.unit(), &dimensions, samples);
+            out.extend((!out.contains(&metric)).then_some(metric));
+        }
+    }
+    out
 }
 
 /// Of a run on LUs of `--target` the scenario's arrays, and what an array does with volumes, are no inputs:

@@ -42,7 +42,8 @@ pub(super) fn run(plan: &Plan, world: World, request: &Request, stop: &Stop) -> 
             vec![on_targets(plan, &request.targets, request.seed, stop)?]
         }
     };
-    Ok(Recording { ran, lus, stopped: stop.is_asked() })
+    let failed = ran.iter().flat_map(|ran| &ran.courses).any(|course| course.failure.is_some());
+    Ok(Recording { ran, lus, stopped: failed || stop.is_asked() })
 }
 
 /// What a scenario is played on.
@@ -209,6 +210,9 @@ fn searched(
         ensure!(!stop.is_asked(), "the search was stopped");
         let courses =
             (0..plan.run.repeats).map(|repeat| once(repeat, Some(count))).collect::<Result<Vec<_>>>()?;
+        if let Some(failure) = courses.iter().find_map(|course| course.failure.as_ref()) {
+            bail!("with {count} volumes: {failure}");
+        }
         let ran = Ran { array: String::new(), courses, found: None };
         ensure!(!stop.is_asked(), "the search was stopped");
         let estimate = level(&ran, search.quantity, search.at);
@@ -298,7 +302,8 @@ fn repeated(
         return Ok(Some(Ran { courses, found, ..ran }));
     }
     for repeat in 0..plan.run.repeats {
-        if !stop.is_asked() {
+        let is_over = ran.courses.iter().any(|course: &Course| course.failure.is_some());
+        if !is_over && !stop.is_asked() {
             ran.courses.push(once(repeat, None)?);
         }
     }

@@ -106,7 +106,7 @@ pub struct DriveTable {
     pub name: String,
     /// How many of them.
     pub count: Option<usize>,
-    /// Of the catalogue, or a file that describes one.
+    /// Of the catalogue, or a file that describes one, beside the scenario or where masu runs.
     pub model: Option<String>,
     /// A file or a block device; only in the real world.
     pub path: Option<PathBuf>,

@@ -239,11 +239,7 @@ fn what_the_limits_allow_is_made() {
     }
 }
 
-/// Both drives of a RAID 0 are pulled: everything fails at once, in no time. The run ends, and nothing that
-/// failed counts as served, or as fast.
-#[test]
-fn what_fails_is_neither_fast_nor_served() {
-    let text = r#"
+const ALL_FAILS: &str = r#"
 name = "all_fails"
 question = "What do servers notice?"
 [run]
@@ -288,9 +284,121 @@ phase = "after"
 source = "chosen"
 at_least = 1
 "#;
-    let plan = read(text, "my.toml", Path::new("")).expect("reads");
+
+/// Both drives of a RAID 0 are pulled: everything fails at once, in no time. The run ends, and nothing that
+/// failed counts as served, or as fast.
+#[test]
+fn what_fails_is_neither_fast_nor_served() {
+    let plan = read(ALL_FAILS, "my.toml", Path::new("")).expect("reads");
     let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
     let measures = super::claims::measures(&plan, World::Model, &ran.expect("it ends"));
     let judged = plan.claims.judge(World::Model, &measures, false);
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
+}
+
+/// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
+/// is waited for, or counted, to the end of a phase.
+#[test]
+fn what_had_not_happened_when_a_run_was_stopped_is_not_missed() {
+    use super::claims::measures;
+    use lab_core::claim::Outcome;
+    let claim = |id: &str, rest: &str| {
+        format!("[[claim]]\nid = {id:?}\nname = {id:?}\nsource = \"chosen\"\n{rest}\n")
+    };
+    let text = ALL_FAILS.to_owned()
+        + &claim("rebuilt", "metric = \"rebuild_time\"\nat_most = 60")
+        + &claim("fails", "metric = \"failed\"\nphase = \"before\"\nat_least = 1")
+        + &claim("slow", "metric = \"response_max\"\nphase = \"before\"\nabove = 1e6");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let mut recording = ran.expect("it ends");
+    let outcome = |recording: &super::recording::Recording, id: &str| {
+        let all = measures(&plan, World::Model, recording);
+        all.iter().find(|measure| measure.id() == id).map(|measure| measure.outcome().clone())
+    };
+    let is = |recording: &_, id: &str, expected: fn(&Outcome) -> bool| {
+        assert!(
+            outcome(recording, id).is_some_and(|outcome| expected(&outcome)),
+            "{id}: {:?}",
+            outcome(recording, id)
+        );
+    };
+    is(&recording, "rebuilt", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "response", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    is(&recording, "slow", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    let course = &mut recording.ran[0].courses[0];
+    (course.is_cut, course.phases[1].is_cut) = (true, true);
+    is(&recording, "rebuilt", |outcome| matches!(outcome, Outcome::Never(_)));
+    is(&recording, "response", |outcome| matches!(outcome, Outcome::Refuted(_)));
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Estimate(_)));
+    recording.ran[0].courses[0].phases[0].is_cut = true;
+    is(&recording, "fails", |outcome| matches!(outcome, Outcome::Never(why) if why == "0 I/Os so far"));
+    is(&recording, "slow", |outcome| matches!(outcome, Outcome::Never(_)));
+}
+
+/// A model file was looked for where masu ran, and a job file of fio beside the scenario.
+#[test]
+fn a_model_file_lies_beside_the_scenario() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = lab_tools::drives::CATALOGUE[0].1;
+    std::fs::write(dir.path().join("own.toml"), model).expect("written");
+    let text = ALL_FAILS.replace("savvio-10k1", "own.toml");
+    let plan = read(&text, "my.toml", dir.path()).expect("it is beside");
+    assert!(runs::prepare(&plan, World::Model, &Request::default()).is_ok());
+    let refused = read(&text, "my.toml", Path::new("nowhere")).expect_err("not there").to_string();
+    assert!(refused.contains("own.toml"), "{refused}");
+}
+
+/// What a claim asked for and no load has by default was judged, and a comparison of records did not see it.
+#[test]
+fn what_a_claim_asks_for_is_in_the_record() {
+    let of_claim = |id: &str, rest: &str| {
+        format!("[[claim]]\nid = {id:?}\nname = {id:?}\nsource = \"chosen\"\nphase = \"before\"\n{rest}\n")
+    };
+    let text = ALL_FAILS.to_owned()
+        + &of_claim("median", "metric = \"response_p50\"\nload = \"l\"\nat_most = 20")
+        + &of_claim("median_of_all", "metric = \"response_p50\"\nat_most = 20")
+        + &of_claim("rate_of_all", "metric = \"rate\"\nat_least = 1");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let request = Request { seed: 1, ..Request::default() };
+    let recording = runs::run(&plan, World::Model, &request, &Stop::default()).expect("runs");
+    let setup = Setup::<Run> { request: &request, own: &World::Model, scenario: &plan, text: &text };
+    let metrics = Run::metrics(&setup, &recording);
+    let names: Vec<String> = metrics.iter().map(lab_core::record::Metric::name).collect();
+    for name in ["a, l, before: response_p50", "a, before: response_p50", "a, before: rate"] {
+        assert_eq!(names.iter().filter(|own| *own == name).count(), 1, "{name}: {names:?}");
+    }
+}
+
+/// The target was killed while a run used it: exit status 2, and what was measured before was lost.
+#[test]
+fn what_was_measured_before_a_lu_went_away_is_kept() {
+    use lab_core::quantity::Size;
+    use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
+    let pool = PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 64 << 20, threshold_percent: 80 };
+    let dir = tempfile::tempdir().expect("a folder");
+    let array = Embedded::start(&shape, &[pool], 1, dir.path()).expect("an array");
+    let targets = vec![format!("iscsi://{}/{TARGET}/0", array.listen())];
+    let request = Request { targets, destroy_data: true, ..request("my_fio_file") };
+    let (mut plan, text) = report::load(&request).expect("reads");
+    plan.volumes[0].len_bytes = 64 << 20;
+    plan.phases[0].time = std::time::Duration::from_secs(60);
+    plan.run.window.0 = std::time::Duration::from_millis(100);
+    plan.run.warm_up.0 = std::time::Duration::ZERO;
+    plan.run.settle.0 = std::time::Duration::ZERO;
+    let recording = std::thread::scope(|scope| {
+        let running = scope.spawn(|| runs::run(&plan, World::Real, &request, &Stop::default()));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        drop(array);
+        running.join().expect("no panic").expect("what was measured")
+    });
+    let course = &recording.ran[0].courses[0];
+    assert!(recording.stopped && course.is_cut && course.failure.is_some(), "{course:?}");
+    let ios: u64 = course.phases[0].all.iter().map(|window| window.ios).sum();
+    assert!(ios > 10 && course.phases[0].all.len() < 600, "{course:?}");
+    let setup = Setup::<Run> { request: &request, own: &World::Real, scenario: &plan, text: &text };
+    let own = Run::course(&setup, &recording);
+    assert!(own.stopped && own.doubts[0].text.contains("by a failure: phase"), "{:?}", own.doubts);
 }

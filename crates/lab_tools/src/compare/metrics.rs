@@ -4,11 +4,12 @@
 //! number of servers or VMs; elements that are equal in these are repeats, and their numbers are samples of
 //! one metric. A `series` contains samples already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use lab_core::record::RunRecord;
+use lab_core::record::{RecordError, RunRecord};
+use lab_core::report::Doubt;
 use serde_json::{Map, Value};
 
 use lab_core::words::plain;
@@ -32,6 +33,9 @@ pub enum CompareError {
         /// Where and why.
         cause: String,
     },
+    /// A record that no run writes.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// No numbers.
     #[error("{path}: no metrics")]
     Empty {
@@ -54,6 +58,12 @@ pub(super) struct Run {
     /// Its properties: scenario, world, seed, …
     facts: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Vec<f64>>,
+    /// Of a verification, the values of its scenario; those of tables of one name stand together.
+    inputs: Option<BTreeMap<String, Vec<String>>>,
+    /// Whether it was stopped before its end.
+    pub(super) stopped: bool,
+    /// What makes it doubtful itself.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 /// Longest file that is read.
@@ -86,8 +96,11 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let text = text(&path)?;
     let wrong = |cause: String| CompareError::Syntax { path: path.display().to_string(), cause };
-    if let Ok(record) = RunRecord::read(&path) {
-        return Ok(of_record(path, &record));
+    match RunRecord::read(&path) {
+        Ok(record) => return Ok(of_record(path, &record)),
+        Err(error @ RecordError::Contradiction { .. }) => return Err(error.into()),
+        // Of a load, or of an outcome of masu that is no verification.
+        Err(_) => {}
     }
     let documents: Result<Vec<Value>, serde_json::Error> =
         serde_json::Deserializer::from_str(&text).into_iter::<Value>().collect();
@@ -98,7 +111,7 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     walk("", &whole, &mut metrics);
     match metrics.is_empty() {
         true => Err(CompareError::Empty { path: path.display().to_string() }),
-        false => Ok(Run { path, facts, metrics }),
+        false => Ok(Run { path, facts, metrics, inputs: None, stopped: is_stopped(&whole), doubts: vec![] }),
     }
 }
 
@@ -115,7 +128,20 @@ fn of_record(path: PathBuf, record: &RunRecord) -> Run {
     let facts = facts.into_iter().chain(scale).map(|(name, value)| (name.to_owned(), value)).collect();
     let metrics = record.metrics.iter().filter(|metric| !metric.samples.is_empty());
     let metrics = metrics.map(|metric| (metric.name(), metric.samples.clone())).collect();
-    Run { path, facts, metrics }
+    let mut inputs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for input in &record.inputs {
+        inputs.entry(input.name.clone()).or_default().push(input.value.clone());
+    }
+    // What a run says of itself when it was stopped is said of it here, too.
+    let is_other =
+        |doubt: &&Doubt| !record.environment.stopped || doubt.text != "The run was stopped before its end.";
+    let doubts = record.environment.doubts.iter().filter(is_other).cloned().collect();
+    Run { path, facts, metrics, inputs: Some(inputs), stopped: record.environment.stopped, doubts }
+}
+
+/// What a load or an outcome says of itself.
+fn is_stopped(whole: &Value) -> bool {
+    whole.get("stopped").and_then(Value::as_bool).unwrap_or(false)
 }
 
 impl Run {
@@ -142,6 +168,17 @@ impl Run {
             format!("{name}: {} in A, {} in B", of(self), of(other))
         };
         KINDS.iter().filter(named).map(words).collect()
+    }
+
+    /// The inputs in which the runs differ, where both have some: "array.cache: 256MiB in A, 32MiB in B".
+    pub(super) fn inputs_apart(&self, other: &Run) -> Vec<String> {
+        let (Some(a), Some(b)) = (&self.inputs, &other.inputs) else { return vec![] };
+        let of = |run: &BTreeMap<String, Vec<String>>, name: &str| {
+            run.get(name).map_or("not there".to_owned(), |values| values.join(", "))
+        };
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        let differ = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
+        differ.map(|name| format!("{name}: {} in A, {} in B", of(a, name), of(b, name))).collect()
     }
 
     /// The properties of the run.

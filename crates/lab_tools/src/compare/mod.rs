@@ -30,6 +30,8 @@ pub struct Comparison {
     pub only_b: Vec<String>,
     /// The properties in which the runs differ: scenario, world, form, scale.
     pub apart: Vec<String>,
+    /// The values of their scenarios in which they differ.
+    pub inputs: Vec<String>,
     a: Run,
     b: Run,
 }
@@ -52,8 +54,8 @@ impl Comparison {
             of.metrics.keys().filter(|name| !other.metrics.contains_key(*name)).cloned().collect()
         };
         let (only_a, only_b) = (only(&a, &b), only(&b, &a));
-        let apart = a.apart(&b);
-        Ok(Comparison { both, only_a, only_b, apart, a, b })
+        let (apart, inputs) = (a.apart(&b), a.inputs_apart(&b));
+        Ok(Comparison { both, only_a, only_b, apart, inputs, a, b })
     }
 
     /// The number of metrics with this verdict.

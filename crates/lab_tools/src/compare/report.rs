@@ -18,6 +18,8 @@ use lab_core::words::{command, plain};
 
 /// On the first screen.
 const CLAIMS_MAX: usize = 12;
+/// Inputs that a doubt names.
+const INPUTS_MAX: usize = 12;
 /// Bars of the figure.
 const BARS_MAX: usize = 24;
 
@@ -85,6 +87,27 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
             effect: Some("What differs may come from that.".into()),
         })
         .collect();
+    if !comparison.inputs.is_empty() {
+        let shown = &comparison.inputs[..comparison.inputs.len().min(INPUTS_MAX)];
+        let more = match comparison.inputs.len() - shown.len() {
+            0 => String::new(),
+            n => format!("; and {n} more"),
+        };
+        out.push(Doubt {
+            text: format!("The runs have different inputs: {}{more}.", shown.join("; ")),
+            effect: Some("What differs may come from that.".into()),
+        });
+    }
+    for (name, run) in [("A", &comparison.a), ("B", &comparison.b)] {
+        out.extend(run.stopped.then(|| Doubt {
+            text: format!("{name} was stopped before its end."),
+            effect: Some("Only what it had measured is compared.".into()),
+        }));
+        let own = run.doubts.iter();
+        out.extend(
+            own.map(|doubt| Doubt { text: format!("{name}: {}", doubt.text), effect: doubt.effect.clone() }),
+        );
+    }
     let judged = comparison.count(Verdict::Differs) + comparison.count(Verdict::Undecided);
     // Of so many intervals of 95 % one at least is expected to leave 1 out by chance.
     if judged >= 20 {
@@ -129,6 +152,8 @@ struct Results<'a> {
     a: String,
     b: String,
     apart: &'a [String],
+    inputs: &'a [String],
+    doubts: Vec<String>,
     metrics: Vec<Row<'a>>,
     only_a: &'a [String],
     only_b: &'a [String],
@@ -161,6 +186,8 @@ impl<'a> Results<'a> {
             a: comparison.a.name(),
             b: comparison.b.name(),
             apart: &comparison.apart,
+            inputs: &comparison.inputs,
+            doubts: comparison.doubts(),
             metrics: comparison.both.iter().map(row).collect(),
             only_a: &comparison.only_a,
             only_b: &comparison.only_b,
@@ -355,5 +382,67 @@ mod tests {
             assert!(answer.ends_with(expected), "{answer}");
             assert!(page.contains("undecided") && !page.contains("o difference"), "{page}");
         }
+    }
+
+    /// A record of a run with these inputs, stopped or not.
+    fn record(inputs: &[(&str, &str)], stopped: bool, doubt: &str) -> String {
+        let inputs = inputs.iter().map(
+            |(name, value)| serde_json::json!({"name": name, "value": value, "kind": "chosen", "source": ""}),
+        );
+        let standing = if stopped { "in doubt" } else { "not judged" };
+        let none =
+            serde_json::json!({"held": 0, "not_held": 0, "undecided": 0, "in_doubt": 0, "not_judged": 0});
+        serde_json::json!({
+            "schema": 1, "verification": "run", "version": "0", "commit": null, "world": "model", "seed": 1,
+            "scale": null,
+            "environment": {
+                "generated": "2026-11-20T14:05:00Z", "command": "masu run", "quick": false, "stopped": stopped,
+                "repeats": 1, "machine": lab_core::report::Machine::default(),
+                "doubts": [{"text": doubt, "effect": null}],
+            },
+            "inputs": inputs.collect::<Vec<_>>(), "claims": [],
+            "metrics": [{"id": "rate", "unit": "IOPS", "dimensions": {}, "samples": [1.0, 2.0, 3.0]}],
+            "verdict": {
+                "standing": standing, "exit_status": 3, "answer": "",
+                "tally": {"promises": none, "published": none, "follows": none, "put_in": none},
+            },
+        })
+        .to_string()
+    }
+
+    /// The difference of a run that was stopped and one with another cache stood there without a word.
+    #[test]
+    fn inputs_that_differ_a_stop_and_the_doubts_of_both_runs_are_said() {
+        let a = record(
+            &[("drive.model", "x"), ("drive.model", "y"), ("array.cache", "1MiB")],
+            false,
+            "A busy CPU.",
+        );
+        let b = record(
+            &[("drive.model", "x"), ("drive.model", "z"), ("v.size", "1GiB")],
+            true,
+            "The run was stopped before its end.",
+        );
+        let dir = tempfile::tempdir().expect("a folder");
+        let [a, b] = [("a.json", a), ("b.json", b)].map(|(name, text)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        });
+        let comparison = Comparison::of(&a, &b).expect("comparable");
+        assert_eq!(
+            comparison.doubts(),
+            [
+                "The runs have different inputs: array.cache: 1MiB in A, not there in B; \
+                 drive.model: x, y in A, x, z in B; v.size: not there in A, 1GiB in B.",
+                "A: A busy CPU.",
+                "B was stopped before its end.",
+            ]
+        );
+        assert_eq!(Comparison::of(&a, &a).expect("comparable").inputs, [""; 0]);
+        let text = std::fs::read_to_string(&a).expect("reads").replace("\"not judged\"", "\"held\"");
+        std::fs::write(&a, text).expect("written");
+        let refused = Comparison::of(&a, &b).err().expect("refused").to_string();
+        assert!(refused.contains("a.json contradicts itself: the run is \"held\""), "{refused}");
     }
 }

@@ -39,6 +39,30 @@ impl Host {
         Host { plan, ticks_per_s: rustix::param::clock_ticks_per_second() }
     }
 
+    /// The first drive, interface or process of the plan that this machine does not have, as the command line
+    /// names it: "drive sdx", and where to look for those that it has.
+    ///
+    /// # Errors
+    ///
+    /// A text of `/proc` that cannot be read.
+    pub fn missing(&self) -> Result<Option<(String, &'static str)>, String> {
+        let text = |path: &str| read(path).map_err(|e| format!("{path}: {e}"));
+        let (drives, networks) = (text("/proc/diskstats")?, text("/proc/net/dev")?);
+        for drive in &self.plan.drives {
+            if proc_text::drives(&drives, std::slice::from_ref(drive)).is_empty() {
+                return Ok(Some((format!("drive {drive}"), "/proc/diskstats")));
+            }
+        }
+        for network in &self.plan.networks {
+            if proc_text::networks(&networks, std::slice::from_ref(network)).is_empty() {
+                return Ok(Some((format!("network {network}"), "/proc/net/dev")));
+            }
+        }
+        let is_gone = |pid: &&u32| read(&format!("/proc/{pid}/stat")).is_err();
+        let gone = self.plan.processes.iter().find(is_gone);
+        Ok(gone.map(|pid| (format!("pid {pid}"), "/proc")))
+    }
+
     /// Everything that is counted now. A process that ended has no more counters.
     pub fn read(&self) -> Result<Vec<Counter>, String> {
         let text = |path: &str| read(path).map_err(|e| format!("{path}: {e}"));
@@ -65,6 +89,16 @@ mod tests {
         let counters = host.read().expect("reads");
         let has = |resource: &str| counters.iter().any(|c| c.column.resource.starts_with(resource));
         assert!(has("cpu") && has("memory"), "{counters:?}");
+        let missing = |plan: HostPlan| Host::new(plan).missing().expect("reads").map(|(what, _)| what);
+        let own = std::process::id();
+        for (plan, expected) in [
+            (HostPlan { processes: vec![own], networks: vec!["lo".into()], ..HostPlan::default() }, None),
+            (HostPlan { drives: vec!["nosuch".into()], ..HostPlan::default() }, Some("drive nosuch")),
+            (HostPlan { networks: vec!["nosuch".into()], ..HostPlan::default() }, Some("network nosuch")),
+            (HostPlan { processes: vec![own, u32::MAX], ..HostPlan::default() }, Some("pid 4294967295")),
+        ] {
+            assert_eq!(missing(plan).as_deref(), expected);
+        }
         assert!(has(&format!("process {}", std::process::id())) && !has(&format!("process {}", u32::MAX)));
     }
 }

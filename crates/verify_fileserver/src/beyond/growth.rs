@@ -85,7 +85,7 @@ pub(in super::super) fn measures(growth: &Growth) -> Vec<Measure> {
 fn warned(growth: &Growth) -> Outcome {
     match (growth.refused_s, growth.warned_s) {
         (Some((first, _)), Some(warned)) => Estimate::exact(first - warned).into(),
-        (Some(_), None) => Outcome::Never("the pool refused writes and never warned".into()),
+        (Some(_), None) => Outcome::Refuted("the pool refused writes and never warned".into()),
         (None, _) => Outcome::NotMeasured("the pool was not full before the end".into()),
     }
 }
