@@ -100,7 +100,8 @@ impl RawFile {
             _ => return None,
         };
         Some(format!(
-            "{what}; put the file back as it was, then restart the array; or if this is the content that hosts are to              find, delete the image and create it anew"
+            "{what}; put the file back as it was, then restart the array; or if this is the content that hosts are to \
+             find, delete the image and create it anew"
         ))
     }
 }
