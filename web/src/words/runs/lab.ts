@@ -38,6 +38,7 @@ export const lab: Record<string, string> = {
   "in doubt": "疑義あり",
   "others used this machine meanwhile": "測定中にほかの処理がこのマシンを使用した",
   "others used this machine meanwhile, which may have helped": "測定中にほかの処理がこのマシンを使用し、有利に働いた可能性がある",
+  "what was measured has no end": "測定値が有限でない",
   "the run was stopped before its end": "測定が終了前に中止された",
   "the bound was not measured": "判定基準が測定されていない",
   "what was measured is not a number": "測定値が数値でない",

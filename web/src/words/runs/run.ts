@@ -16,6 +16,8 @@ export const run: Record<string, string> = {
   "the search was stopped": "探索は中止された",
   "masu cannot read the counters of the array behind --target": "--target のアレイのカウンタは読めない",
   "no I/O ended in a window that counts, or the run was stopped before it": "測定ウィンドウで完了した I/O がないか、その前に中止された",
+  "{} {} so far": "この時点で {1} {2}",
+  "The run was stopped before its end by a failure: {}.": "障害のため、測定は途中で中止された: {1}。",
   "no I/O ended in a window that counts": "測定ウィンドウで完了した I/O がない",
   "{} I/Os failed: they have no response time": "I/O {1} 件が失敗し、応答時間がない",
   "no I/O ended in the last {} windows": "最後の {1} ウィンドウで完了した I/O がない",
