@@ -323,34 +323,12 @@ fn pack(folder: &str, entries: &[Entry], to: &Path) -> Result<(), BundleError> {
 mod tests {
     use super::*;
     use crate::presentation::{HowItWasDone, Presentation, write as write_run, write_again};
-    use crate::record::{Environment, RunVerdict, SCHEMA};
-    use crate::report::Machine;
+    use crate::record::record_of;
 
     fn record() -> RunRecord {
-        RunRecord {
-            schema: SCHEMA,
-            verification: "../sanboot".into(),
-            version: "0.1.0".into(),
-            commit: Some("abc".into()),
-            world: World::Model,
-            seed: 7,
-            scale: None,
-            environment: Environment {
-                generated: "2026-11-20T14:05:00Z".into(),
-                command: "masu verify sanboot".into(),
-                quick: false,
-                stopped: false,
-                repeats: 1,
-                machine: Machine::default(),
-                doubts: vec![],
-            },
-            inputs: vec![],
-            claims: vec![],
-            metrics: vec![],
-            verdict: RunVerdict::of(&[], false, "Forty servers boot.".into()),
-            scope: None,
-            sweep: None,
-        }
+        let mut record = record_of("../sanboot", World::Model, vec![], "Forty servers boot.");
+        record.environment.command = "masu verify sanboot".into();
+        RunRecord { version: "0.1.0".into(), commit: Some("abc".into()), seed: 7, ..record }
     }
 
     /// A run with a recording in a folder of its own.

@@ -244,6 +244,40 @@ fn text(path: &Path) -> Result<String, RecordError> {
     Ok(text)
 }
 
+/// A record of a run with these claims, and with nothing else that a test looks at.
+#[cfg(test)]
+pub(crate) fn record_of(
+    verification: &str,
+    world: World,
+    claims: Vec<JudgedClaim>,
+    answer: &str,
+) -> RunRecord {
+    RunRecord {
+        schema: SCHEMA,
+        verification: verification.into(),
+        version: "0".into(),
+        commit: None,
+        world,
+        seed: 1,
+        scale: None,
+        environment: Environment {
+            generated: "2026-11-20T14:05:00Z".into(),
+            command: format!("masu verify {verification}"),
+            quick: false,
+            stopped: false,
+            repeats: 1,
+            machine: Machine::default(),
+            doubts: vec![],
+        },
+        inputs: vec![],
+        metrics: vec![],
+        verdict: RunVerdict::of(&claims, false, answer.into()),
+        claims,
+        scope: None,
+        sweep: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,30 +295,7 @@ mod tests {
         let measures: Vec<Measure> =
             measures.map(|(n, outcome)| Measure::new(&format!("c{n}"), outcome.clone())).collect();
         let claims = stated.judge(World::Real, &measures, disturbed);
-        RunRecord {
-            schema: SCHEMA,
-            verification: "run".into(),
-            version: "0".into(),
-            commit: None,
-            world: World::Real,
-            seed: 1,
-            scale: None,
-            environment: Environment {
-                generated: "2026-11-20T14:05:00Z".into(),
-                command: "masu run".into(),
-                quick: false,
-                stopped: false,
-                repeats: 1,
-                machine: Machine::default(),
-                doubts: vec![],
-            },
-            inputs: vec![],
-            metrics: vec![],
-            verdict: RunVerdict::of(&claims, false, "Yes.".into()),
-            claims,
-            scope: None,
-            sweep: None,
-        }
+        record_of("run", World::Real, claims, "Yes.")
     }
 
     fn read(record: &RunRecord) -> Result<RunRecord, RecordError> {

@@ -2,38 +2,14 @@
 
 use super::*;
 use crate::claim::{About, JudgedClaim, Kind, judged_claim};
-use crate::record::{Environment, RunVerdict, SCHEMA, World};
-use crate::report::Machine;
+use crate::record::{World, record_of};
 use crate::verdict::Verdict;
 
 const FIVE: [(&str, &str); 5] =
     [("vaai", "?"), ("qos", "?"), ("sanboot", "?"), ("fileserver", "?"), ("diskstress", "?")];
 
 fn record(claims: Vec<JudgedClaim>) -> RunRecord {
-    RunRecord {
-        schema: SCHEMA,
-        verification: "vaai".into(),
-        version: "0".into(),
-        commit: None,
-        world: World::Real,
-        seed: 1,
-        scale: None,
-        environment: Environment {
-            generated: "2026-11-20T14:05:00Z".into(),
-            command: "masu verify vaai".into(),
-            quick: false,
-            stopped: false,
-            repeats: 1,
-            machine: Machine::default(),
-            doubts: vec![],
-        },
-        inputs: vec![],
-        metrics: vec![],
-        verdict: RunVerdict::of(&claims, false, "A < B.".into()),
-        claims,
-        scope: None,
-        sweep: None,
-    }
+    record_of("vaai", World::Real, claims, "A < B.")
 }
 
 fn run(name: &str, about: About, verdict: Verdict) -> Entry {
