@@ -6,7 +6,7 @@ use iscsi::RelayKey;
 use raid::Ownership;
 
 /// The nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Nodes {
     /// Portal group tag of this node's first portal, from 1. The others follow in the order of the
     /// declaration: the tag is the relative target port identifier, too, and 0 is reserved there.
@@ -17,8 +17,10 @@ pub struct Nodes {
     /// The portals of the other nodes: hosts reach the same target there.
     pub others: Vec<OtherPortal>,
     /// This node's ownership of the array: groups that a later owner had open are refused. None: one node
-    /// alone, or the first owner of a new registry, which no epoch before is comparable with.
+    /// alone.
     pub ownership: Option<Ownership>,
+    /// Hears of such a group the epoch to which the registry's must be raised. None: nobody wants to know.
+    pub refused: Option<async_channel::Sender<u64>>,
 }
 
 /// A portal of another node.
@@ -34,7 +36,7 @@ pub struct OtherPortal {
 impl Default for Nodes {
     /// One node, which knows of no others.
     fn default() -> Nodes {
-        Nodes { first_group: 1, relay_keys: vec![], others: vec![], ownership: None }
+        Nodes { first_group: 1, relay_keys: vec![], others: vec![], ownership: None, refused: None }
     }
 }
 

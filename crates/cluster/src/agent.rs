@@ -11,6 +11,7 @@ use world::Instant;
 use crate::followed::{Followed, refusal};
 use crate::kept::make_room;
 use crate::number::number_of;
+use crate::record::refused_by_labels;
 use crate::{
     ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
     MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step, Term,
@@ -454,6 +455,9 @@ impl Agent {
 
     /// Whether this node may take the array from the last owner, whose record has this version and epoch.
     async fn turn(&self, last: Option<Version>, found: u64) -> Result<Turn, Fault> {
+        if let Some(waits) = refused_by_labels(&*self.registry, found).await? {
+            return Ok(Turn::Waits(waits));
+        }
         let Some(follows) = self.member.follows() else { return Ok(Turn::Own) };
         let seen = Followed::look(&*self.registry, follows.names).await?;
         let had_owner = last.is_none() && self.registry.get(&key(SERVES)).await?.is_some();

@@ -50,8 +50,8 @@ pub use number::{NUMBERS_MAX, portal_group, portal_of};
 pub use overview::{Immovable, LookError, Overview};
 pub use raise::{RaiseError, raise_epoch, restore_state};
 pub use record::{
-    Ask, AskRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX, ServesRecord,
-    TestRecord, certificates, put,
+    Ask, AskRecord, LabelsRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX,
+    ServesRecord, TestRecord, certificates, put, wants_epoch,
 };
 pub use successor::{Successor, another_lives, successor};
 
@@ -83,6 +83,8 @@ pub const OWNER: &str = "owner/array";
 pub const ASK: &str = "owner/array/ask";
 /// Which owner serves.
 pub const SERVES: &str = "owner/array/serves";
+/// Above which epoch the next owner must be: drives have it on their labels.
+pub const LABELS: &str = "owner/array/labels";
 /// The last test of a fail-over.
 pub const TEST: &str = "tests/failover";
 /// The last take-over from an owner that was gone.

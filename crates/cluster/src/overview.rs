@@ -8,6 +8,7 @@ use registry::record::{decode, encode};
 use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 
 use crate::followed::{Followed, refusal};
+use crate::record::refused_by_labels;
 use crate::{
     ASK, AskRecord, MEMBERS, MemberRecord, NODES, NodeRecord, OWNER, OwnerRecord, TAKE_OVER, TEST, TestRecord,
 };
@@ -185,6 +186,11 @@ impl Overview {
 
 /// A key that does not answer while the others do is damaged, too.
 async fn fault_of(registry: &dyn Registry, epoch: u64, state: &[&'static str]) -> Option<String> {
+    match refused_by_labels(registry, epoch).await {
+        Ok(None) => {}
+        Ok(Some(waits)) => return Some(waits.text()),
+        Err(error) => return Some(error.to_string()),
+    }
     match Followed::look(registry, state).await {
         Ok(seen) => refusal(epoch, false, &seen).map(|waits| waits.text()),
         Err(error) => Some(error.to_string()),

@@ -4,7 +4,7 @@ use registry::record::{decode, encode};
 use registry::{Entry, Key, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
-use crate::MEMBERS;
+use crate::{LABELS, MEMBERS, Waits};
 
 /// Portals of a node.
 pub const PORTALS_MAX: usize = 64;
@@ -21,6 +21,38 @@ pub async fn put(registry: &dyn Registry, key: &str, value: &[u8]) -> Result<(),
     let expected = registry.get(&key).await?.map(|entry| entry.version);
     registry.compare_and_put(&key, expected, value, None).await?;
     Ok(())
+}
+
+/// Says that no node is to take the array before its epoch was raised to this one; see [`LabelsRecord`]. A
+/// higher one that is there stays.
+///
+/// # Errors
+/// The registry does not answer, or somebody else put one meanwhile.
+pub async fn wants_epoch(registry: &dyn Registry, epoch: u64) -> Result<(), RegistryError> {
+    let key = Key::new(LABELS)?;
+    let found = registry.get(&key).await?;
+    let wanted = found.as_ref().and_then(|entry| decode::<LabelsRecord>(LABELS, &entry.value).ok());
+    if wanted.is_some_and(|wanted| wanted.epoch >= epoch) {
+        return Ok(());
+    }
+    let expected = found.map(|entry| entry.version);
+    registry.compare_and_put(&key, expected, &encode(&LabelsRecord { epoch }), None).await?;
+    Ok(())
+}
+
+/// Why no node is to take the array after an owner of this epoch; see [`wants_epoch`].
+///
+/// # Errors
+/// The registry does not answer.
+pub(crate) async fn refused_by_labels(
+    registry: &dyn Registry,
+    found: u64,
+) -> Result<Option<Waits>, RegistryError> {
+    let entry = registry.get(&Key::new(LABELS)?).await?;
+    // One that cannot be read refuses nobody: the labels themselves still do.
+    let wanted = entry.and_then(|entry| decode::<LabelsRecord>(LABELS, &entry.value).ok());
+    let wanted = wanted.filter(|wanted| wanted.epoch > found);
+    Ok(wanted.map(|LabelsRecord { epoch: seen }| Waits::Older { found, seen }))
 }
 
 /// The certificates of all nodes that have joined and were not removed, each with the number of its node.
@@ -143,6 +175,15 @@ pub struct AskRecord {
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ServesRecord {
     pub node: String,
+    pub epoch: u64,
+}
+
+/// An owner was refused groups that a later one had open. No node takes the array until the epoch was raised
+/// to this one, on purpose: with each take-over the registry's epoch would come nearer to that of the labels,
+/// and in the end be above it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct LabelsRecord {
     pub epoch: u64,
 }
 

@@ -652,6 +652,12 @@ fn refused_by_the_labels_until_the_epoch_is_raised(cluster: &mut Cluster) {
     assert!(said.contains("owns the array (epoch 2): stop it first"), "{said}");
     cluster.nodes[3].signal("-TERM");
     assert_eq!(cluster.nodes[3].ended(), Some(0));
+    // Another take-over would be by epoch 3, which is above that of the labels.
+    cluster.again(3);
+    cluster.nodes[3]
+        .says("the registry is older than the array: it has epoch 2, and this node has seen epoch 3");
+    cluster.nodes[3].signal("-TERM");
+    assert_eq!(cluster.nodes[3].ended(), Some(0));
     let said = raise(&cluster.nodes[3], "1");
     assert!(said.contains("has epoch 2, which is not below 1"), "{said}");
     let said = raise(&cluster.nodes[3], "3");

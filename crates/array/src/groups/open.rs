@@ -105,6 +105,11 @@ async fn open_found(
         true => Group::open_degraded(controller.world.clone(), spec, drives).await,
         false => Group::open(controller.world.clone(), spec, drives).await,
     };
+    if let Err(GroupError::LaterOwner { found, own, .. }) = &opened {
+        // A queue that is full says enough already.
+        let refused = controller.state().nodes.refused.clone();
+        refused.inspect(|refused| drop(refused.try_send(epoch_wanted(*found, *own))));
+    }
     opened.map_err(|e| match complaints.is_empty() {
         true => place(&explain(e)),
         false => place(&format!("{} ({})", explain(e), complaints.join("; "))),
@@ -151,6 +156,11 @@ async fn create(
     created.map_err(|e| place(&explain(e)))
 }
 
+/// To which epoch the registry's must be raised, so that the next owner is above that of the labels.
+fn epoch_wanted(found: u64, own: u64) -> u64 {
+    found.max(own + 1)
+}
+
 fn explain(error: GroupError) -> String {
     match &error {
         GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
@@ -159,7 +169,7 @@ fn explain(error: GroupError) -> String {
         GroupError::LaterOwner { found, own, .. } => format!(
             "{error}; the registry is older than the drives, or another one: restore that of the last owner, or take \
              this one with `masu node raise-epoch {}`",
-            (*found).max(own + 1)
+            epoch_wanted(*found, *own)
         ),
         _ => error.to_string(),
     }

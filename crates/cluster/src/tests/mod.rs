@@ -17,8 +17,8 @@ use crate::number::number_of;
 use crate::{
     ASK, Ask, AskRecord, CHOSEN_TIME, Clock, DRIFT_PERCENT_MAX, EVERY, Follows, Immovable, Kept, KeptError,
     Lost, MEMBERS, Member, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, NumberRecord, OWNER, Overview,
-    OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, restore_state, run,
-    successor,
+    OwnerRecord, RaiseError, Standing, State, TEXT_LEN_MAX, Waits, another_lives, raise_epoch, restore_state,
+    run, successor, wants_epoch,
 };
 
 /// The longest time without an owner after one was killed: the lease, two intervals, and calls.
@@ -355,6 +355,30 @@ fn a_registry_that_is_older_than_an_epoch_seen_is_refused() {
         client.compare_and_put(&key, None, &owner.encode(), None).await.expect("put");
         bed.sleep(3).await;
         assert_eq!(late.owns(), Some(8));
+    });
+}
+
+/// Before, each take-over brought the registry's epoch nearer to that of the labels, and the next owner but
+/// one opened the groups.
+#[test]
+fn no_node_takes_the_array_while_labels_want_a_higher_epoch() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(2).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        wants_epoch(&client, epoch + 2).await.expect("put");
+        wants_epoch(&client, epoch + 1).await.expect("the higher one stays");
+        let forecast = Overview::look(&client, &["array"]).await.expect("a look").forecast();
+        let fault = forecast.and_then(|forecast| forecast.fault).unwrap_or_default();
+        assert!(fault.contains("raise-epoch"), "{fault}");
+        bed.nodes[owner].link.cut.set(true);
+        bed.sleep(20).await;
+        let other = &bed.nodes[1 - owner];
+        let older = Waits::Older { found: epoch, seen: epoch + 2 };
+        assert_eq!(other.standing(), Standing::Standby(older));
+        raise_epoch(&client, epoch + 2).await.expect("raised");
+        bed.sleep(3).await;
+        assert_eq!(other.member.borrow().owns(), Some(epoch + 3));
     });
 }
 

@@ -226,6 +226,7 @@ async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<()
         first_group: portal_group(number, 0),
         others,
         ownership: Some(Ownership { epoch, owner }),
+        refused: None,
         ..Nodes::default()
     });
     for controller in array.controllers() {

@@ -36,8 +36,9 @@ use link::{Link, Served};
 use relay::{Relay, Way};
 use seen::Seen;
 use state::Judge;
-use thread::{Leaves, Thread};
+use thread::{Keeper, Leaves, Thread};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::signals::Signals;
 use super::supervision;
@@ -64,13 +65,19 @@ pub(super) use relay::{Portals, keep};
 pub(crate) use seen::epoch_seen;
 pub(super) use seen::refuse_alone;
 
+/// Groups that were refused and are not yet told to the registry; more say nothing new.
+const REFUSALS_MAX: usize = 64;
+
 /// The owner of the array: this process, until it is dropped or has handed over.
 pub(super) struct Node {
     name: String,
     epoch: u64,
-    /// As the labels of the drives are to have it. None: no owner before put a state into this registry, so
-    /// that its epochs are not comparable with those on the labels.
+    /// As the labels of the drives are to have it.
     ownership: Ownership,
+    /// Takes the epoch to which the registry's must be raised, for each group that a later owner had open.
+    refused: async_channel::Sender<u64>,
+    /// Puts them into the registry; ends when that channel is closed.
+    remembers: JoinHandle<()>,
     thread: Thread,
     /// Until the array serves.
     relay: RefCell<Option<Relay>>,
@@ -144,7 +151,10 @@ pub(super) async fn stand_by(
     link.iter().for_each(|link| link.leads_to(Some(served(thread.knows_certificates()))));
     let relay = RefCell::new(Some(relay));
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
-    let node = Node { name, epoch, ownership, thread, relay, portals, number, link, keys, tls };
+    let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
+    let remembers = tokio::spawn(remember(heard, thread.keeper()));
+    let node =
+        Node { name, epoch, ownership, refused, remembers, thread, relay, portals, number, link, keys, tls };
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -429,6 +439,16 @@ async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender
     }
 }
 
+/// No node takes the array again before its epoch was raised to these: with each take-over the registry's
+/// would come nearer to that of the labels, and in the end be above it.
+async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
+    while let Ok(epoch) = refused.recv().await {
+        if let Err(error) = keeper.wants_epoch(epoch) {
+            tracing::error!("the registry does not keep that its epoch must be raised to {epoch}: {error:#}");
+        }
+    }
+}
+
 impl Node {
     /// Tells the controllers, which declare nothing yet, of this node and of the others, now and when they
     /// change.
@@ -440,6 +460,7 @@ impl Node {
             relay_keys: self.keys.of(&[]),
             others: other_portals(&state.borrow()),
             ownership: Some(self.ownership),
+            refused: Some(self.refused.clone()),
         };
         // One that has ended ends the array.
         tell(&nodes, controllers).await;
@@ -524,6 +545,9 @@ impl Node {
     pub(super) async fn hand_over(self, moves: bool) {
         tracing::info!("node {}: hands over (epoch {})", self.name, self.epoch);
         self.admits_no_more();
+        self.refused.close();
+        // If it has panicked, the thread of the node still hands over.
+        let _ = self.remembers.await;
         self.thread.leave(if moves { Leaves::Moves } else { Leaves::Ends }).await;
         if let Some(link) = self.link {
             link.end().await;

@@ -45,6 +45,7 @@ enum Ask {
     Serves { record: ServesRecord, reply: Reply<()> },
     Leaves { record: AskRecord, reply: Reply<()> },
     TakenOver { record: TestRecord, reply: Reply<()> },
+    WantsEpoch { epoch: u64, reply: Reply<()> },
     Drain { from: Option<String>, to: Option<String>, reply: Reply<Result<(), Immovable>> },
     LookAt { name: String, reply: Reply<Option<String>> },
     AnotherLives { reply: Reply<bool> },
@@ -287,6 +288,9 @@ async fn answer(
             Ask::TakenOver { record, reply } => {
                 let _ = reply.send(put(&*registry, TAKE_OVER, &encode(&record)).await.map_err(Into::into));
             }
+            Ask::WantsEpoch { epoch, reply } => {
+                let _ = reply.send(cluster::wants_epoch(&*registry, epoch).await.map_err(Into::into));
+            }
             Ask::Drain { from, to, reply } => {
                 let _ = reply.send(ask_to_move(&*registry, from.as_deref(), to).await);
             }
@@ -329,6 +333,11 @@ impl Keeper {
     /// Says how long the take-over by this owner took.
     pub(super) fn taken_over(&self, record: TestRecord) -> Result<()> {
         self.ask(LOOK_TIME_MAX, |reply| Ask::TakenOver { record, reply })
+    }
+
+    /// Says that no node is to take the array before its epoch was raised to this one.
+    pub(super) fn wants_epoch(&self, epoch: u64) -> Result<()> {
+        self.ask(KEEP_TIME_MAX, |reply| Ask::WantsEpoch { epoch, reply })
     }
 
     /// Asks the owner to hand over, if the array can move: from the one node, and to the other, if named.
