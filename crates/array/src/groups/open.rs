@@ -107,8 +107,9 @@ async fn open_found(
     };
     if let Err(GroupError::LaterOwner { found, own, .. }) = &opened {
         // A queue that is full says enough already.
-        let refused = controller.state().nodes.refused.clone();
-        refused.inspect(|refused| drop(refused.try_send(epoch_wanted(*found, *own))));
+        if let Some(refused) = &controller.state().nodes.refused {
+            let _ = refused.try_send(epoch_wanted(*found, *own));
+        }
     }
     opened.map_err(|e| match complaints.is_empty() {
         true => place(&explain(e)),
