@@ -84,6 +84,9 @@ pub(crate) struct Inner {
     /// User operations since the group was opened.
     pub(crate) foreground: Cell<u64>,
     pub(crate) scrub_progress: Cell<Option<Progress>>,
+    /// Bytes of zeros that may be in flight, if drives write them. More would keep everything else waiting, and
+    /// an operation behind them would count as silent.
+    pub(crate) zeroing: Permits,
     /// One resync at a time.
     pub(crate) resync_turn: Permits,
     /// One rebuild at a time.
@@ -96,6 +99,10 @@ pub(crate) struct Inner {
     /// Latencies of the user's reads and writes.
     pub(crate) stage: Stage,
 }
+
+/// Zeros of one step on each drive, and as many steps at once.
+pub(crate) const ZEROS_STEP: u64 = 16 << 20;
+const ZEROS_IN_FLIGHT: u64 = 2;
 
 impl Inner {
     /// A group with the labels `label`, apart from the position.
@@ -147,6 +154,7 @@ impl Inner {
             repairs: Cell::new(0),
             foreground: Cell::new(0),
             scrub_progress: Cell::new(None),
+            zeroing: Permits::new(ZEROS_IN_FLIGHT * data_drives * ZEROS_STEP),
             resync_turn: Permits::new(1),
             rebuild_runs: Cell::new(false),
             events: Events::default(),

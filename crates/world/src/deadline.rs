@@ -9,6 +9,9 @@
 //! Time is counted in turns of a task that runs while something is in flight, so that an operation needs no
 //! timer and no clock, and a suspended process blames no drive for it.
 //!
+//! A drive with a long queue is busy, not silent: while its operations end, the others may take so much longer
+//! as the queue that they were in is long. Once none has ended for the whole time, all of them are silent.
+//!
 //! Until abandoned operations have ended, the drive accepts no others: it is unknown when the old ones will
 //! be carried out, and a write must not be overtaken by one that its caller believes to have ended. So there
 //! are never more of them than were in flight at once.
@@ -34,6 +37,10 @@ const IDLE_TURNS_MAX: u32 = 40;
 const ZEROS_PER_TURN: u64 = 4 << 20;
 const CHEAP_ZEROS_PER_TURN: u64 = 256 << 20;
 
+/// What a slow drive does in a turn, beside other work: operations, and bytes of them.
+const OPERATIONS_PER_TURN: u64 = 10;
+const BYTES_PER_TURN: u64 = 4 << 20;
+
 /// How long a drive may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -49,16 +56,46 @@ impl Default for Patience {
     }
 }
 
+/// So many turns, of which the current one began at some time.
+fn turns(time: Duration) -> u64 {
+    time.as_millis().div_ceil(TURN.as_millis()) as u64 + 1
+}
+
 /// An operation in flight.
 struct Entry<T> {
     op: Followed<T>,
-    slow_at: u64,
-    given_up_at: u64,
+    /// When it was submitted, later by the turns that its own length takes.
+    from: u64,
+    /// The longest queue that it was in, in turns of a slow drive.
+    queue: u64,
+    slow: bool,
     given_up: bool,
+    /// What the drive moves for it, and the memory that it holds.
+    moved_bytes: u64,
     bytes: u64,
 }
 
 type Entries<T> = RefCell<VecDeque<Entry<T>>>;
+
+/// What is looked at in a turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    now: u64,
+    /// Since any operation of the drive has ended.
+    quiet: u64,
+    /// What is in flight now, in turns of a slow drive.
+    queue: u64,
+    patience: Patience,
+    may_give_up: bool,
+}
+
+impl Turn {
+    /// Whether an operation takes longer than this time, and not because of the drive's other work.
+    fn is_over<T>(&self, time: Duration, entry: &Entry<T>) -> bool {
+        let (age, time) = (self.now.saturating_sub(entry.from), turns(time));
+        age >= time && (self.quiet >= time || age >= time + entry.queue)
+    }
+}
 
 /// The first failure of a flush whose caller did not hear of it.
 #[derive(Default)]
@@ -93,6 +130,8 @@ pub(crate) struct Deadlines {
     patience: Cell<Patience>,
     tasks: OnceCell<(Rc<dyn TaskBackend>, Rc<Latencies>)>,
     turn: Cell<u64>,
+    /// The last turn in which an operation ended, or the first one after nothing was in flight.
+    ended_at: Cell<u64>,
     runs: Cell<bool>,
     reads: Entries<Filled>,
     others: Entries<Result<(), DriveError>>,
@@ -161,21 +200,24 @@ impl Deadlines {
     }
 
     pub(crate) fn read(self: &Rc<Self>, io: &Io<Filled>, bytes: u64) {
-        self.follow(io, &self.reads, bytes, 0, Some(Kind::Read));
+        self.follow(io, &self.reads, (bytes, bytes), 0, Some(Kind::Read));
     }
 
     pub(crate) fn write(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, bytes: u64) {
-        self.follow(io, &self.others, bytes, 0, Some(Kind::Write));
+        self.follow(io, &self.others, (bytes, bytes), 0, Some(Kind::Write));
     }
 
     pub(crate) fn zero(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, len: u64) {
-        let more = len / if self.cheap_zero { CHEAP_ZEROS_PER_TURN } else { ZEROS_PER_TURN };
-        self.follow(io, &self.others, 0, more, None);
+        let (more, moved) = match self.cheap_zero {
+            true => (len / CHEAP_ZEROS_PER_TURN, 0),
+            false => (len / ZEROS_PER_TURN, len),
+        };
+        self.follow(io, &self.others, (moved, 0), more, None);
     }
 
     pub(crate) fn flush(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
         io.unless_heard(self.unheard_flush.clone());
-        self.follow(io, &self.others, 0, 0, None);
+        self.follow(io, &self.others, (0, 0), 0, None);
     }
 
     /// The next flush, if an earlier one failed and nobody heard of it. If nobody hears of this one either,
@@ -189,14 +231,14 @@ impl Deadlines {
     }
 
     pub(crate) fn probe(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
-        self.follow(io, &self.others, 0, 0, None);
+        self.follow(io, &self.others, (0, 0), 0, None);
     }
 
     fn follow<T>(
         self: &Rc<Self>,
         io: &Io<T>,
         entries: &Entries<T>,
-        bytes: u64,
+        (moved_bytes, bytes): (u64, u64),
         more: u64,
         timed: Option<Kind>,
     ) {
@@ -207,15 +249,13 @@ impl Deadlines {
         {
             io.time(Stopwatch::start(latencies, kind));
         }
-        // One more than the quotient: the current turn began at some time.
-        let turns = |time: Duration| time.as_millis().div_ceil(TURN.as_millis()) as u64 + 1 + more;
-        let (now, patience) = (self.turn.get(), self.patience.get());
-        let (slow_at, given_up_at) = (now + turns(patience.slow), now + turns(patience.drop));
-        let entry = Entry { op, slow_at, given_up_at, given_up: false, bytes };
+        let from = self.turn.get() + more;
+        let entry = Entry { op, from, queue: 0, slow: false, given_up: false, moved_bytes, bytes };
         {
             let mut entries = entries.borrow_mut();
             while entries.front().is_some_and(|e| !e.op.is_in_flight()) {
                 entries.pop_front();
+                self.ended_at.set(self.turn.get());
             }
             entries.push_back(entry);
         }
@@ -227,44 +267,66 @@ impl Deadlines {
 
     /// One turn. Returns whether something is in flight.
     fn count_turn(&self) -> bool {
-        let turn = self.turn.get() + 1;
-        self.turn.set(turn);
+        let now = self.turn.get() + 1;
+        self.turn.set(now);
+        let (reads, others) = (retain(&self.reads), retain(&self.others));
+        if reads.ended || others.ended || reads.left + others.left == 0 {
+            self.ended_at.set(now);
+        }
+        let mut turn = Turn {
+            now,
+            quiet: now - self.ended_at.get(),
+            queue: (reads.left + others.left) / OPERATIONS_PER_TURN
+                + (reads.moved_bytes + others.moved_bytes) / BYTES_PER_TURN,
+            patience: self.patience.get(),
+            may_give_up: false,
+        };
         let due = is_due(&self.reads, turn) || is_due(&self.others, turn);
-        let may = due && self.may_give_up.borrow().as_ref().is_none_or(|may| may());
+        turn.may_give_up = due && self.may_give_up.borrow().as_ref().is_none_or(|may| may());
         let error = || {
             self.silences.set(self.silences.get() + 1);
             self.silent()
         };
         let mut silence = Silence::default();
         let unfilled = || Filled { buf: crate::Buf::new(0), result: Err(error()) };
-        look(&self.reads, turn, may, &mut silence, unfilled);
-        look(&self.others, turn, may, &mut silence, || Err(error()));
+        look(&self.reads, turn, &mut silence, unfilled);
+        look(&self.others, turn, &mut silence, || Err(error()));
         self.silence.set(silence);
         !self.reads.borrow().is_empty() || !self.others.borrow().is_empty()
     }
 }
 
-fn is_due<T>(entries: &Entries<T>, turn: u64) -> bool {
-    entries.borrow().iter().any(|e| turn >= e.given_up_at && !e.given_up && e.op.is_in_flight())
+/// What is left of the entries when those that have ended are removed.
+struct Left {
+    ended: bool,
+    left: u64,
+    moved_bytes: u64,
 }
 
-fn look<T>(
-    entries: &Entries<T>,
-    turn: u64,
-    may_give_up: bool,
-    silence: &mut Silence,
-    mut outcome: impl FnMut() -> T,
-) {
+fn retain<T>(entries: &Entries<T>) -> Left {
     let mut entries = entries.borrow_mut();
+    let before = entries.len();
     entries.retain(|e| e.op.is_in_flight());
-    for entry in &mut *entries {
-        if turn >= entry.slow_at {
-            silence.slow = true;
-            if turn == entry.slow_at {
-                entry.op.tell_slow();
-            }
+    Left {
+        ended: entries.len() < before,
+        left: entries.len() as u64,
+        moved_bytes: entries.iter().map(|e| e.moved_bytes).sum(),
+    }
+}
+
+fn is_due<T>(entries: &Entries<T>, turn: Turn) -> bool {
+    entries.borrow().iter().any(|e| !e.given_up && turn.is_over(turn.patience.drop, e))
+}
+
+fn look<T>(entries: &Entries<T>, turn: Turn, silence: &mut Silence, mut outcome: impl FnMut() -> T) {
+    for entry in &mut *entries.borrow_mut() {
+        entry.queue = entry.queue.max(turn.queue);
+        if !entry.slow && turn.is_over(turn.patience.slow, entry) {
+            entry.slow = true;
+            entry.op.tell_slow();
         }
-        if turn >= entry.given_up_at && may_give_up && !entry.given_up {
+        silence.slow |= entry.slow;
+        if !entry.given_up && turn.may_give_up && turn.is_over(turn.patience.drop, entry) {
             entry.given_up = true;
             entry.op.give_up(outcome());
         }

@@ -252,6 +252,11 @@ impl Disk {
         self.0.faults.borrow_mut().health = Health::Hung;
     }
 
+    /// A hung disk never answers what it has not answered so far, as when a controller loses commands.
+    pub fn forget(&self) {
+        self.0.ops.borrow_mut().take_parked();
+    }
+
     /// Resumes a hung disk; reconnects a dead one, with its content.
     pub fn resume(&self) {
         self.0.faults.borrow_mut().health = Health::Well;

@@ -317,3 +317,36 @@ fn a_drive_that_was_dropped_and_then_fails_its_flush_does_not_return() {
         });
     }
 }
+
+#[test]
+fn zeros_of_many_hosts_are_written_in_turn_and_others_hardly_wait() {
+    let spec =
+        world_model::DiskSpec::mechanical(&world_model::drives::catalogue::CHEETAH_15K5).without_content();
+    for (level, width) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        let model = world_model::Model::new(1);
+        let _disks: Vec<_> = (0..width).map(|i| model.disk(&format!("d{i}"), spec.clone())).collect();
+        model.run(async |world| {
+            let group = create(&world, level, width).await;
+            let step = 256 << 20;
+            let all = (1..=16).map(|i| group.zero(i * step, step));
+            let begun = world.now();
+            let zeroing = futures::future::join_all(all);
+            let reading = async {
+                let mut slowest = Duration::ZERO;
+                for _ in 0..20 {
+                    world.sleep(Duration::from_secs(1)).await;
+                    let begun = world.now();
+                    read(&group, 0, 4096).await;
+                    slowest = slowest.max(since(&world, begun));
+                }
+                slowest
+            };
+            let (zeroed, slowest) = futures::future::join(zeroing, reading).await;
+            let took = since(&world, begun);
+            assert!(took > Duration::from_secs(14), "{level}: longer than one may take: {took:?}");
+            assert!(zeroed.iter().all(Result::is_ok), "{level}: {zeroed:?}");
+            assert!(slowest < Duration::from_secs(1), "{level}: {slowest:?}");
+            assert!(group.drives().iter().all(|drive| drive.counts().silences == 0), "{level}");
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use world::{Buf, Data, Drive, DriveCounts, DriveError, DriveSpec, Rng, World};
+use world::{Buf, Data, Drive, DriveCounts, DriveError, DriveSpec, Filled, Io, Rng, World};
 
 use crate::{Disk, DiskSpec, Model, Outcome};
 
@@ -337,6 +337,34 @@ fn operations_of_a_hung_disk_are_given_up_and_nothing_more_is_taken_until_they_e
         let waiting = waiting.try_now().expect_err("nobody gives it up");
         disk.resume();
         assert_eq!(waiting.await.result, Ok(()));
+    });
+}
+
+#[test]
+fn an_operation_that_a_busy_drive_has_lost_is_given_up() {
+    let model = Model::new(1);
+    let disk = model.disk("d", DiskSpec::new(1 << 20));
+    model.run(async |world| {
+        let drive = open(&world);
+        disk.hang();
+        let lost = drive.read(0, Buf::new(512));
+        // The drive has forgotten it, and answers all others.
+        world.sleep(Duration::from_millis(1)).await;
+        disk.forget();
+        disk.resume();
+        let begun = world.now();
+        let mut lost: Result<Filled, Io<Filled>> = Err(lost);
+        let ends = loop {
+            match lost {
+                Ok(ends) => break ends,
+                Err(waits) => lost = Io::try_now(waits),
+            }
+            // Refused, too, once the lost one was given up.
+            let _ = read(&drive, 4096, 512).await;
+        };
+        assert!(matches!(ends.result, Err(DriveError::Silent { .. })));
+        let took = world.now() - begun;
+        assert!(took <= Duration::from_secs(11), "{took:?}");
     });
 }
 

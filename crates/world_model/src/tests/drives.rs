@@ -157,3 +157,33 @@ fn content_that_is_not_kept_reads_as_zeros() {
         assert_eq!(disk.peek(0, 512), vec![0; 512]);
     });
 }
+
+#[test]
+fn a_drive_with_a_long_queue_is_busy_until_none_of_it_ends_and_then_it_is_silent() {
+    on_a_cheetah(2, async |world, disk| {
+        let drive = open(&world);
+        let mut rng = world.random("workload");
+        let mut all =
+            || (0..8192).map(|_| drive.read(any_block(&mut rng), Buf::new(4096))).collect::<Vec<_>>();
+        let (begun, reading) = (world.now(), all());
+        for read in reading {
+            assert_eq!(read.await.result, Ok(()));
+        }
+        let took = world.now() - begun;
+        assert!(took > Duration::from_secs(12), "longer than a drive may be silent: {took:?}");
+        assert_eq!(drive.counts().silences, 0);
+
+        let reading = all();
+        world.sleep(Duration::from_secs(5)).await;
+        disk.hang();
+        let begun = world.now();
+        let mut silent = 0;
+        for read in reading {
+            silent += u64::from(read.await.result.is_err());
+        }
+        let took = world.now() - begun;
+        assert!(took <= Duration::from_secs(11), "however long the queue was: {took:?}");
+        assert!(silent > 4000 && drive.counts().silences == silent, "{silent}");
+        disk.resume();
+    });
+}
