@@ -26,6 +26,16 @@ impl Estimate {
         Estimate { mean: self.mean * by, low: a.min(b), high: a.max(b) }
     }
 
+    /// How often it is contained in `of`, which is above zero like the estimate itself. One without an interval
+    /// has none of this either; an interval that reaches down to zero has no upper end.
+    pub fn share_of(self, of: f64) -> Estimate {
+        let Estimate { mean, low, high } = self;
+        let is_alone = low.is_infinite() && high.is_infinite();
+        let upper = if low > 0.0 { of / low } else { f64::INFINITY };
+        let lower = if is_alone { f64::NEG_INFINITY } else { of / high };
+        Estimate { mean: of / mean, low: lower, high: upper }
+    }
+
     /// The interval in which the mean of another period lies, 1/`times` as long as the one that was measured
     /// (a prediction interval): both periods are samples.
     pub fn of_another_period(self, times: f64) -> Estimate {
@@ -200,6 +210,15 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One repeat that natively had 100.00002 % had an interval from 0 to −0, and its record was a contradiction.
+    #[test]
+    fn what_share_something_has_lies_in_its_interval_or_has_none() {
+        let share = |mean, low, high| Estimate { mean, low, high }.share_of(100.0);
+        assert_eq!(share(0.5, 0.4, 0.8), Estimate { mean: 200.0, low: 125.0, high: 250.0 });
+        assert_eq!(share(0.5, -0.1, 1.0), Estimate { mean: 200.0, low: 100.0, high: f64::INFINITY });
+        assert_eq!(mean(&[0.5]).share_of(100.0), mean(&[200.0]));
+    }
 
     #[test]
     fn a_mean_has_the_interval_of_students_t() {

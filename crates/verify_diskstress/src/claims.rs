@@ -52,11 +52,7 @@ fn model(run: &Run) -> Vec<Measure> {
         let far = farthest_on(run, drive, Direction::Read).map(|(_, e)| percent(e));
         out.push(Measure::new("other_drive.reads", far).at(drive));
     }
-    let native = run.over(&run.drive, "R4", speed).map(|e| Estimate {
-        mean: 100.0 / e.mean,
-        low: 100.0 / e.high,
-        high: 100.0 / e.low,
-    });
+    let native = run.over(&run.drive, "R4", speed).map(|over| over.share_of(100.0));
     out.extend([Measure::new("native", native), Measure::new("processor", points_more(run))]);
     for on in On::BOTH {
         out.push(Measure::new(&format!("rise.{}", on.name()), rise(run, &run.drive, on)));

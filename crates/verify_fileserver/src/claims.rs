@@ -224,10 +224,7 @@ fn of_several(values: &[f64]) -> Option<Estimate> {
 
 /// How much more the busiest resource could do.
 pub(super) fn headroom(course: &Course) -> Option<Estimate> {
-    let busy = level(&course.of_array(controller(0)))?;
-    // What may be idle could do any more.
-    let high = if busy.low > 0.0 { 100.0 / busy.low } else { f64::INFINITY };
-    Some(Estimate { mean: 100.0 / busy.mean, low: 100.0 / busy.high, high })
+    level(&course.of_array(controller(0))).map(|busy| busy.share_of(100.0))
 }
 
 /// With the write cache on, against off.
