@@ -64,7 +64,7 @@ pub(super) fn compared(name: &str, a: &[f64], b: &[f64]) -> Compared {
     let ((mean_a, var_a), (mean_b, var_b)) = (mean_and_variance(a), mean_and_variance(b));
     let varies = var_a > 0.0 || var_b > 0.0;
     let (ratio, verdict) = match (mean_a, mean_b) {
-        (x, y) if !varies && x == y => ((x != 0.0).then(|| Estimate::exact(1.0)), Verdict::Same),
+        (x, y) if a == b || !varies && x == y => ((x != 0.0).then(|| Estimate::exact(1.0)), Verdict::Same),
         (x, y) if x == 0.0 || y / x <= 0.0 => (None, Verdict::Single),
         (x, y) => {
             let ratio = y / x;
@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(check(&[10.0], &[11.0]), Verdict::Single);
         assert_eq!(check(&[10.0], &[10.0]), Verdict::Same);
         assert_eq!(check(&[0.0, 0.0], &[0.0]), Verdict::Same);
+        assert_eq!(check(&[10.0, 12.0], &[10.0, 12.0]), Verdict::Same, "of one seed");
         assert_eq!(check(&[0.0], &[1.0]), Verdict::Single);
         // Counted, and the same in every repeat: what differs differs.
         assert_eq!(check(&[10.0, 10.0], &[11.0, 11.0]), Verdict::Differs);
