@@ -8,7 +8,7 @@ use clap::Subcommand;
 use lab_core::outputs;
 use lab_core::words::shown;
 use lab_tools::drives::fit::{self, Known};
-use lab_tools::drives::measure::{self, Medium, Plan};
+use lab_tools::drives::measure::{self, Medium, Plan, Writing};
 use lab_tools::drives::{self, Replayed, curve, disksim, trace};
 use lab_tools::load::target::existing_drive;
 use world::DriveSpec;
@@ -63,14 +63,17 @@ pub(crate) enum DriveModel {
     #[command(after_help = "\
 Examples:
   masu drive measure /dev/sdb                     reads only; writes drive.toml
-  masu drive measure /dev/sdb --write             also writes; the drive must be blank
+  masu drive measure /dev/sdb --write             also writes; the drive must be blank, and is read to see it
   masu drive replay drive.toml measured.trace     how far the model is from a trace (--trace measured.trace)")]
     Measure {
         /// A block device, or a file on the drive
         device: PathBuf,
-        /// Also measure writes. What is on the drive is lost: it is refused unless it reads as zeros
+        /// Also measure writes. The whole drive is read first: it is refused unless all of it reads as zeros
         #[arg(long)]
         write: bool,
+        /// Measure writes without looking: what is on the drive is lost
+        #[arg(long, requires = "write")]
+        destroy_data: bool,
         /// Single requests of a disk's trace
         #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u32).range(900..=1_000_000))]
         requests: u32,
@@ -83,6 +86,17 @@ Examples:
     },
 }
 
+impl DriveModel {
+    /// As it is typed.
+    pub(crate) fn command(&self) -> &'static str {
+        match self {
+            DriveModel::Replay { .. } => "drive replay",
+            DriveModel::Fit { .. } => "drive fit",
+            DriveModel::Measure { .. } => "drive measure",
+        }
+    }
+}
+
 pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
     match what {
         DriveModel::Replay { model, trace, latencies, out } => {
@@ -92,8 +106,13 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
         DriveModel::Fit { trace, latencies, out, .. } => {
             fitted(trace.as_deref().context("missing trace; see --help")?, latencies.as_deref(), out)
         }
-        DriveModel::Measure { device, write, requests, out, trace } => {
-            let plan = Plan { requests: *requests as usize, writes: *write };
+        DriveModel::Measure { device, write, destroy_data, requests, out, trace } => {
+            let writes = match (*write, *destroy_data) {
+                (false, _) => Writing::None,
+                (true, false) => Writing::IfBlank,
+                (true, true) => Writing::Any,
+            };
+            let plan = Plan { requests: *requests as usize, writes };
             measured(device, plan, out, trace.as_deref())
         }
     }
@@ -165,8 +184,8 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     check_drive_file(out)?;
     trace.map(check_trace).transpose()?;
     let spec = match plan.writes {
-        true => existing_drive(device)?,
-        false => DriveSpec::ReadOnly { path: device.to_owned() },
+        Writing::None => DriveSpec::ReadOnly { path: device.to_owned() },
+        Writing::IfBlank | Writing::Any => existing_drive(device)?,
     };
     let measurement = world_real::run(world_real::Options::default(), |world| async move {
         let drive = world.open_drive(&spec).await?;

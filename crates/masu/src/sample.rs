@@ -81,6 +81,7 @@ impl Sample {
 }
 
 pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
+    sample.at.refuse_dry_run("sample")?;
     let host = host(sample);
     sample.check(&host)?;
     std::fs::create_dir_all(&sample.out).with_context(|| sample.out.display().to_string())?;

@@ -289,7 +289,10 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
 
 pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
     match what {
-        DriveCommand::Model(model) => crate::drive::run(model),
+        DriveCommand::Model(model) => {
+            at.refuse_dry_run(model.command())?;
+            crate::drive::run(model)
+        }
         DriveCommand::List { args } => list(at, &DRIVE, args, drives),
         DriveCommand::Show { name } => show_one(at, &DRIVE, name, drives, |_, _| ()),
         DriveCommand::Create { name, path, size, overwrite } => change(

@@ -56,6 +56,7 @@ fn may_serve_later(error: &ClientError, is_remote: bool) -> bool {
 
 /// Stops the array in order, and waits until its process has ended.
 pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
+    at.refuse_dry_run("stop")?;
     let data = at.data_here()?;
     let socket = socket_in(data);
     let shown = socket.display();

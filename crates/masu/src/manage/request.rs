@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use admin::{Change, Client, Endpoint, Status, Trust};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 
@@ -61,6 +61,15 @@ impl Where {
     /// Whether the array is elsewhere.
     pub(super) fn is_remote(&self) -> bool {
         self.api.is_some()
+    }
+
+    /// Refuses --dry-run where the command is nothing else than what it would do.
+    ///
+    /// # Errors
+    /// It was given.
+    pub(crate) fn refuse_dry_run(&self, command: &str) -> Result<()> {
+        ensure!(!self.dry_run, "invalid --dry-run: masu {command} cannot say what it would do; leave it out");
+        Ok(())
     }
 
     /// The data directory.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use world_model::drives::{BLOCK_BYTES, DriveParameters, FlashParameters, ParameterError};
 
-use super::probe::{MeasureError, Plan, Probe};
+use super::probe::{MeasureError, Plan, Probe, Writing};
 use super::stream;
 
 /// Random reads at each depth.
@@ -70,7 +70,7 @@ pub(super) async fn figures(
         let from = probe.len_blocks() / STREAMS * i / 8 * 8;
         read_rate = read_rate.max(stream::reads(probe, from, probe.len_blocks() / STREAMS).await?);
     }
-    let writes = match plan.writes {
+    let writes = match plan.writes != Writing::None {
         true => Some(writes(probe, progress).await?),
         false => None,
     };

@@ -2,7 +2,8 @@
 //!
 //! Random reads tell whether it has an arm. If so, a trace of single requests goes to [`super::fit`], and
 //! sequential reads in equal parts of the drive give the zones. If not, reads at rising depths give units and
-//! service time. It reads; it writes only if the plan says so, and then only on a drive that reads as zeros.
+//! service time. It reads; it writes only if the plan says so, and then, unless the plan says more, only on a
+//! drive of which every byte was read and was zero.
 
 mod flash;
 mod pattern;
@@ -19,7 +20,7 @@ use super::trace::Trace;
 use probe::Probe;
 
 pub use flash::FlashFigures;
-pub use probe::{MeasureError, Plan};
+pub use probe::{MeasureError, Plan, Writing};
 
 /// The median of random reads of a drive without an arm is below this: a disk of 15,000 rpm turns half way in
 /// 2 ms.
@@ -77,8 +78,8 @@ pub async fn measure(
     }
     let mut probe = Probe::new(world, drive);
     let len_blocks = drive.len_bytes() / BLOCK_BYTES;
-    if plan.writes && !probe.looks_blank().await? {
-        return Err(MeasureError::NotBlank);
+    if plan.writes == Writing::IfBlank {
+        probe.check_blank(progress).await?;
     }
     progress("random reads, to tell a disk from flash");
     let medium = match probe.median_read_ns().await? >= ARM_MIN_NS {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use world::Rng;
 use world_model::drives::Kind;
 
-use super::probe::{MeasureError, Plan, Probe};
+use super::probe::{MeasureError, Plan, Probe, Writing};
 use crate::drives::trace::{Arrival, Trace, TraceRequest};
 
 /// The longest request: a quarter of a track of a large disk.
@@ -34,7 +34,7 @@ pub(super) async fn trace(
             progress(&format!("single requests, {done} of {}", plan.requests));
         }
         let (block, blocks) = next(&mut rng, end, probe);
-        let kind = match plan.writes && rng.u32(..100) < WRITES_PERCENT {
+        let kind = match plan.writes != Writing::None && rng.u32(..100) < WRITES_PERCENT {
             true => Kind::Write,
             false => Kind::Read,
         };

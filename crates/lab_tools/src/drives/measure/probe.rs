@@ -20,8 +20,19 @@ const WRITE_BYTES_MAX: usize = 256 << 10;
 pub struct Plan {
     /// Single requests of a disk's trace; at least 500.
     pub requests: usize,
-    /// Whether it is written, too: what is on it is lost.
-    pub writes: bool,
+    /// Whether it is written, too.
+    pub writes: Writing,
+}
+
+/// Whether a drive is written to be measured: then what is on it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// It is only read.
+    None,
+    /// If every byte of it is zero.
+    IfBlank,
+    /// Whatever is on it.
+    Any,
 }
 
 /// Why a drive was not measured.
@@ -33,9 +44,10 @@ pub enum MeasureError {
     #[error("too small: {0} bytes; at least 64 MiB are needed")]
     Small(u64),
     #[error(
-        "it holds data, and measuring writes would overwrite it; erase it first (blkdiscard), or measure reads only"
+        "it holds data (within 1 MiB from byte {0} on), and measuring writes would overwrite it; erase it first (blkdiscard), measure \
+         reads only, or pass --destroy-data"
     )]
-    NotBlank,
+    NotBlank(u64),
     #[error("more than {FAILED_MAX} unreadable places")]
     Unreadable,
     #[error("{0}")]
@@ -144,19 +156,37 @@ impl<'a> Probe<'a> {
         Ok(times[SAMPLE / 2])
     }
 
-    /// Whether its begin, its end and places between them read as zeros.
-    pub(super) async fn looks_blank(&mut self) -> Result<bool, MeasureError> {
-        const ENDS: u64 = (1 << 20) / BLOCK_BYTES;
-        let mut rng = self.world.random("drive measure, blank");
-        let last = (self.len_blocks() - ENDS) / 8 * 8;
-        let mut places = vec![(0, ENDS), (last, self.len_blocks() - last)];
-        places.extend((0..64).map(|_| (self.anywhere(&mut rng, 8), 8)));
-        for (block, blocks) in places {
-            match self.read(block, blocks).await? {
-                Some((buf, _)) if buf.iter().all(|byte| *byte == 0) => {}
-                _ => return Ok(false),
+    /// Reads all that may hold data.
+    ///
+    /// # Errors
+    /// Something is not zero, or cannot be read.
+    pub(super) async fn check_blank(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), MeasureError> {
+        const PIECE: u64 = (1 << 20) / BLOCK_BYTES;
+        const TOLD_AFTER: u64 = (64 << 30) / BLOCK_BYTES;
+        let unit = self.unit();
+        let all = std::iter::once(0..self.drive.len_bytes());
+        let filled = self.drive.data_ranges().await?.unwrap_or_else(|| all.collect());
+        progress("whether it reads as zeros");
+        let mut read = 0;
+        for range in filled {
+            let end = range.end.div_ceil(BLOCK_BYTES).next_multiple_of(unit).min(self.len_blocks());
+            let mut block = range.start / BLOCK_BYTES / unit * unit;
+            while block < end {
+                let blocks = PIECE.min(end - block);
+                match self.read(block, blocks).await? {
+                    Some((buf, _)) if buf.iter().all(|byte| *byte == 0) => {}
+                    _ => return Err(MeasureError::NotBlank(block * BLOCK_BYTES)),
+                }
+                block += blocks;
+                if read / TOLD_AFTER < (read + blocks) / TOLD_AFTER {
+                    progress(&format!(
+                        "whether it reads as zeros: so far, at {} GiB",
+                        block * BLOCK_BYTES >> 30
+                    ));
+                }
+                read += blocks;
             }
         }
-        Ok(true)
+        Ok(())
     }
 }

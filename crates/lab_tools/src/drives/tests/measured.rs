@@ -4,7 +4,7 @@ use world::{Buf, DriveSpec};
 use world_model::drives::{DriveParameters, Kind};
 use world_model::{DiskSpec, Model};
 
-use super::measure::{self, MeasureError, Measurement, Medium, Plan};
+use super::measure::{self, MeasureError, Measurement, Medium, Plan, Writing};
 use super::*;
 
 fn measured(spec: DiskSpec, plan: Plan, before: Option<u64>) -> Result<Measurement, MeasureError> {
@@ -30,7 +30,7 @@ fn off(original: f64, model: f64) -> f64 {
 
 #[test]
 fn a_measured_disk_answers_as_the_original() {
-    let plan = Plan { requests: 1500, writes: false };
+    let plan = Plan { requests: 1500, writes: Writing::None };
     for name in ["cheetah-15k5", "savvio-10k4", "constellation-2"] {
         let original = load(name).expect("a drive");
         let measurement =
@@ -49,13 +49,13 @@ fn a_measured_disk_answers_as_the_original() {
 
 #[test]
 fn measured_flash_answers_as_the_original() {
-    for (name, writes) in [("sata-ssd", false), ("nvme-ssd", true)] {
+    for (name, writes) in [("sata-ssd", Writing::None), ("nvme-ssd", Writing::Any)] {
         let original = load(name).expect("a drive");
         let plan = Plan { requests: 1500, writes };
         let measurement =
             measured(DiskSpec::drive(&original).expect("a drive"), plan, None).expect("measured");
         let model = measurement.model(name).expect("a model").parameters;
-        let kinds = if writes { &[Kind::Read, Kind::Write][..] } else { &[Kind::Read] };
+        let kinds = if writes == Writing::Any { &[Kind::Read, Kind::Write][..] } else { &[Kind::Read] };
         for kind in kinds {
             for depth in [1, 4, 32] {
                 let load = [Load::random_4k(*kind, depth, 4000)];
@@ -72,7 +72,7 @@ fn measured_flash_answers_as_the_original() {
 fn a_stream_is_counted_over_the_time_of_its_requests() {
     let original = load("nvme-ssd").expect("a drive");
     let DriveParameters::Flash(flash) = &original else { panic!("it has no arm") };
-    let plan = Plan { requests: 900, writes: false };
+    let plan = Plan { requests: 900, writes: Writing::None };
     let measurement = measured(DiskSpec::drive(&original).expect("a drive"), plan, None).expect("measured");
     let Medium::Flash(figures) = measurement.medium else { panic!("it has no arm") };
     let off = off(flash.link_read_bytes_per_s as f64, figures.read_rate);
@@ -81,15 +81,23 @@ fn a_stream_is_counted_over_the_time_of_its_requests() {
 
 #[test]
 fn writes_are_measured_only_where_nothing_is_lost() {
-    let spec = || DiskSpec::drive(&load("sata-ssd").expect("a drive")).expect("a drive");
-    let refused = measured(spec(), Plan { requests: 900, writes: true }, Some(0)).expect_err("it holds data");
-    assert!(matches!(refused, MeasureError::NotBlank), "{refused}");
-    let reads = measured(spec(), Plan { requests: 900, writes: false }, Some(0)).expect("reads lose nothing");
-    assert!(matches!(reads.medium, Medium::Flash(ref figures) if figures.writes.is_none()));
+    let len = 72 << 20;
+    let measured = |writes, before| measured(DiskSpec::new(len), Plan { requests: 900, writes }, before);
+    // The ends and some places between them were looked at: half a GiB in the middle of a drive was lost.
+    for at in [0, 5 << 20, 40 << 20, len - 4096] {
+        let refused = measured(Writing::IfBlank, Some(at)).expect_err("it holds data");
+        assert!(matches!(refused, MeasureError::NotBlank(from) if from == at >> 20 << 20), "{at}: {refused}");
+    }
+    let has_writes = |writes, before| match measured(writes, before).expect("measured").medium {
+        Medium::Flash(figures) => figures.writes.is_some(),
+        Medium::HardDisk { .. } => panic!("it has no arm"),
+    };
+    assert!(!has_writes(Writing::None, Some(0)));
+    assert!(has_writes(Writing::IfBlank, None) && has_writes(Writing::Any, Some(0)));
 }
 
 #[test]
 fn a_drive_that_is_too_small_is_refused() {
-    let refused = measured(DiskSpec::new(1 << 20), Plan { requests: 900, writes: false }, None);
+    let refused = measured(DiskSpec::new(1 << 20), Plan { requests: 900, writes: Writing::None }, None);
     assert!(matches!(refused.expect_err("too small"), MeasureError::Small(_)));
 }
