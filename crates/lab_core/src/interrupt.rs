@@ -1,7 +1,7 @@
 //! Ctrl-C: a run stops at the next step and keeps what it has measured; a second one ends it at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -34,8 +34,16 @@ impl Stop {
         Stop { asked: Arc::default(), outer }
     }
 
-    /// A stop that SIGINT and SIGTERM ask for.
+    /// The stop that SIGINT and SIGTERM ask for: one for the process, whatever it runs one after the other.
+    ///
+    /// # Errors
+    /// The signals cannot be awaited.
     pub fn on_signals() -> std::io::Result<Stop> {
+        static OF_PROCESS: Mutex<Option<Stop>> = Mutex::new(None);
+        let mut of_process = OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stop) = &*of_process {
+            return Ok(stop.clone());
+        }
         let stop = Stop::default();
         let asked = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -47,7 +55,7 @@ impl Stop {
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || runtime.block_on(wait(asked, both)))?;
-        Ok(stop)
+        Ok(of_process.insert(stop).clone())
     }
 }
 

@@ -8,9 +8,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use lab::verify::{self, Asked, Said, VERIFICATIONS};
 use lab_core::index;
+use lab_core::interrupt::Stop;
 use lab_core::outputs;
 use lab_core::record::World;
-use lab_core::sweep::POINTS_DEFAULT;
+use lab_core::sweep::{POINTS, POINTS_DEFAULT};
 use lab_core::verdict::Tally;
 use lab_core::verification::Request;
 use verify_fileserver::real::Format;
@@ -54,7 +55,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     sweep: bool,
     /// Points of --sweep over all ranges together, at least 64 to publish them
-    #[arg(long, requires = "sweep", default_value_t = POINTS_DEFAULT)]
+    #[arg(long, requires = "sweep", default_value_t = POINTS_DEFAULT, value_parser = clap::value_parser!(u32).range(points()))]
     points: u32,
     /// World of vaai, qos, sanboot, fileserver and diskstress
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
@@ -204,12 +205,17 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     }
 }
 
+fn points() -> std::ops::RangeInclusive<i64> {
+    i64::from(*POINTS.start())..=i64::from(*POINTS.end())
+}
+
 /// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
     outputs::folder(&request.out)?;
     let planned = verify::planned(request, asked);
-    let entries = verify::run_all(&planned, (request, &verify::questions()), |said| match said {
+    let stop = Stop::on_signals()?;
+    let entries = verify::run_all(&planned, (request, &verify::questions()), &stop, |said| match said {
         Said::Begins { name } => println!("\n{name}\n"),
         Said::Failed { name, why } => eprintln!("masu: {name}: {why}"),
     })?;

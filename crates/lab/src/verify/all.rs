@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use lab_core::index::{self, Entry};
+use lab_core::interrupt::Stop;
 use lab_core::record::World;
 use lab_core::verification::Request;
 
@@ -48,8 +49,8 @@ pub enum Said<'a> {
 }
 
 /// Runs one after the other, because all of them measure, and after each writes the page over the records
-/// below `request.out`. A verification that cannot run does not stop the others. Returns what the last page
-/// shows of the verifications with these names and questions.
+/// below `request.out`. A verification that cannot run does not stop the others; a request to stop ends the one that
+/// runs, and no other begins. Returns what the last page shows of the verifications with these names and questions.
 ///
 /// # Errors
 ///
@@ -57,6 +58,7 @@ pub enum Said<'a> {
 pub fn run_all(
     planned: &[Planned<'_>],
     (request, questions): (&Request, &[(&str, &str)]),
+    stop: &Stop,
     mut hear: impl FnMut(Said<'_>),
 ) -> Result<Vec<Entry>> {
     let (mut failed, mut entries) = (Vec::new(), Vec::new());
@@ -70,7 +72,11 @@ pub fn run_all(
         }
         let names: Vec<&str> = planned.iter().map(|one| one.name.as_str()).collect();
         entries = index::read_all(&request.out, questions, &names, &failed);
+        let to_come = if stop.is_asked() { 0 } else { to_come };
         index::write(&request.out, &entries, (&request.command, to_come))?;
+        if stop.is_asked() {
+            break;
+        }
     }
     Ok(entries)
 }
@@ -113,7 +119,7 @@ mod tests {
         let questions = [("first", "1?"), ("second", "2?"), ("third", "3?")];
         let page = || std::fs::read_to_string(dir.path().join("index.html")).ok();
         let mut seen = Vec::new();
-        let entries = run_all(&planned, (&request, &questions), |said| match said {
+        let entries = run_all(&planned, (&request, &questions), &Stop::default(), |said| match said {
             Said::Begins { .. } => seen.push(page()),
             Said::Failed { name, .. } => assert!(["first", "second", "third"].contains(&name), "{name}"),
         })
@@ -126,6 +132,15 @@ mod tests {
         assert_eq!(count("2 runs are still to come"), [1, 0, 0]);
         assert_eq!(count("1 run is still to come"), [0, 1, 0]);
         assert_eq!(count("http-equiv=\"refresh\""), [1, 1, 0]);
+        let stop = Stop::default();
+        stop.ask();
+        let mut begun = 0;
+        run_all(&planned, (&request, &questions), &stop, |said| {
+            begun += usize::from(matches!(said, Said::Begins { .. }));
+        })
+        .expect("the page is written");
+        assert_eq!(begun, 1, "none begins after the one that was stopped");
+        assert!(page().is_some_and(|page| !page.contains("http-equiv=\"refresh\"")));
         // A build without the viewer writes everything of the others but their reports.
         assert_eq!(entries[1].words(), "could not be run");
     }

@@ -22,3 +22,5 @@ pub use show::{page, sentence, terminal};
 
 /// Points over all ranges together, unless the command line asks for others.
 pub const POINTS_DEFAULT: u32 = 64;
+/// As many as it may ask for.
+pub const POINTS: std::ops::RangeInclusive<u32> = 8..=4096;

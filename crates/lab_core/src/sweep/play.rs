@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::POINTS;
 use super::design::{Design, Point, points};
 use super::record::SweepRecord;
 use super::show;
@@ -28,7 +29,7 @@ pub enum SweepError {
     #[error("--sweep requires the model world, and {0} runs in real time")]
     Real(String),
     /// Invalid number of points.
-    #[error("invalid --points {0}: must be in 8 to 4096")]
+    #[error("invalid --points {0}: must be in {min} to {max}", min = POINTS.start(), max = POINTS.end())]
     Points(u32),
     /// The scenario itself fails in the form of the sweep.
     #[error("the scenario with the values of [sweep]: {0}")]
@@ -51,7 +52,7 @@ pub fn sweep<V: Verification>(
     count: u32,
     stop: &Stop,
 ) -> Result<SweepRecord> {
-    if !(8..=4096).contains(&count) {
+    if !POINTS.contains(&count) {
         return Err(SweepError::Points(count).into());
     }
     let (scenario, text) = V::load(request, form)?;
