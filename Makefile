@@ -43,6 +43,8 @@ BENCH := cargo bench --locked --quiet -p
 XTASK := target/checked/xtask
 SIM := target/checked/sim
 KILL := target/checked/examples/kill
+# Those that `make test` runs. They are built with everything else: a selection of their own would build dependencies again.
+EXAMPLES := kill lose_a_drive power_cut
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
 
@@ -82,7 +84,7 @@ release: tools web/dist/report.html ## the report viewer and the release binary
 # brings those of the tests.
 .PHONY: build
 build: tools web/dist/report.html ## the binaries that tests and judges use, with all assertions
-	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins --example kill
+	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins $(addprefix --example ,$(EXAMPLES))
 
 .PHONY: test
 test: setup-ceph check build-tests ## everything, as the continuous integration runs it: under 25 minutes on two cores
@@ -129,10 +131,10 @@ unit-crates:
 unit-programs:
 	@$(STEP) "tests of programs and of crates from outside" $(TESTS) --test '*'
 
-unit-examples:
+unit-examples: build
 	@$(STEP) "documentation tests" $(TESTS) --doc
-	@$(STEP) "example: a group loses a drive" cargo run --profile checked --locked --quiet -p raid --example lose_a_drive
-	@$(STEP) "example: a pool after a power cut" cargo run --profile checked --locked --quiet -p pool --example power_cut
+	@$(STEP) "example: a group loses a drive" target/checked/examples/lose_a_drive
+	@$(STEP) "example: a pool after a power cut" target/checked/examples/power_cut
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
