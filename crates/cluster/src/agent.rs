@@ -187,10 +187,14 @@ impl Agent {
                     Waits::Owner { epoch, .. } => self.asked(*epoch).await?.is_some(),
                     _ => false,
                 };
+                let lease = look.owner.as_ref().map(|(_, owner)| owner.lease);
                 self.member.set(|state| {
                     state.owner_leaves = owner_leaves;
                     state.epoch_seen = state.epoch_seen.max(found);
-                    state.owner.clone_from(&look.owner_node);
+                    // While its node is not listed, it is where it was.
+                    let last =
+                        state.owner.take().filter(|last| look.owner_lives && Some(last.lease) == lease);
+                    state.owner = look.owner_node.clone().or(last);
                     state.standing = Standing::Standby(waits);
                 });
                 Ok(())
@@ -367,15 +371,10 @@ impl Agent {
                 if awaited.as_deref().is_some_and(|name| key.as_str().strip_prefix(NODES) == Some(name)) {
                     look.left_to.clone_from(&awaited);
                 }
-                match node {
-                    Some(node) if node.lease == owner.lease => {
-                        (look.owner_lives, look.owner_node) = (true, Some(node));
-                    }
-                    Some(_) => {}
-                    // It ends with its lease: until then the owner may live, whatever the record says.
-                    None => look.owner_lives |= key.as_str().strip_prefix(NODES) == owner.node.as_deref(),
-                }
+                look.owner_node = node.filter(|node| node.lease == owner.lease).or(look.owner_node);
             }
+            // Whatever has become of the record of its node.
+            look.owner_lives = owner.lives(&*self.registry).await?;
             if !knows_itself {
                 self.look_for_itself().await?;
                 return Err(Fault::Torn);

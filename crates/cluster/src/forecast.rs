@@ -53,6 +53,8 @@ impl Forecast {
 mod tests {
     use crate::{NodeRecord, OwnerRecord};
 
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -64,8 +66,9 @@ mod tests {
             (1..).zip(names).map(node).collect()
         };
         let owner = OwnerRecord { node: Some("n1".into()), lease: 1, epoch: 3, ..OwnerRecord::default() };
-        let mut seen =
-            Overview { owner: Some(owner), nodes: nodes(&["n1", "n2", "n3"]), ..Overview::default() };
+        let left = [1, 2, 3].map(|lease| (lease, Duration::from_secs(4))).into();
+        let nodes_seen = nodes(&["n1", "n2", "n3"]);
+        let mut seen = Overview { owner: Some(owner), nodes: nodes_seen, left, ..Overview::default() };
         let text = |seen: &Overview| seen.forecast().map(|forecast| forecast.text());
         let never = "if n1 failed: n2 or n3 would take over; never tried: masu node test-failover";
         assert_eq!(text(&seen).as_deref(), Some(never));
@@ -86,6 +89,8 @@ mod tests {
         seen.nodes = nodes(&["n1"]);
         assert_eq!(text(&seen).as_deref(), Some("if n1 failed: no other node could take over"));
         seen.nodes.clear();
+        assert!(text(&seen).is_some(), "its lease lives, though it is not listed");
+        seen.left.clear();
         assert_eq!(text(&seen), None, "it has failed");
     }
 }

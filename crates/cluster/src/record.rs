@@ -1,7 +1,7 @@
 //! What nodes write to the registry about themselves and about ownership, as TOML.
 
 use registry::record::{decode, encode};
-use registry::{Entry, Key, RecordError, Registry, RegistryError};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
 use crate::{LABELS, MEMBERS, Waits};
@@ -254,6 +254,21 @@ impl OwnerRecord {
     /// For the registry.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
+    }
+
+    /// Whether this owner lives: its lease says so. The record of its node may be lost or damaged meanwhile.
+    ///
+    /// # Errors
+    /// The registry does not answer.
+    pub(crate) async fn lives(&self, registry: &dyn Registry) -> Result<bool, RegistryError> {
+        if self.node.is_none() {
+            return Ok(false);
+        }
+        match registry.time_left(LeaseId(self.lease)).await {
+            Ok(_) => Ok(true),
+            Err(RegistryError::Expired) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// # Errors
