@@ -65,6 +65,8 @@ pub enum Immovable {
     NoStandby { name: String },
     #[error("no node could take over from {owner}: {fault}")]
     Fault { owner: String, fault: String },
+    #[error("node {name} could not take over: {trouble}")]
+    Troubled { name: String, trouble: String },
     #[error("another drain, or a test of a fail-over, is under way: see `masu node list`")]
     UnderWay,
 }
@@ -116,6 +118,21 @@ impl Overview {
         Ok(Overview { owner, nodes, left, members, test, take_over, passed_over, fault })
     }
 
+    /// Looks, and tries whether the registry can be written: a node that takes over has to.
+    ///
+    /// # Errors
+    /// As [`Overview::look`].
+    pub async fn look_and_try(
+        registry: &dyn Registry,
+        state: &[&'static str],
+    ) -> Result<Overview, LookError> {
+        let mut seen = Overview::look(registry, state).await?;
+        if seen.fault.is_none() {
+            seen.fault = registry.try_put().await.err().map(|error| error.to_string());
+        }
+        Ok(seen)
+    }
+
     /// The node that owns the array and lives, and its epoch: whether it lives, its lease says.
     pub fn living_owner(&self) -> Option<(&str, u64)> {
         let owner = self.owner.as_ref()?;
@@ -149,6 +166,12 @@ impl Overview {
         }
         if self.nodes.iter().all(|(name, _)| name == owner) {
             return Err(Immovable::Alone { owner: owner.to_owned() });
+        }
+        let others = self.nodes.iter().filter(|(name, _)| name != owner);
+        let mut wanted = others.filter(|(name, _)| to.is_none_or(|to| to == name));
+        let troubled = wanted.clone().find_map(|(name, node)| Some((name, node.trouble.as_ref()?)));
+        if let Some((name, trouble)) = troubled.filter(|_| wanted.all(|(_, node)| node.trouble.is_some())) {
+            return Err(Immovable::Troubled { name: name.clone(), trouble: trouble.clone() });
         }
         if let Some(fault) = self.fault.clone() {
             return Err(Immovable::Fault { owner: owner.to_owned(), fault });

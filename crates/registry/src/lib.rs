@@ -75,6 +75,10 @@ pub enum RegistryError {
     #[error("too many {what}: at most {max}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Limit { what: &'static str, max: usize },
+    /// Nothing was changed: the store takes no values now. `cause` says what to do.
+    #[error("the registry cannot be written: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Unwritable { cause: String },
     /// No answer. Whether a change was made is unknown.
     #[error("the registry does not answer: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -124,6 +128,12 @@ pub trait Registry {
     /// # Errors
     /// [`RegistryError::Conflict`] if another change came first.
     fn compare_and_delete<'a>(&'a self, key: &'a Key, expected: Version) -> Answer<'a, ()>;
+
+    /// Whether the store would take a value now. Nothing is changed, and no watch hears of it.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unwritable`] if it would not.
+    fn try_put(&self) -> Answer<'_, ()>;
 
     /// Watches all keys that begin with `prefix`, for changes after this call.
     fn watch(&self, prefix: &str) -> Watch;

@@ -216,7 +216,7 @@ async fn hand_over(
     (from, to): (Option<&str>, Option<&str>),
     ask: Ask,
 ) -> Result<TestRecord> {
-    let (from, epoch) = Overview::look(registry, &Store::SHARED).await?.movable(from, to)?;
+    let (from, epoch) = Overview::look_and_try(registry, &Store::SHARED).await?.movable(from, to)?;
     let begun = world.now();
     Overview::ask(registry, &AskRecord { ask, epoch, to: to.map(str::to_owned) }).await??;
     let serves = Key::new(SERVES)?;
@@ -295,12 +295,18 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
 
 fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCode> {
     let mut text = None;
-    let read = || {
-        let seen = with(registry, async |_, registry| Ok(Overview::look(&*registry, &Store::SHARED).await?))?;
-        text = forecast(&seen, now_ms() / 1000);
-        seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
-        Ok(known_nodes(&seen, None))
-    };
+    let read =
+        || {
+            let seen = with(registry, async |_, registry| {
+                Ok(Overview::look_and_try(&*registry, &Store::SHARED).await?)
+            })?;
+            text = forecast(&seen, now_ms() / 1000);
+            seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
+            for (name, node) in &seen.nodes {
+                node.trouble.iter().for_each(|why| eprintln!("warning: node {name}: {why}"));
+            }
+            Ok(known_nodes(&seen, None))
+        };
     let code = table::list(&NODE, args, form.look(), read)?;
     if let Some(text) = text.filter(|_| form.is_plain()) {
         println!("\n{text}");

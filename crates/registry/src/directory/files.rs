@@ -363,6 +363,24 @@ impl Files {
         }
     }
 
+    /// Creates and removes what is no key yet. It is not flushed: renewals of leases wait for this call, and
+    /// a file system without room says so before.
+    pub(super) fn try_put(&self) -> Result<(), RegistryError> {
+        let new = self.root.join("new").join(format!("{}.{:016x}", self.boot, unique()?));
+        let tried = create_dir(&new).map_err(|e| failed(&new, &e));
+        let tried = tried.and_then(|()| write_new(&new.join("trial"), &[0; VALUE_LEN_MAX], false));
+        let _ = fs::remove_dir_all(&new);
+        tried.map_err(|error| {
+            let root = self.root.display();
+            let cause = match error {
+                RegistryError::Unreachable { cause } => cause,
+                error => error.to_string(),
+            };
+            let cause = format!("{cause}; make room in the file system of {root} (df {root}), or repair it");
+            RegistryError::Unwritable { cause }
+        })
+    }
+
     /// A key that never was; false: it is there.
     fn create(&self, key: &Key, next: State, value: &[u8]) -> Result<bool, RegistryError> {
         let keys = self.root.join("keys");
@@ -547,6 +565,23 @@ mod tests {
         let first = State { version: 1, id: 6, lease: 0 };
         assert_eq!(files.create(&key(), first, b"stale"), Ok(false));
         assert_eq!(files.version(files.state(&key()).expect("read")), Ok(Some(three)));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_says_so_and_what_to_do() {
+        let (dir, files) = opened();
+        let new = dir.path().join("new");
+        assert_eq!(files.try_put(), Ok(()));
+        assert_eq!(names(&new).expect("read").expect("there").len(), 0, "a trial leaves nothing");
+        // In place of a full file system: nothing can be created here.
+        fs::remove_dir(&new).expect("removed");
+        fs::write(&new, "").expect("written");
+        let refused = files.try_put().expect_err("refused");
+        assert!(
+            matches!(&refused, RegistryError::Unwritable { cause }
+            if cause.contains(&format!("df {}", dir.path().display()))),
+            "{refused}"
+        );
     }
 
     #[test]
