@@ -128,7 +128,7 @@ impl Overview {
     ) -> Result<Overview, LookError> {
         let mut seen = Overview::look(registry, state).await?;
         if seen.fault.is_none() {
-            seen.fault = registry.try_put().await.err().map(|error| error.to_string());
+            seen.fault = registry.examine().await.err().map(|error| error.to_string());
         }
         Ok(seen)
     }

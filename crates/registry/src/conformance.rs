@@ -70,7 +70,7 @@ async fn versions(one: &dyn Registry, two: &dyn Registry) {
 /// A trial is seen nowhere.
 async fn tries(one: &dyn Registry, two: &dyn Registry) {
     let before = two.list("").await.expect("listed");
-    one.try_put().await.expect("it takes values");
+    assert_eq!(one.examine().await, Ok(None), "it takes values, and is whole");
     assert_eq!(two.list("").await.expect("listed"), before);
 }
 

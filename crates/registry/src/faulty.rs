@@ -104,8 +104,8 @@ impl Registry for Faulty {
         self.call(move |registry| registry.compare_and_delete(key, expected))
     }
 
-    fn try_put(&self) -> Answer<'_, ()> {
-        self.call(|registry| registry.try_put())
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(|registry| registry.examine())
     }
 
     fn watch(&self, prefix: &str) -> Watch {

@@ -79,6 +79,10 @@ pub enum RegistryError {
     #[error("the registry cannot be written: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Unwritable { cause: String },
+    /// Nothing was changed: the store is not whole. `cause` says what to do.
+    #[error("the registry is damaged: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Damaged { cause: String },
     /// No answer. Whether a change was made is unknown.
     #[error("the registry does not answer: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -129,11 +133,12 @@ pub trait Registry {
     /// [`RegistryError::Conflict`] if another change came first.
     fn compare_and_delete<'a>(&'a self, key: &'a Key, expected: Version) -> Answer<'a, ()>;
 
-    /// Whether the store would take a value now. Nothing is changed, and no watch hears of it.
+    /// Whether the store is whole, and would take a value now. No value is changed, and no watch hears of it.
+    /// What of the store itself was lost and this client knows is put again: then, what that was.
     ///
     /// # Errors
-    /// [`RegistryError::Unwritable`] if it would not.
-    fn try_put(&self) -> Answer<'_, ()>;
+    /// [`RegistryError::Unwritable`] if it would take none, [`RegistryError::Damaged`] if it is not whole.
+    fn examine(&self) -> Answer<'_, Option<String>>;
 
     /// Watches all keys that begin with `prefix`, for changes after this call.
     fn watch(&self, prefix: &str) -> Watch;

@@ -209,8 +209,8 @@ impl Registry for Memory {
         self.call(move |state, _| state.put(key, Some(expected), None, None).map(drop)).boxed_local()
     }
 
-    fn try_put(&self) -> Answer<'_, ()> {
-        self.call(|state, _| state.try_put()).boxed_local()
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(|state, _| state.try_put().map(|()| None)).boxed_local()
     }
 
     fn watch(&self, prefix: &str) -> Watch {

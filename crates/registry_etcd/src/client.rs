@@ -297,13 +297,13 @@ impl Registry for Etcd {
         self.change(key, Some(expected), change).map(|done| done.map(drop)).boxed_local()
     }
 
-    fn try_put(&self) -> Answer<'_, ()> {
+    fn examine(&self) -> Answer<'_, Option<String>> {
         // etcd judges a transaction by what it would put. This one finds no such revision, and puts nothing.
         let put = PutRequest { key: self.name(TRIAL), value: vec![0; VALUE_LEN_MAX], lease: 0 };
         let put = RequestOp { put: Some(put), ..RequestOp::default() };
         let tried = self.change(&trial_key(), Some(Version(u64::MAX)), put);
         let tried = tried.map(|done| match done {
-            Ok(_) | Err(RegistryError::Conflict { .. }) => Ok(()),
+            Ok(_) | Err(RegistryError::Conflict { .. }) => Ok(None),
             Err(error) => Err(error),
         });
         tried.boxed_local()

@@ -110,8 +110,8 @@ impl Registry for Directory {
         self.call(move |files| files.put(&key, Some(expected), None, None).map(drop))
     }
 
-    fn try_put(&self) -> Answer<'_, ()> {
-        self.call(Files::try_put)
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(Files::examine)
     }
 
     fn watch(&self, prefix: &str) -> Watch {

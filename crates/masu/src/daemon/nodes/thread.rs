@@ -230,10 +230,17 @@ async fn look_around(
         }
         mend(&kept, &events).await;
         if number % LOOKS_PER_TRIAL == 0 {
-            unwritable = match registry.try_put().await {
-                Err(error @ RegistryError::Unwritable { .. }) => Some(error.to_string()),
+            unwritable = match registry.examine().await {
+                Err(error @ (RegistryError::Unwritable { .. } | RegistryError::Damaged { .. })) => {
+                    Some(error.to_string())
+                }
+                Ok(Some(mended)) => {
+                    let text = format!("the registry was damaged; this node has mended it: {mended}");
+                    events.tell(Event::warning("array", text));
+                    None
+                }
                 // Without an answer the look has none either.
-                Err(_) | Ok(()) => None,
+                Err(_) | Ok(None) => None,
             };
         }
         match Overview::look(&*registry, &Store::SHARED).await {
