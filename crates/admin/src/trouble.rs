@@ -102,8 +102,8 @@ fn of_undeclared(undeclared: &[(String, String)], all: &mut Vec<Trouble>) {
     for (pool, name) in undeclared.iter().take(UNDECLARED_MAX) {
         let text = format!("is in pool {pool} with its data, and no declaration has it: it takes space");
         let to_do = format!(
-            "to have it as it is, add it with its size to the whole declaration: masu config export > FILE, in FILE \
-             [[volume]] name = \"{name}\" pool = \"{pool}\", masu config import FILE; or delete it: masu volume delete {name}"
+            "to have it as it is, add a [[volume]] with name = \"{name}\", pool = \"{pool}\" and its size to what masu \
+             config export prints, and apply that: masu config import FILE; or delete it: masu volume delete {name}"
         );
         all.push(trouble(Severity::Warning, format!("volume {name}"), "undeclared", text, to_do));
     }
@@ -515,7 +515,16 @@ mod tests {
     fn what_is_not_stored_not_declared_or_has_no_room_is_trouble() {
         let mut status = group("optimal", None, 0);
         status.undeclared = vec![("p".into(), "u".into())];
-        check(&status, "warning", &["volume u: is in pool p with its data", "masu volume delete u"]);
+        check(
+            &status,
+            "warning",
+            &[
+                "volume u: is in pool p with its data",
+                "pool = \"p\"",
+                "masu config export",
+                "masu volume delete u",
+            ],
+        );
         status.undeclared = vec![];
         status.state_fault = Some(("the disk is full".into(), false));
         check(&status, "error", &["the state cannot be saved (the disk is full): changes are refused"]);
