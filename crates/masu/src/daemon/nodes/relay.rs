@@ -288,7 +288,15 @@ impl Portal {
                 ready.clear_ready();
                 continue;
             }
-            let Ok(place) = self.room.clone().acquire_owned().await else { return };
+            let place = match self.room.clone().try_acquire_owned() {
+                Ok(place) => place,
+                Err(_) => {
+                    // What was reached would not be the owner's any more when there is room.
+                    self.reaching = JoinSet::new();
+                    let Ok(place) = self.room.clone().acquire_owned().await else { return };
+                    place
+                }
+            };
             let Some((owner, address, seen)) = self.reach().await else {
                 sleep(AGAIN).await;
                 continue;
