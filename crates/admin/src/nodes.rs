@@ -1,11 +1,11 @@
 //! The nodes of an array of several, as the daemon knows them: what would happen in a failure, and moves.
 
-use array::Event;
+use array::{Event, Severity};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
-use status::{Failover, Node, Status};
+use status::{Failover, Node, Status, Trouble};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -13,6 +13,7 @@ use crate::api::extract::{Body, Names};
 use crate::api::problem::Problem;
 use crate::request::Done;
 use crate::served::{Served, Who};
+use crate::trouble::trouble;
 
 /// The node that answers, in paths.
 const THIS: &str = "this";
@@ -98,6 +99,19 @@ pub(crate) fn of_owner(nodes: Option<&Nodes>, status: &Status) -> Vec<Node> {
     all
 }
 
+/// What nodes say is wrong with them.
+pub(crate) fn trouble_of_nodes(nodes: &[Node]) -> impl Iterator<Item = Trouble> {
+    nodes.iter().filter_map(|node| {
+        let (object, why) = (format!("node {}", node.name), node.trouble.as_ref()?);
+        let text = match node.role.as_str() {
+            "owner" => why.clone(),
+            _ => format!("could not take over: {why}"),
+        };
+        let to_do = format!("repair that at node {}: it is tried again by itself", node.name);
+        Some(trouble(Severity::Warning, object, "node", text, to_do))
+    })
+}
+
 /// `POST /v1/nodes/{name}/drain`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -145,6 +159,25 @@ mod tests {
         assert_eq!(several.iter().map(|n| n.uptime_s).collect::<Vec<_>>(), [None, Some(7)]);
         let name = |asked| named(&several, asked).map(|node| node.name.as_str());
         assert_eq!([name("this"), name("n1"), name("n3")], [Some("n2"), Some("n1"), None]);
+    }
+
+    #[test]
+    fn a_node_that_could_not_take_over_is_a_trouble() {
+        let node = |name: &str, role: &str, trouble: Option<&str>| Node {
+            name: name.into(),
+            role: role.into(),
+            trouble: trouble.map(Into::into),
+            ..Node::default()
+        };
+        let nodes = [
+            node("n1", "owner", None),
+            node("n2", "standby", Some("a full disk")),
+            node("n3", "standby", None),
+        ];
+        let all: Vec<Trouble> = trouble_of_nodes(&nodes).collect();
+        assert_eq!(all.len(), 1);
+        assert_eq!((&*all[0].object, &*all[0].text), ("node n2", "could not take over: a full disk"));
+        assert!(all[0].to_do.contains("at node n2"), "{}", all[0].to_do);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::events::{EventLog, now_ms};
 use crate::health::watch_task;
 use crate::holding::Holding;
 use crate::moves::{balance, move_as_asked};
-use crate::nodes::Nodes;
+use crate::nodes::{self, Nodes};
 use crate::own_files::refuse_own_files;
 use crate::room::RoomWatch;
 use crate::served::Served;
@@ -224,6 +224,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         served.trends().tell(&mut status.pools);
         crate::convert::tell_identities(&mut status, &array.made().devices);
         status.failover = served.failover();
+        status.nodes = nodes::of_owner(served.nodes.as_ref(), &status);
         status.state_fault = array.state_fault();
         status.unfinished = crate::convert::unfinished(array.unfinished());
         balance(&served, &mut array, &status).await;

@@ -28,6 +28,13 @@ const FORMAT_LINE: &str = "# masu-state ";
 /// The checksum of the declaration that was applied last. An older masu wrote none.
 const DECLARED_LINE: &str = "# masu-declared ";
 
+/// A file that is written to see whether files can be, and what is in it: more than a block.
+const TRIAL: &str = "array.trial";
+const TRIAL_TEXT: &str = match std::str::from_utf8(&[b'\n'; 64 << 10]) {
+    Ok(text) => text,
+    Err(_) => panic!("a constant text"),
+};
+
 /// Longer than any text of a data directory: a declaration has at most 64 MiB.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
 
@@ -329,6 +336,17 @@ impl Store {
         self.share(FILE, &text)?;
         let fresh = self.dir.join(format!("{FILE}.new"));
         let written = self.write_new(FILE, &text).map_err(|e| failed(&fresh, e));
+        let _ = fs::remove_file(&fresh);
+        written
+    }
+
+    /// Tries to write a small file durably, and removes it. It may take as long as the file system does.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn try_write(&self) -> Result<(), StoreError> {
+        let fresh = self.dir.join(format!("{TRIAL}.new"));
+        let written = self.write_new(TRIAL, TRIAL_TEXT).map_err(|e| failed(&fresh, e));
         let _ = fs::remove_file(&fresh);
         written
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use array::{Array, DriveSpec};
+use array::{Array, DriveSpec, TO_ERASE};
 use config::{Config, DriveConfig};
 
 /// A drive that is not examined in this time does not answer.
@@ -75,11 +75,7 @@ pub async fn refuse_used(drives: &[DriveConfig]) -> Result<(), String> {
             _ => continue,
         };
         if let Some(found) = examine(path.clone()).await? {
-            return Err(format!(
-                "drive {:?}: {} holds {found}; pass --overwrite if it may be erased",
-                drive.name,
-                path.display()
-            ));
+            return Err(format!("drive {:?}: {} holds {found}; {TO_ERASE}", drive.name, path.display()));
         }
     }
     Ok(())
@@ -187,7 +183,7 @@ mod tests {
         page[4086..].copy_from_slice(b"SWAPSPACE2");
         std::os::unix::fs::FileExt::write_all_at(&file, &page, 0).expect("written");
         let refusal = checked(&path).expect_err("it is in use");
-        assert!(refusal.contains("swap") && refusal.contains("--overwrite"), "{refusal}");
+        assert!(refusal.contains("swap") && refusal.contains("masu drive create"), "{refusal}");
     }
 
     #[test]

@@ -102,7 +102,8 @@ fn of_undeclared(undeclared: &[(String, String)], all: &mut Vec<Trouble>) {
     for (pool, name) in undeclared.iter().take(UNDECLARED_MAX) {
         let text = format!("is in pool {pool} with its data, and no declaration has it: it takes space");
         let to_do = format!(
-            "declare it in a file to have it as it is: masu config import FILE; or delete it: masu volume delete {name}"
+            "to have it as it is, add a [[volume]] with name = \"{name}\", pool = \"{pool}\" and its size to what masu \
+             config export prints, and apply that: masu config import FILE; or delete it: masu volume delete {name}"
         );
         all.push(trouble(Severity::Warning, format!("volume {name}"), "undeclared", text, to_do));
     }
@@ -374,6 +375,24 @@ fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {
     all.push(trouble(Severity::Warning, format!("drive {}", drive.name), kind, text, to_do));
 }
 
+/// What admits a declared host whose login was answered with this status (RFC 7143 11.13.5).
+fn to_admit(status: Option<u16>) -> &'static str {
+    match status {
+        Some(0x0201 | 0x0202) => {
+            "compare its CHAP name and secret (masu host set); if it is another machine, find it by its address"
+        }
+        Some(0x0203) => "give it the target name that masu status prints in its first line",
+        Some(0x0206 | 0x020a) => "let it log in with one connection for each session, as new sessions",
+        Some(0x0301) => "wait until the array serves; if it does, see masu events",
+        Some(0x0302) => {
+            "end sessions that it does not need (masu status lists them), or let it use fewer paths; the limits are in \
+             docs/iscsi.md"
+        }
+        Some(_) => "see docs/iscsi.md for what logins must ask for, and whether its initiator is set so",
+        None => "see what connects from its address and does not log in: masu events",
+    }
+}
+
 /// Declared hosts each; of strangers, whose names may be made up, a few.
 fn of_refused(refused: &[Refusals], all: &mut Vec<Trouble>) {
     let (hosts, strangers): (Vec<_>, Vec<_>) = refused.iter().partition(|r| r.is_host);
@@ -381,9 +400,7 @@ fn of_refused(refused: &[Refusals], all: &mut Vec<Trouble>) {
         let text = format!("is refused again and again, {} times; the last: {}", r.logins, r.text);
         all.push(trouble(Severity::Warning, r.object.clone(), "refused", text, to_do));
     };
-    let to_do =
-        "compare its CHAP name and secret (masu host set); if it is another machine, find it by its address";
-    hosts.iter().for_each(|host| tell(host, to_do));
+    hosts.iter().for_each(|host| tell(host, to_admit(host.login_status)));
     let to_do = "declare it if it is yours: masu host set NAME INITIATOR; otherwise see where it comes from";
     strangers.iter().take(STRANGERS_MAX).for_each(|stranger| tell(stranger, to_do));
     if let Some(more) = strangers.len().checked_sub(STRANGERS_MAX).filter(|more| *more > 0) {
@@ -498,7 +515,16 @@ mod tests {
     fn what_is_not_stored_not_declared_or_has_no_room_is_trouble() {
         let mut status = group("optimal", None, 0);
         status.undeclared = vec![("p".into(), "u".into())];
-        check(&status, "warning", &["volume u: is in pool p with its data", "masu volume delete u"]);
+        check(
+            &status,
+            "warning",
+            &[
+                "volume u: is in pool p with its data",
+                "pool = \"p\"",
+                "masu config export",
+                "masu volume delete u",
+            ],
+        );
         status.undeclared = vec![];
         status.state_fault = Some(("the disk is full".into(), false));
         check(&status, "error", &["the state cannot be saved (the disk is full): changes are refused"]);
@@ -692,12 +718,19 @@ mod tests {
             object: object.into(),
             is_host,
             logins: 5,
+            login_status: Some(0x0201),
             text: "a login from 10.0.0.1 at 10.0.0.9:3260 was refused: wrong".into(),
         };
         status.refused = vec![refused("host h", true)];
         let expected =
             ["host h: is refused again and again, 5 times", "from 10.0.0.1", "CHAP name and secret"];
         check(&status, "warning", &expected);
+        // It has too many sessions.
+        status.refused[0].login_status = Some(0x0302);
+        let told = trouble_of(&status).remove(0).to_do;
+        assert!(told.contains("end sessions") && !told.contains("CHAP"), "{told}");
+        status.refused[0].login_status = None;
+        assert!(!trouble_of(&status)[0].to_do.contains("CHAP"));
         let strangers = (0..STRANGERS_MAX + 3).map(|n| refused(&format!("initiator {n}"), false));
         status.refused.splice(0..0, strangers);
         let all = trouble_of(&status);

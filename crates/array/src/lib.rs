@@ -52,7 +52,7 @@ pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
 pub use move_request::{MoveReceiver, MoveRequest, MoveSender, move_channel};
 pub use nodes::{Nodes, OtherPortal};
-pub use raid::Ownership;
+pub use raid::{Ownership, TO_ERASE};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
 pub use service_loop::{run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use registry::record::{decode, encode};
-use registry::{Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError, Version, Watch};
 use world::Instant;
 
 use crate::followed::{Followed, refusal};
@@ -85,11 +85,15 @@ struct Agent {
     lease: Option<(LeaseId, Term)>,
     /// The version of its record, if that was there when it was looked at last.
     listed: Option<Version>,
+    /// The trouble that its record has.
+    listed_trouble: Option<String>,
     held: Option<Held>,
     /// Which node is to take over from this owner.
     to: Option<String>,
     /// The record by which the array was moved to another node, and when this one saw it first.
     left_to: Option<(Version, Instant)>,
+    /// The record by which the array is free while this node has a trouble, and when it saw that first.
+    free: Option<(Option<Version>, Instant)>,
 }
 
 /// Takes part until the node leaves, or has lost the array; then it must not serve any more, and its process
@@ -110,9 +114,11 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
         looks: 0,
         lease,
         listed,
+        listed_trouble: None,
         held,
         to: None,
         left_to: None,
+        free: None,
     };
     while !member.leaves() {
         if let Some(lost) = agent.interval_told().await {
@@ -142,6 +148,11 @@ impl Agent {
     /// Does an interval and says how it went.
     async fn interval_told(&mut self) -> Option<Lost> {
         let done = self.interval().await;
+        if done.is_ok() {
+            // Best effort: the next interval tries again, and a node does its work also where others do not
+            // learn of its trouble.
+            let _ = self.list_trouble().await;
+        }
         let late = || self.held.filter(|_| !self.in_term()).map(|_| Lost::Late);
         let (fault, lost) = match done {
             Ok(()) => (None, late()),
@@ -187,16 +198,28 @@ impl Agent {
                     Waits::Owner { epoch, .. } => self.asked(*epoch).await?.is_some(),
                     _ => false,
                 };
+                let lease = look.owner.as_ref().map(|(_, owner)| owner.lease);
                 self.member.set(|state| {
                     state.owner_leaves = owner_leaves;
                     state.epoch_seen = state.epoch_seen.max(found);
-                    state.owner.clone_from(&look.owner_node);
+                    // While its node is not listed, it is where it was.
+                    let last =
+                        state.owner.take().filter(|last| look.owner_lives && Some(last.lease) == lease);
+                    state.owner = look.owner_node.clone().or(last);
                     state.standing = Standing::Standby(waits);
                 });
                 Ok(())
             }
             Step::Take { expected, epoch } => {
-                match self.turn(expected, found).await? {
+                let is_chosen = look
+                    .owner
+                    .as_ref()
+                    .is_some_and(|(_, owner)| owner.left_to.as_deref() == Some(self.member.name()));
+                let turn = match !is_chosen && self.yields(expected).await? {
+                    true => Turn::Waits(Waits::Moved),
+                    false => self.turn(expected, found).await?,
+                };
+                match turn {
                     Turn::Own => {}
                     Turn::Changed => return Ok(()),
                     Turn::Waits(waits) => {
@@ -289,18 +312,35 @@ impl Agent {
         Ok(())
     }
 
+    /// Puts its record again when its trouble is another one.
+    async fn list_trouble(&mut self) -> Result<(), Fault> {
+        let (Some((lease, _)), Some(version)) = (self.lease, self.listed) else { return Ok(()) };
+        if self.listed_trouble != self.member.trouble() {
+            self.listed = Some(self.put_record(lease, Some(version)).await?);
+        }
+        Ok(())
+    }
+
     /// Its record in place of nothing, or of that version.
-    async fn put_record(&self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
-        let record = self.member.record(lease.0).encode();
-        let put = self.registry.compare_and_put(&self.own_key, expected, &record, Some(lease));
+    async fn put_record(&mut self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
+        let record = self.member.record(lease.0);
+        let value = record.encode();
+        let put = self.registry.compare_and_put(&self.own_key, expected, &value, Some(lease));
         match self.member.within(put).await {
-            Ok(version) => Ok(version),
+            Ok(version) => {
+                self.listed_trouble = record.trouble;
+                Ok(version)
+            }
             Err(RegistryError::Conflict { .. }) => {
                 // Its own, of an attempt that was not answered; or another's.
                 let found = self.member.within(self.registry.get(&self.own_key)).await?;
                 let found = found.ok_or(Fault::NameInUse)?;
                 let node = NodeRecord::decode(self.own_key.as_str(), &found.value)?;
-                if node.lease == lease.0 { Ok(found.version) } else { Err(Fault::NameInUse) }
+                if node.lease != lease.0 {
+                    return Err(Fault::NameInUse);
+                }
+                self.listed_trouble = node.trouble;
+                Ok(found.version)
             }
             Err(error) => Err(error.into()),
         }
@@ -367,15 +407,10 @@ impl Agent {
                 if awaited.as_deref().is_some_and(|name| key.as_str().strip_prefix(NODES) == Some(name)) {
                     look.left_to.clone_from(&awaited);
                 }
-                match node {
-                    Some(node) if node.lease == owner.lease => {
-                        (look.owner_lives, look.owner_node) = (true, Some(node));
-                    }
-                    Some(_) => {}
-                    // It ends with its lease: until then the owner may live, whatever the record says.
-                    None => look.owner_lives |= key.as_str().strip_prefix(NODES) == owner.node.as_deref(),
-                }
+                look.owner_node = node.filter(|node| node.lease == owner.lease).or(look.owner_node);
             }
+            // Whatever has become of the record of its node.
+            look.owner_lives = owner.lives(&*self.registry).await?;
             if !knows_itself {
                 self.look_for_itself().await?;
                 return Err(Fault::Torn);
@@ -451,6 +486,29 @@ impl Agent {
         }
         self.member.set(|state| state.others = others);
         Ok(())
+    }
+
+    /// Whether this node has a trouble, and leaves the array to one that has none. Not for longer than a
+    /// chosen node is waited for: that one may not be able to take it either.
+    async fn yields(&mut self, last: Option<Version>) -> Result<bool, Fault> {
+        if self.member.trouble().is_none() {
+            self.free = None;
+            return Ok(false);
+        }
+        let now = self.member.now();
+        let since = match self.free {
+            Some((seen, since)) if seen == last => since,
+            _ => now,
+        };
+        self.free = Some((last, since));
+        if now - since >= CHOSEN_TIME {
+            return Ok(false);
+        }
+        let own = self.lease.map(|(lease, _)| lease.0);
+        let nodes = self.registry.list(NODES).await?;
+        let read = |(key, entry): &(Key, Entry)| NodeRecord::decode(key.as_str(), &entry.value).ok();
+        let mut others = nodes.iter().filter_map(read).filter(|node| Some(node.lease) != own);
+        Ok(others.any(|node| node.trouble.is_none()))
     }
 
     /// Whether this node may take the array from the last owner, whose record has this version and epoch.

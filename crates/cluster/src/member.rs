@@ -10,6 +10,7 @@ use registry::RegistryError;
 use world::sync::Signal;
 use world::{Instant, World};
 
+use crate::record::TROUBLE_LEN_MAX;
 use crate::{Ask, Follows, Lost, MemberRecord, NodeRecord, Waits};
 
 /// A renewal or look without an answer is given up after this time.
@@ -115,6 +116,19 @@ pub struct Other {
     pub certificate: Option<String>,
 }
 
+/// As much of a text as a record has, in one line: other nodes print it.
+fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        let escaped = if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        if shown.len() + escaped.len() > TROUBLE_LEN_MAX {
+            break;
+        }
+        shown.push_str(&escaped);
+    }
+    shown
+}
+
 type Tell = Box<dyn Fn(&State)>;
 
 /// A node.
@@ -123,6 +137,7 @@ pub struct Member {
     clock: Clock,
     name: String,
     about: NodeRecord,
+    trouble: RefCell<Option<String>>,
     state: RefCell<State>,
     tell: Tell,
     leaves: Cell<bool>,
@@ -146,6 +161,7 @@ impl Member {
             clock,
             name: name.into(),
             about,
+            trouble: RefCell::default(),
             state: RefCell::new(State::joining(epoch_seen)),
             tell: Box::new(tell),
             leaves: Cell::new(false),
@@ -164,6 +180,16 @@ impl Member {
 
     pub(crate) fn follows(&self) -> Option<&Follows> {
         self.follows.get()
+    }
+
+    /// Why this node could not take over now, or that nothing is wrong: other nodes learn of it, and where
+    /// one without a trouble lives, this one leaves the array to it.
+    pub fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.borrow_mut() = trouble.map(|text| shown(&text));
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.borrow().clone()
     }
 
     /// How it stands.
@@ -212,7 +238,7 @@ impl Member {
     }
 
     pub(crate) fn record(&self, lease: u64) -> NodeRecord {
-        NodeRecord { lease, ..self.about.clone() }
+        NodeRecord { lease, trouble: self.trouble(), ..self.about.clone() }
     }
 
     pub(crate) fn member_record(&self, number: u16) -> MemberRecord {

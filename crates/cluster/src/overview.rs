@@ -18,9 +18,9 @@ use crate::{
 pub struct Overview {
     /// Also one whose lease has ended.
     pub owner: Option<OwnerRecord>,
-    /// Those whose lease lives.
+    /// Those whose lease lives. The owner may be missing: its node may have lost its record.
     pub nodes: Vec<(String, NodeRecord)>,
-    /// How long leases live yet, by their numbers.
+    /// How long the leases of these nodes, and of the owner, live yet, by their numbers.
     pub left: BTreeMap<u64, Duration>,
     /// All that have joined and were not removed.
     pub members: Vec<(String, MemberRecord)>,
@@ -65,6 +65,8 @@ pub enum Immovable {
     NoStandby { name: String },
     #[error("no node could take over from {owner}: {fault}")]
     Fault { owner: String, fault: String },
+    #[error("node {name} could not take over: {trouble}")]
+    Troubled { name: String, trouble: String },
     #[error("another drain, or a test of a fail-over, is under way: see `masu node list`")]
     UnderWay,
 }
@@ -92,7 +94,9 @@ impl Overview {
         let nodes = registry.list(NODES).await?;
         let nodes = readable(NODES, nodes, NodeRecord::decode, &mut passed_over);
         let mut left = BTreeMap::new();
-        for lease in nodes.iter().map(|(_, node)| node.lease) {
+        // The owner's, too: its node may have lost its record.
+        let owned = owner.iter().filter(|owner| owner.node.is_some()).map(|owner| owner.lease);
+        for lease in nodes.iter().map(|(_, node)| node.lease).chain(owned) {
             match registry.time_left(LeaseId(lease)).await {
                 Ok(time) => _ = left.insert(lease, time),
                 // It has just ended.
@@ -100,6 +104,7 @@ impl Overview {
                 Err(error) => return Err(error.into()),
             }
         }
+        let nodes: Vec<_> = nodes.into_iter().filter(|(_, node)| left.contains_key(&node.lease)).collect();
         let members = registry.list(MEMBERS).await?;
         let members = readable(MEMBERS, members, MemberRecord::decode, &mut passed_over);
         let mut tried = [None, None];
@@ -113,10 +118,25 @@ impl Overview {
         Ok(Overview { owner, nodes, left, members, test, take_over, passed_over, fault })
     }
 
-    /// The node that owns the array and lives, and its epoch.
+    /// Looks, and tries whether the registry can be written: a node that takes over has to.
+    ///
+    /// # Errors
+    /// As [`Overview::look`].
+    pub async fn look_and_try(
+        registry: &dyn Registry,
+        state: &[&'static str],
+    ) -> Result<Overview, LookError> {
+        let mut seen = Overview::look(registry, state).await?;
+        if seen.fault.is_none() {
+            seen.fault = registry.examine().await.err().map(|error| error.to_string());
+        }
+        Ok(seen)
+    }
+
+    /// The node that owns the array and lives, and its epoch: whether it lives, its lease says.
     pub fn living_owner(&self) -> Option<(&str, u64)> {
         let owner = self.owner.as_ref()?;
-        let lives = self.nodes.iter().any(|(_, node)| node.lease == owner.lease);
+        let lives = self.left.contains_key(&owner.lease);
         owner.node.as_deref().filter(|_| lives).map(|name| (name, owner.epoch))
     }
 
@@ -144,8 +164,14 @@ impl Overview {
                 () => Immovable::NoStandby { name },
             });
         }
-        if self.nodes.len() < 2 {
+        if self.nodes.iter().all(|(name, _)| name == owner) {
             return Err(Immovable::Alone { owner: owner.to_owned() });
+        }
+        let others = self.nodes.iter().filter(|(name, _)| name != owner);
+        let mut wanted = others.filter(|(name, _)| to.is_none_or(|to| to == name));
+        let troubled = wanted.clone().find_map(|(name, node)| Some((name, node.trouble.as_ref()?)));
+        if let Some((name, trouble)) = troubled.filter(|_| wanted.all(|(_, node)| node.trouble.is_some())) {
+            return Err(Immovable::Troubled { name: name.clone(), trouble: trouble.clone() });
         }
         if let Some(fault) = self.fault.clone() {
             return Err(Immovable::Fault { owner: owner.to_owned(), fault });
@@ -232,6 +258,7 @@ mod tests {
         Overview {
             owner,
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],
+            left: [5, 6].map(|lease| (lease, Duration::from_secs(4))).into(),
             members: ["n1", "n2", "n3"].map(|name| (name.to_owned(), MemberRecord::default())).to_vec(),
             ..Overview::default()
         }

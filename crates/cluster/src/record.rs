@@ -1,7 +1,7 @@
 //! What nodes write to the registry about themselves and about ownership, as TOML.
 
 use registry::record::{decode, encode};
-use registry::{Entry, Key, RecordError, Registry, RegistryError};
+use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
 use crate::{LABELS, MEMBERS, Waits};
@@ -10,6 +10,9 @@ use crate::{LABELS, MEMBERS, Waits};
 pub const PORTALS_MAX: usize = 64;
 /// Characters of a portal, and of a version.
 const TEXT_LEN_MAX: usize = 100;
+
+/// Bytes of a trouble.
+pub(crate) const TROUBLE_LEN_MAX: usize = 512;
 
 /// Puts a record in place of the one that is there now. For records with an epoch or a time: the latest one
 /// counts.
@@ -95,6 +98,10 @@ pub struct NodeRecord {
     /// version without TLS between nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
+    /// Why it could not take over now: it cannot write its data directory, for example. None: nothing is
+    /// wrong, or it is of a version that does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// Who owns something. Not bound to a lease: its epoch must never be lost.
@@ -215,6 +222,9 @@ impl NodeRecord {
         let node: NodeRecord = decode(key, bytes)?;
         bounded(key, &node.portals, &node.version)?;
         short(key, [&node.relay_key, &node.link, &node.certificate])?;
+        if node.trouble.as_ref().is_some_and(|trouble| trouble.len() > TROUBLE_LEN_MAX) {
+            return Err(RecordError::new(key, format!("a trouble of more than {TROUBLE_LEN_MAX} bytes")));
+        }
         Ok(node)
     }
 }
@@ -256,6 +266,21 @@ impl OwnerRecord {
         encode(self)
     }
 
+    /// Whether this owner lives: its lease says so. The record of its node may be lost or damaged meanwhile.
+    ///
+    /// # Errors
+    /// The registry does not answer.
+    pub(crate) async fn lives(&self, registry: &dyn Registry) -> Result<bool, RegistryError> {
+        if self.node.is_none() {
+            return Ok(false);
+        }
+        match registry.time_left(LeaseId(self.lease)).await {
+            Ok(_) => Ok(true),
+            Err(RegistryError::Expired) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// # Errors
     /// A value that is not an owner.
     pub fn decode(key: &str, bytes: &[u8]) -> Result<OwnerRecord, RecordError> {
@@ -285,6 +310,7 @@ mod tests {
     fn a_record_of_a_version_without_certificates_is_read_and_one_with_a_long_one_is_not() {
         let older = NodeRecord::decode("nodes/n1", b"lease = 7\nrelay_key = \"00\"\n").expect("read");
         assert_eq!((older.relay_key.as_deref(), older.link, older.certificate), (Some("00"), None, None));
+        assert_eq!(older.trouble, None);
         let older = MemberRecord::decode("members/n1", b"number = 1\n").expect("read");
         assert_eq!((older.number, older.certificate), (Some(1), None));
         let certificate = |len: usize| Some("a".repeat(len));

@@ -69,9 +69,10 @@ impl RegistryOption {
     /// Opens the registry, which must be named and be there: who only reads creates none.
     pub(crate) fn open_existing(&self, world: &World) -> Result<Rc<dyn Registry>> {
         if let Some(Location::Directory(path)) = self.location()? {
-            let found = path.join("format").try_exists();
+            // One that has lost its format is opened, which says what to do.
+            let has = |name: &str| path.join(name).try_exists().with_context(|| path.display().to_string());
             ensure!(
-                found.with_context(|| path.display().to_string())?,
+                has("format")? || has("keys")?,
                 "no registry in {}: name the directory that the nodes have as --registry",
                 path.display()
             );

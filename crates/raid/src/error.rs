@@ -4,6 +4,10 @@ use block::BlockError;
 
 use crate::GroupId;
 
+/// What to do about a drive that is not blank. Not all that bring a drive can erase it (a declaration cannot).
+pub const TO_ERASE: &str =
+    "only --overwrite of masu drive create, group create, group replace and serve erases it";
+
 /// Why a group does not open without a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingCause {
@@ -52,9 +56,7 @@ pub enum GroupError {
         found: String,
     },
     /// The drive carries data that is not a label; creation would overwrite it.
-    #[error(
-        "group {group}: drive {drive} is not blank: data at byte {at}; pass --overwrite to erase the drive"
-    )]
+    #[error("group {group}: drive {drive} is not blank: data at byte {at}; {}", TO_ERASE)]
     NotBlank {
         group: String,
         drive: String,

@@ -95,7 +95,7 @@ pub use array_label::{erase_array_label, label_cache, label_spare};
 pub use contents::{Contents, KnownContents};
 pub use create::Overwrite;
 pub use erase::erase_label;
-pub use error::{GroupError, MissingCause};
+pub use error::{GroupError, MissingCause, TO_ERASE};
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::Group;

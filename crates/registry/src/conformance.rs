@@ -19,6 +19,7 @@ const CHANGES: u64 = 10;
 /// machine to renew one after a third of it, short enough to wait for.
 pub async fn check(world: &World, one: Rc<dyn Registry>, two: Rc<dyn Registry>, lease: Duration) {
     versions(&*one, &*two).await;
+    tries(&*one, &*two).await;
     limits(&*one).await;
     counts(world, [one.clone(), two.clone()]).await;
     leases(world, &*one, &*two, lease).await;
@@ -64,6 +65,13 @@ async fn versions(one: &dyn Registry, two: &dyn Registry) {
     let listed = two.list("list/").await.expect("listed");
     let listed: Vec<(&str, &[u8])> = listed.iter().map(|(k, e)| (k.as_str(), &e.value[..])).collect();
     assert_eq!(listed, [("list/a", &b"1"[..]), ("list/b", b"2")]);
+}
+
+/// A trial is seen nowhere.
+async fn tries(one: &dyn Registry, two: &dyn Registry) {
+    let before = two.list("").await.expect("listed");
+    assert_eq!(one.examine().await, Ok(None), "it takes values, and is whole");
+    assert_eq!(two.list("").await.expect("listed"), before);
 }
 
 async fn limits(one: &dyn Registry) {

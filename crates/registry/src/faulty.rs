@@ -104,6 +104,10 @@ impl Registry for Faulty {
         self.call(move |registry| registry.compare_and_delete(key, expected))
     }
 
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(|registry| registry.examine())
+    }
+
     fn watch(&self, prefix: &str) -> Watch {
         let watched = (self.world.clone(), self.link.clone(), self.registry.watch(prefix));
         stream::unfold(watched, async |(world, link, mut watch)| {

@@ -75,6 +75,14 @@ pub enum RegistryError {
     #[error("too many {what}: at most {max}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Limit { what: &'static str, max: usize },
+    /// Nothing was changed: the store takes no values now. `cause` says what to do.
+    #[error("the registry cannot be written: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Unwritable { cause: String },
+    /// Nothing was changed: the store is not whole. `cause` says what to do.
+    #[error("the registry is damaged: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Damaged { cause: String },
     /// No answer. Whether a change was made is unknown.
     #[error("the registry does not answer: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -124,6 +132,13 @@ pub trait Registry {
     /// # Errors
     /// [`RegistryError::Conflict`] if another change came first.
     fn compare_and_delete<'a>(&'a self, key: &'a Key, expected: Version) -> Answer<'a, ()>;
+
+    /// Whether the store is whole, and would take a value now. No value is changed, and no watch hears of it.
+    /// What of the store itself was lost and this client knows is put again: then, what that was.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unwritable`] if it would take none, [`RegistryError::Damaged`] if it is not whole.
+    fn examine(&self) -> Answer<'_, Option<String>>;
 
     /// Watches all keys that begin with `prefix`, for changes after this call.
     fn watch(&self, prefix: &str) -> Watch;

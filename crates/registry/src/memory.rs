@@ -26,6 +26,11 @@ impl Store {
         }
     }
 
+    /// From now on it takes no values, or does again, as a full disk. Leases go on. For tests.
+    pub fn set_full(&self, is_full: bool) {
+        self.0.state.borrow_mut().is_full = is_full;
+    }
+
     /// Forgets the keys with this prefix, and their versions. For tests.
     pub fn forget(&self, prefix: &str) {
         self.0.state.borrow_mut().keys.retain(|key, _| !key.as_str().starts_with(prefix));
@@ -43,6 +48,7 @@ struct State {
     keys: BTreeMap<Key, Slot>,
     leases: BTreeMap<LeaseId, Lease>,
     granted: u64,
+    is_full: bool,
     /// Counts all changes.
     revision: u64,
 }
@@ -93,6 +99,9 @@ impl State {
         if lease.is_some_and(|lease| !self.leases.contains_key(&lease)) {
             return Err(RegistryError::Expired);
         }
+        if value.is_some() {
+            self.try_put()?;
+        }
         let found = self.version(key);
         if found != expected {
             return Err(RegistryError::Conflict { found });
@@ -105,6 +114,13 @@ impl State {
         let slot = self.keys.entry(key.clone()).or_insert(fresh);
         slot.set(value.map(<[u8]>::to_vec), lease, self.revision);
         Ok(slot.version)
+    }
+
+    fn try_put(&self) -> Result<(), RegistryError> {
+        match self.is_full {
+            true => Err(RegistryError::Unwritable { cause: "it is full; make room".into() }),
+            false => Ok(()),
+        }
     }
 
     /// The latest change of a key with this prefix.
@@ -191,6 +207,10 @@ impl Registry for Memory {
 
     fn compare_and_delete<'a>(&'a self, key: &'a Key, expected: Version) -> Answer<'a, ()> {
         self.call(move |state, _| state.put(key, Some(expected), None, None).map(drop)).boxed_local()
+    }
+
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(|state, _| state.try_put().map(|()| None)).boxed_local()
     }
 
     fn watch(&self, prefix: &str) -> Watch {

@@ -30,6 +30,8 @@ const CALLS_MAX: usize = 64;
 const PAGE_KEYS: i64 = 128;
 /// Twice the values: keys, and what surrounds them.
 const _: () = assert!(PAGE_KEYS as usize * VALUE_LEN_MAX * 2 <= ANSWER_LEN_MAX);
+/// A key that is never put.
+const TRIAL: &str = "trial";
 /// etcd accepts a ping every 5 s, and closes the connection of who sends more.
 const PING_EVERY: Duration = Duration::from_secs(6);
 /// The longest lease that etcd grants, in seconds.
@@ -200,6 +202,10 @@ async fn refuse_too_many(members: &Members, prefix: Vec<u8>) -> Result<(), Regis
     }
 }
 
+fn trial_key() -> Key {
+    Key::new(TRIAL).expect("a constant key")
+}
+
 fn version(revision: i64) -> Version {
     Version(revision.unsigned_abs())
 }
@@ -289,6 +295,18 @@ impl Registry for Etcd {
         let delete = DeleteRequest { key: self.name(key.as_str()) };
         let change = RequestOp { delete: Some(delete), ..RequestOp::default() };
         self.change(key, Some(expected), change).map(|done| done.map(drop)).boxed_local()
+    }
+
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        // etcd judges a transaction by what it would put. This one finds no such revision, and puts nothing.
+        let put = PutRequest { key: self.name(TRIAL), value: vec![0; VALUE_LEN_MAX], lease: 0 };
+        let put = RequestOp { put: Some(put), ..RequestOp::default() };
+        let tried = self.change(&trial_key(), Some(Version(u64::MAX)), put);
+        let tried = tried.map(|done| match done {
+            Ok(_) | Err(RegistryError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(error),
+        });
+        tried.boxed_local()
     }
 
     fn watch(&self, prefix: &str) -> Watch {

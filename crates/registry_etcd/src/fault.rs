@@ -37,7 +37,8 @@ pub(crate) fn fault_of(status: &Status) -> Fault {
         }
         Code::PermissionDenied => refused(": grant its user a role that may read and write the prefix"),
         Code::ResourceExhausted if has("database space exceeded") => {
-            refused(": compact and defragment etcd, then disarm its alarm")
+            let cause = format!("{text}: compact and defragment etcd, then disarm its alarm");
+            Fault::Refused(RegistryError::Unwritable { cause })
         }
         Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange => refused(""),
         _ => Fault::Lost(with_sources(status)),

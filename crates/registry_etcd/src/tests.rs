@@ -140,6 +140,30 @@ fn a_killed_etcd_is_unreachable_and_after_its_restart_leases_and_watches_go_on()
     });
 }
 
+/// Leases go on then, and so would an owner: that nobody can take over was seen by who tried.
+#[test]
+fn an_etcd_without_space_says_so_and_what_to_do_before_anything_is_put() {
+    let name = "an_etcd_without_space_says_so_and_what_to_do_before_anything_is_put";
+    let Some(server) = Server::start(name) else { return };
+    in_world(async move |world| {
+        let etcd = client(&world, &[server.address()]);
+        let lease = etcd.grant(Duration::from_secs(30)).await.expect("a lease");
+        assert_eq!(etcd.examine().await, Ok(None));
+        server.has_no_space(true);
+        let refused = etcd.examine().await.expect_err("no space").to_string();
+        assert!(
+            refused.starts_with("the registry cannot be written") && refused.contains("alarm"),
+            "{refused}"
+        );
+        let put = etcd.compare_and_put(&key("a"), None, b"1", None).await;
+        assert!(matches!(put, Err(RegistryError::Unwritable { .. })), "{put:?}");
+        assert_eq!(etcd.keep_alive(lease).await, Ok(()));
+        server.has_no_space(false);
+        assert_eq!(etcd.examine().await, Ok(None));
+        assert_eq!(etcd.list("").await.map(|all| all.len()), Ok(0), "a trial leaves nothing");
+    });
+}
+
 #[test]
 fn calls_of_a_stopped_etcd_end_in_time_and_it_goes_on() {
     let Some(server) = Server::start("calls_of_a_stopped_etcd_end_in_time_and_it_goes_on") else { return };

@@ -29,6 +29,10 @@ pub struct Refusals {
     pub is_host: bool,
     /// How often, since there was no refusal for 15 minutes.
     pub logins: u64,
+    /// Status-Class and Status-Detail of the last response, as one number (RFC 7143 11.13.5): 0302h is 770.
+    /// None: the connection was closed without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_status: Option<u16>,
     /// The last one.
     pub text: String,
 }

@@ -12,8 +12,11 @@ pub struct Node {
     pub role: String,
     /// Whether it is the node that answers.
     pub is_this: bool,
-    /// Whether it would take over if the owner failed: it is a standby whose lease lives.
+    /// Whether it would take over if the owner failed: it is a standby whose lease lives, without a trouble.
     pub could_take_over: bool,
+    /// Why it could not, as it says itself: it cannot write its data directory, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// The epoch that it owns, of the owner.
     pub epoch: Option<u64>,
     /// How long its lease lives yet, in microseconds: a node that is well renews it every 0.5 s.

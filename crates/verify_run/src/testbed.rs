@@ -11,7 +11,7 @@ use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Policy, PolicyConfig, PoolConfig,
     Provisioning, VolumeConfig,
 };
-use array::{Config, DriveSpec, Lun};
+use array::{Config, DriveSpec, Lun, TO_ERASE};
 use iscsi::initiator::Options;
 use world::World;
 use world_model::DiskSpec;
@@ -198,7 +198,7 @@ pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedAr
 /// nothing.
 fn own_advice(said: &str) -> String {
     let advice = "name a new file, or a drive that was erased (wipefs, blkdiscard)";
-    let said = said.replace("pass --overwrite to erase the drive", advice);
+    let said = said.replace(TO_ERASE, advice);
     let said = match said.split_once("name another drive, or restart with masu serve --overwrite") {
         Some((what, _)) => format!("{what}{advice}"),
         None => said,
@@ -272,13 +272,13 @@ pub(super) fn open_local(
 
 #[cfg(test)]
 mod tests {
-    use super::own_advice;
+    use super::{TO_ERASE, own_advice};
 
     /// `masu run` advised an option that it does not have.
     #[test]
     fn no_option_is_advised_that_a_run_does_not_have() {
         for said in [
-            "group g: drive d is not blank: data at byte 0; pass --overwrite to erase the drive",
+            &format!("group g: drive d is not blank: data at byte 0; {TO_ERASE}"),
             "the drive holds data; name another drive, or restart with masu serve --overwrite d to erase it",
             "drive d holds data; refusing to overwrite it: not named with --overwrite",
         ] {

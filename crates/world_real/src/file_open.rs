@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -100,7 +101,15 @@ fn refuse_special(opening: &Opening) -> Result<(), OpenError> {
     }
 }
 
+pub(crate) fn has_nul(path: &Path) -> bool {
+    path.as_os_str().as_bytes().contains(&0)
+}
+
 pub(crate) fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
+    // No system call takes it.
+    if has_nul(opening.path) {
+        return opening.refuse("no file name: it has a NUL character");
+    }
     match e.raw_os_error() {
         Some(libc::EINVAL) => no_direct(opening),
         Some(libc::EACCES | libc::EPERM) => opening.refuse("no permission to read and write it"),

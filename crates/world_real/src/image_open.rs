@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use world::{DriveInfo, ImageAccess, OpenError};
 
 use crate::file_drive::OpenMedium;
-use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
+use crate::file_open::{Opening, direct_alignment, folder_of, has_nul, open_error, punches_holes};
 use crate::hold::{Use, hold, hold_alone};
 use crate::operations::drive::{IMAGE_BLOCK_BYTES, Zeroing};
 use crate::presence::Presence;
@@ -58,6 +58,8 @@ fn refuse(opening: &Opening, e: &io::Error, access: ImageAccess) -> OpenError {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
         io::ErrorKind::NotFound => opening.refuse("no such file"),
         io::ErrorKind::AlreadyExists => opening.refuse("already exists; remove it first"),
+        // Images are not opened with O_DIRECT.
+        io::ErrorKind::InvalidInput if !has_nul(opening.path) => opening.refuse_io("cannot be opened", e),
         _ => open_error(opening, e),
     }
 }

@@ -124,6 +124,15 @@ fn what_cannot_be_a_drive_is_refused_with_its_cause() {
     check_refused(&DriveSpec::Device { path: path("absent") }, "no such device");
     check_refused(&DriveSpec::Memory { name: "m".into(), len_bytes: 1000 }, "multiple");
     check_refused(&DriveSpec::Modelled { name: "m".into() }, "model world");
+    // Before, a name that no system call takes was told as a file system without O_DIRECT.
+    let nul = path("a\0b");
+    for access in [ImageAccess::Read, ImageAccess::Write, ImageAccess::Create] {
+        check_refused(&DriveSpec::Image { path: nul.clone(), access }, "NUL");
+    }
+    check_refused(&DriveSpec::File { path: nul.clone(), create_len_bytes: None }, "NUL");
+    let within = DriveSpec::ImageWithin { folder: folder.path().into(), path: "a\0b".into() };
+    check_refused(&within, "NUL");
+    check_refused(&DriveSpec::Device { path: nul }, "NUL");
     // What was made only to be refused does not stay.
     check_refused(&DriveSpec::File { path: path("new"), create_len_bytes: Some(100) }, "too small");
     assert!(!path("new").exists());

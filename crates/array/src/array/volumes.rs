@@ -92,8 +92,9 @@ impl Array {
     pub async fn refuse_undeclared(&self, name: &str) -> Result<(), ControlError> {
         let Some((pool, _)) = self.undeclared(name).await? else { return Ok(()) };
         Err(ControlError::at(format!("volume {name:?}"))(&format!(
-            "pool {pool:?} has one of this name with its data, which no declaration has; declare it in a file to \
-             have it as it is (masu config import FILE), or delete it first: masu volume delete {name}"
+            "pool {pool:?} has one of this name with its data, which no declaration has; to have it as it is, \
+             add a [[volume]] with this name, pool and its size to what masu config export prints, and apply that (masu \
+             config import FILE), or delete it first: masu volume delete {name}"
         )))
     }
 

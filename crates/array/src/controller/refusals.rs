@@ -21,24 +21,32 @@ struct Refused {
     times: VecDeque<Instant>,
     /// All refusals since a pause as long as the window.
     count: u64,
+    /// Class and detail of the last response, if one was sent.
+    status: Option<(u8, u8)>,
     why: String,
 }
 
 impl Refusals {
-    pub(crate) fn add(&mut self, object: &str, is_host: bool, why: String, now: Instant) {
+    pub(crate) fn add(
+        &mut self,
+        object: &str,
+        is_host: bool,
+        (status, why): (Option<(u8, u8)>, String),
+        now: Instant,
+    ) {
         self.0.retain(|_, refused| refused.is_recent(now));
         let strangers = self.0.values().filter(|r| !r.is_host).count();
         if !is_host && strangers >= STRANGERS_MAX && !self.0.contains_key(object) {
             self.forget_a_stranger();
         }
-        let new = || Refused { is_host, times: VecDeque::new(), count: 0, why: String::new() };
+        let new = || Refused { is_host, times: VecDeque::new(), count: 0, status, why: String::new() };
         let refused = self.0.entry(object.to_owned()).or_insert_with(new);
         refused.times.push_back(now);
         if refused.times.len() > REPEATED {
             refused.times.pop_front();
         }
         refused.count += 1;
-        refused.why = why;
+        (refused.status, refused.why) = (status, why);
     }
 
     /// Removes the undeclared initiator whose last attempt is the oldest.
@@ -57,6 +65,7 @@ impl Refusals {
             object: object.clone(),
             is_host: r.is_host,
             logins: r.count,
+            login_status: r.status.map(|(class, detail)| u16::from_be_bytes([class, detail])),
             text: r.why.clone(),
         };
         self.0.iter().filter(|(_, r)| repeated(r)).map(status).collect()
@@ -82,7 +91,7 @@ mod tests {
         let mut refusals = Refusals::default();
         let mut counts = |s: u64, add: bool| {
             if add {
-                refusals.add("host h", true, format!("why {s}"), at(s));
+                refusals.add("host h", true, (None, format!("why {s}")), at(s));
             }
             refusals.status(at(s)).into_iter().map(|r| (r.logins, r.text)).collect::<Vec<_>>()
         };
@@ -101,9 +110,9 @@ mod tests {
     fn strangers_are_bounded_and_push_out_no_host() {
         let mut refusals = Refusals::default();
         for name in 0..2 * STRANGERS_MAX {
-            (0..3).for_each(|_| refusals.add("host h", true, String::new(), at(name as u64)));
+            (0..3).for_each(|_| refusals.add("host h", true, (None, String::new()), at(name as u64)));
             let object = format!("initiator {name}");
-            (0..3).for_each(|_| refusals.add(&object, false, String::new(), at(name as u64)));
+            (0..3).for_each(|_| refusals.add(&object, false, (None, String::new()), at(name as u64)));
         }
         let all = refusals.status(at(128));
         assert_eq!(all.len(), STRANGERS_MAX + 1);

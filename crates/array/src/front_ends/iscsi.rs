@@ -105,8 +105,8 @@ impl Port {
     /// Raises events for logins and failures at the port. A successful discovery raises none.
     fn heed(&self, event: &target::Event) {
         match event {
-            target::Event::LoginFailed { peer, initiator, is_discovery, is_refused: true, why } => {
-                self.refused((peer, initiator), *is_discovery, why);
+            target::Event::LoginFailed { peer, initiator, is_discovery, is_refused: true, status, why } => {
+                self.refused((peer, initiator), *is_discovery, (*status, why));
             }
             target::Event::Opened { peer, initiator, target: Some(_) } => {
                 let (object, is_host) = self.object_of(&initiator.name);
@@ -123,14 +123,19 @@ impl Port {
         }
     }
 
-    fn refused(&self, (peer, initiator): (&SocketAddr, &str), is_discovery: bool, why: &str) {
+    fn refused(
+        &self,
+        (peer, initiator): (&SocketAddr, &str),
+        is_discovery: bool,
+        (status, why): (Option<(u8, u8)>, &str),
+    ) {
         let (object, is_its_own) = self.object_of(initiator);
         let is_host = object.starts_with("host ");
         let what = if is_discovery { "discovery" } else { "a login" };
         let (peer, why) = (peer.ip(), printable(why));
         let text = format!("{what} from {peer} at {} was refused: {why}", self.open.listen);
         let (controller, now) = (&self.controller, self.controller.world.now());
-        controller.state.borrow_mut().refusals.add(&object, is_host, text.clone(), now);
+        controller.state.borrow_mut().refusals.add(&object, is_host, (status, text.clone()), now);
         controller.events.tell(Event::warning(object, text), is_its_own);
     }
 

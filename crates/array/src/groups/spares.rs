@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, OnDrive, Overwrite, erase_array_label, examine, label_spare};
+use raid::{Group, OnDrive, Overwrite, TO_ERASE, erase_array_label, examine, label_spare};
 use world::sync::Permit;
 use world::{Drive, DriveError};
 
@@ -151,13 +151,9 @@ async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Re
             controller.state.borrow_mut().fresh.labelled.push(drive.clone());
             label_spare(&drive, terms::array_id(config)).await.map_err(|e| place()(&e))
         }
-        (OnDrive::NotBlank { at }, _) => {
-            Err(place()(&format!("not blank: data at byte {at}; pass --overwrite to erase the drive")))
-        }
-        (OnDrive::Label(label), _) => {
-            Err(place()(&format!("already belongs to {label}; pass --overwrite to erase the drive")))
-        }
-        (found, _) => Err(place()(&format!("the drive {found}; pass --overwrite to erase it"))),
+        (OnDrive::NotBlank { at }, _) => Err(place()(&format!("not blank: data at byte {at}; {TO_ERASE}"))),
+        (OnDrive::Label(label), _) => Err(place()(&format!("already belongs to {label}; {TO_ERASE}"))),
+        (found, _) => Err(place()(&format!("the drive {found}; {TO_ERASE}"))),
     }
 }
 

@@ -95,6 +95,9 @@ fn logins_and_refusals_are_told_and_who_is_refused_repeatedly_is_in_the_status()
             let unknown = format!("initiator {}", initiator("x"));
             let both = [("host a", true, 3), (unknown.as_str(), false, 3)];
             assert_eq!(repeated, if tries < 3 { &both[..0] } else { &both[..] });
+            // Authentication failure, and not allowed.
+            let answers: Vec<_> = status.refused.iter().map(|r| r.login_status).collect();
+            assert_eq!(answers, [Some(0x0201), Some(0x0202)][..repeated.len()]);
             assert!(log_in(&world, "a", Some("another secret")).await.is_none());
             assert!(log_in(&world, "x", None).await.is_none());
         }

@@ -69,15 +69,59 @@ fn a_node_whose_record_is_lost_or_damaged_puts_it_again() {
             assert_eq!(bed.nodes[at].member.borrow().state().fault, None);
         }
         assert_eq!(bed.owner(), Some((owner, epoch)));
-        // An owner that is not listed is dead for the others. It ends as soon as one of them has followed.
+    });
+}
+
+/// Before, an owner whose node was not listed was dead for the others: one of them took over from an owner
+/// that lived, and for commands and the status there was none.
+#[test]
+fn an_owner_whose_node_record_is_gone_lives_as_long_as_its_lease() {
+    with_bed(&[0, 0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let name = bed.nodes[owner].name.as_str();
+        let client = Memory::new(&bed.world, &bed.store);
+        let look = async || Overview::look(&client, &[]).await.expect("readable");
+        // It cannot put its record again meanwhile, for less than its term.
         bed.nodes[owner].link.cut.set(true);
-        bed.store.forget(&key(owner));
-        bed.sleep(1).await;
+        bed.store.forget(&format!("{NODES}{name}"));
+        bed.sleep(2).await;
+        for standby in bed.nodes.iter().filter(|node| node.name != name) {
+            let waits = Waits::Owner { node: name.to_owned(), epoch };
+            assert_eq!(standby.standing(), Standing::Standby(waits));
+            let state = standby.member.borrow().state();
+            assert!(state.owner.is_some(), "it leads hosts where the owner was");
+        }
+        let seen = look().await;
+        assert_eq!((seen.living_owner(), seen.nodes.len()), (Some((name, epoch)), 2));
+        assert_eq!(seen.movable(Some(name), None), Ok((name.to_owned(), epoch)));
         bed.nodes[owner].link.cut.set(false);
-        bed.sleep(1).await;
-        let lost = Lost::Replaced { by: Some(bed.nodes[1 - owner].name.clone()) };
-        assert_eq!(bed.nodes[owner].standing(), Standing::Lost(lost));
-        assert_eq!(bed.owner(), Some((1 - owner, epoch + 1)));
+        assert_eq!(bed.looks(Duration::from_secs(3)).await.len(), 1, "one owner all the time");
+        assert_eq!((bed.owner(), look().await.nodes.len()), (Some((owner, epoch)), 3));
+        // When it has died, its lease ends, and one of the others follows.
+        bed.store.forget(&format!("{NODES}{name}"));
+        bed.nodes[owner].kill();
+        let gap = bed.until_owned(|node| node != owner).await;
+        assert!(gap > Duration::from_secs(4) && gap <= TAKE_OVER_MAX, "{gap:?}");
+    });
+}
+
+/// A record that is bound to no lease any more (put by hand, or by a restored registry) makes no owner live.
+#[test]
+fn an_owner_whose_lease_has_ended_is_dead_though_its_node_is_listed() {
+    with_bed(&[0, 0], async |bed| {
+        bed.sleep(2).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let key = format!("{NODES}{}", bed.nodes[owner].name);
+        let client = Memory::new(&bed.world, &bed.store);
+        let found = client.get(&named(&key)).await.expect("it answers").expect("listed");
+        bed.nodes[owner].kill();
+        overwrite(bed, &key, &found.value, None).await;
+        assert!(bed.until_owned(|node| node != owner).await <= TAKE_OVER_MAX);
+        let seen = Overview::look(&client, &[]).await.expect("readable");
+        assert_eq!(seen.living_owner(), Some((&*bed.nodes[1 - owner].name, epoch + 1)));
+        assert_eq!(seen.nodes.len(), 1);
     });
 }
 

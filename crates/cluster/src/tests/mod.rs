@@ -3,6 +3,7 @@
 
 mod damage;
 mod numbers;
+mod trouble;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

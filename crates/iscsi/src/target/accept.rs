@@ -105,6 +105,7 @@ fn login_failed(link: &Link, portal: &Portal, failure: Failure) {
         initiator: failure.initiator,
         is_discovery: failure.is_discovery,
         is_refused: !portal.is_stopping() && (failure.is_refused || limit.is_some()),
+        status: if limit.is_some() { None } else { failure.status },
         why: limit.unwrap_or(failure.why),
     });
 }
@@ -116,13 +117,20 @@ struct Failure {
     is_discovery: bool,
     /// Whether the portal sent a refusal.
     is_refused: bool,
+    /// Class and detail of the response that it sent.
+    status: Option<(u8, u8)>,
     why: String,
 }
 
 impl Failure {
     fn of(login: Login, is_refused: bool, why: String) -> Failure {
         let Login { initiator, is_discovery, .. } = login;
-        Failure { initiator, is_discovery, is_refused, why }
+        Failure { initiator, is_discovery, is_refused, status: None, why }
+    }
+
+    /// By a response with this error.
+    fn answered(login: Login, error: &LoginError) -> Failure {
+        Failure { status: Some(error.status()), ..Failure::of(login, true, error.to_string()) }
     }
 }
 
@@ -188,7 +196,7 @@ impl<T: Target> Guest<T> {
                 Ok(entered) => Ok(Some(entered)),
                 Err((e, _receiver)) => {
                     self.refuse(&header, stat_sn, &e).await;
-                    Err(Failure::of(login, true, e.to_string()))
+                    Err(Failure::answered(login, &e))
                 }
             };
         }

@@ -52,6 +52,8 @@ pub enum Event {
         is_discovery: bool,
         /// Whether the portal refused it; otherwise the peer left.
         is_refused: bool,
+        /// Class and detail of the response by which it was refused (RFC 7143 11.13.5), if one was sent.
+        status: Option<(u8, u8)>,
         why: String,
     },
     /// A session began.

@@ -9,7 +9,8 @@ use admin::Store;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use cluster::{
-    Ask, AskRecord, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put, raise_epoch,
+    Ask, AskRecord, LookError, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put,
+    raise_epoch,
 };
 use registry::record::{decode, encode};
 use registry::{Key, Registry};
@@ -215,7 +216,7 @@ async fn hand_over(
     (from, to): (Option<&str>, Option<&str>),
     ask: Ask,
 ) -> Result<TestRecord> {
-    let (from, epoch) = Overview::look(registry, &Store::SHARED).await?.movable(from, to)?;
+    let (from, epoch) = Overview::look_and_try(registry, &Store::SHARED).await?.movable(from, to)?;
     let begun = world.now();
     Overview::ask(registry, &AskRecord { ask, epoch, to: to.map(str::to_owned) }).await??;
     let serves = Key::new(SERVES)?;
@@ -274,7 +275,15 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
     let key = Key::new(&format!("{MEMBERS}{name}")).with_context(|| format!("invalid name {name:?}"))?;
     let removed = name.to_owned();
     with(registry, async move |_, registry| {
-        if registry.get(&Key::new(&format!("{NODES}{removed}"))?).await?.is_some() {
+        let is_listed = registry.get(&Key::new(&format!("{NODES}{removed}"))?).await?.is_some();
+        // Its node may have lost its record.
+        let owns = async || match Overview::look(&*registry, &[]).await {
+            Ok(seen) => Ok(seen.living_owner().is_some_and(|(owner, _)| owner == removed)),
+            // Nobody knows who owns it: what is not listed may be removed, as before.
+            Err(LookError::Damaged(_)) => Ok(false),
+            Err(LookError::Registry(error)) => Err(error),
+        };
+        if is_listed || owns().await? {
             bail!("node {removed} is up: stop it first, and wait until its lease has ended (6 s)");
         }
         let entry = registry.get(&key).await?.with_context(|| format!("no node {removed:?}"))?;
@@ -286,12 +295,18 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
 
 fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCode> {
     let mut text = None;
-    let read = || {
-        let seen = with(registry, async |_, registry| Ok(Overview::look(&*registry, &Store::SHARED).await?))?;
-        text = forecast(&seen, now_ms() / 1000);
-        seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
-        Ok(known_nodes(&seen, None))
-    };
+    let read =
+        || {
+            let seen = with(registry, async |_, registry| {
+                Ok(Overview::look_and_try(&*registry, &Store::SHARED).await?)
+            })?;
+            text = forecast(&seen, now_ms() / 1000);
+            seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
+            for (name, node) in &seen.nodes {
+                node.trouble.iter().for_each(|why| eprintln!("warning: node {name}: {why}"));
+            }
+            Ok(known_nodes(&seen, None))
+        };
     let code = table::list(&NODE, args, form.look(), read)?;
     if let Some(text) = text.filter(|_| form.is_plain()) {
         println!("\n{text}");
@@ -358,7 +373,7 @@ mod tests {
         Overview {
             owner,
             nodes: vec![("n1".into(), node(5)), ("n2".into(), node(6))],
-            left: [(5, Duration::from_millis(5500))].into(),
+            left: [(5, 5500), (6, 5600)].map(|(lease, ms)| (lease, Duration::from_millis(ms))).into(),
             members: ["n1", "n2", "n3"].map(|name| (name.to_owned(), member.clone())).to_vec(),
             test: None,
             take_over: None,
@@ -386,7 +401,16 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.is_this).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(rows.iter().map(|row| row.could_take_over).collect::<Vec<_>>(), [false, true, false]);
         let left: Vec<_> = rows.iter().map(|row| row.lease_left_us).collect();
-        assert_eq!(left, [Some(5_500_000), None, None], "of its own lease, and of none that has ended");
+        assert_eq!(left, [Some(5_500_000), Some(5_600_000), None], "of its own lease");
+        // The registry has lost the record of its node.
+        let mut unlisted = seen(Some(("n1", 5)));
+        unlisted.nodes.remove(0);
+        assert_eq!(roles(&unlisted), ["n1: owner 3", "n2: standby", "n3: down"]);
+        unlisted.members.remove(0);
+        assert_eq!(roles(&unlisted), ["n1: owner 3", "n2: standby", "n3: down"]);
+        assert_eq!(known_nodes(&unlisted, None)[0].lease_left_us, Some(5_500_000));
+        unlisted.left.remove(&5);
+        assert_eq!(roles(&unlisted), ["n2: standby", "n3: down"]);
     }
 
     #[test]

@@ -85,6 +85,7 @@ fn hosts_tell_the_ports_of_nodes_apart_and_learn_which_is_at_the_owner_and_which
     let mut cluster = Cluster::start(2);
     let owner = cluster.owner();
     let standby = 1 - owner;
+    cluster.nodes[standby].stands_by();
     let at = |cluster: &Cluster, node: usize| SocketAddr::from(([127, 0, 0, 1], cluster.nodes[node].port));
     let seen = |cluster: &Cluster, owner: usize| {
         let (owner, standby) = (at(cluster, owner), at(cluster, 1 - owner));
@@ -143,6 +144,7 @@ fn hosts_tell_the_ports_of_nodes_apart_and_learn_which_is_at_the_owner_and_which
 fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
     let cluster = Cluster::start(2);
     let owner = cluster.owner();
+    cluster.nodes[1 - owner].stands_by();
     let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
     for hangs_up in [true, false] {
         let run = world_real::run(world_real::Options::default(), async |world| {
@@ -183,6 +185,7 @@ fn a_standby_that_stood_still_delivers_no_write_that_its_host_has_given_up() {
 fn an_owner_that_stood_still_delivers_no_write_that_a_standby_carried_meanwhile() {
     let cluster = Cluster::start(2);
     let owner = cluster.owner();
+    cluster.nodes[1 - owner].stands_by();
     let (direct, carried) = (cluster.nodes[owner].port, cluster.nodes[1 - owner].port);
     for (hangs_up, still_ms) in [(true, 500), (false, 2500)] {
         let run = world_real::run(world_real::Options::default(), async |world| {

@@ -35,6 +35,8 @@ const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
 const FORMAT: &str = "masu registry 1\n";
+/// All formats begin with this.
+const FORMAT_NAME: &str = "masu registry ";
 /// A read that meets a change looks again; so often in a row it meets one only if something is wrong.
 const LOOKS_MAX: usize = 1000;
 /// Stands for a value that is not there: no text, so that nobody takes it for a record.
@@ -133,10 +135,10 @@ fn durable(path: &Path) -> Result<(), RegistryError> {
     synced.map_err(|e| failed(path, &e.into()))
 }
 
-/// The name of the layout; none: there is no such file.
+/// The name of the layout; none: there is no such file. What is no text is no name.
 fn format_of(file: &Path) -> Result<Option<String>, RegistryError> {
-    match fs::read_to_string(file) {
-        Ok(text) => Ok(Some(text)),
+    match fs::read(file) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(file, &error)),
     }
@@ -149,11 +151,26 @@ fn name_format(root: &Path, file: &Path) -> Result<bool, RegistryError> {
         // Another process may have named it since, and have gone on: the name comes before everything else.
         return Ok(format_of(file)?.as_deref() == Some(FORMAT));
     }
+    write_format(root, file)?;
+    Ok(true)
+}
+
+/// What to do about a registry whose `format` does not name its layout, while no node runs that puts it again.
+fn without_format(file: &Path, what: &str) -> RegistryError {
+    let (shown, line) = (file.display(), FORMAT.trim_end());
+    let cause = format!(
+        "{shown}: {what}. A node that runs puts it again within 10 s; if none does, and this is the registry, write it \
+         anew: echo '{line}' > {shown}"
+    );
+    RegistryError::Damaged { cause }
+}
+
+/// In the place of whatever is there.
+fn write_format(root: &Path, file: &Path) -> Result<(), RegistryError> {
     let new = root.join(format!("format.{:016x}", unique()?));
     write_new(&new, FORMAT.as_bytes(), true)?;
     rename(&new, file)?;
-    durable(root)?;
-    Ok(true)
+    durable(root)
 }
 
 impl Files {
@@ -184,10 +201,31 @@ impl Files {
         };
         match format_of(&file)? {
             Some(text) if text == FORMAT => Ok(()),
-            Some(_) => refused("a registry of another format"),
+            Some(text) if text.starts_with(FORMAT_NAME) => refused("a registry of another format"),
+            Some(_) => Err(without_format(&file, "damaged")),
             None if name_format(root, &file)? => Ok(()),
+            None if root.join("keys").is_dir() && root.join("leases").is_dir() => {
+                Err(without_format(&file, "missing"))
+            }
             None => refused("not empty, and not a registry; name a new directory"),
         }
+    }
+
+    /// Puts the name of the layout again where it was lost: this client has read it when it opened the
+    /// directory. Then, what was wrong.
+    fn mend_format(&self) -> Result<Option<String>, RegistryError> {
+        let file = self.root.join("format");
+        let what = match format_of(&file)? {
+            Some(text) if text == FORMAT => return Ok(None),
+            Some(text) if text.starts_with(FORMAT_NAME) => {
+                let cause = format!("{}: names another format now; restart the nodes", file.display());
+                return Err(RegistryError::Damaged { cause });
+            }
+            Some(_) => "damaged",
+            None => "missing",
+        };
+        write_format(&self.root, &file).map_err(|_| without_format(&file, what))?;
+        Ok(Some(format!("{}: {what}", file.display())))
     }
 
     /// Removes what a crash has left: keys in creation, and leases of earlier boots.
@@ -211,8 +249,15 @@ impl Files {
 
     /// Whether the directory is still where it was: it may be unmounted, or moved away.
     pub(super) fn is_there(&self) -> Result<(), RegistryError> {
-        let format = self.root.join("format");
-        fs::symlink_metadata(&format).map(drop).map_err(|e| failed(&format, &e))
+        let keys = self.root.join("keys");
+        fs::symlink_metadata(&keys).map(drop).map_err(|e| failed(&keys, &e))
+    }
+
+    /// See [`crate::Registry::examine`].
+    pub(super) fn examine(&self) -> Result<Option<String>, RegistryError> {
+        let mended = self.mend_format()?;
+        self.try_put()?;
+        Ok(mended)
     }
 
     pub(super) fn leases(&self) -> &Leases {
@@ -361,6 +406,24 @@ impl Files {
             true => Err(RegistryError::Expired),
             false => Ok(Version(next.version)),
         }
+    }
+
+    /// Creates and removes what is no key yet. It is not flushed: renewals of leases wait for this call, and
+    /// a file system without room says so before.
+    fn try_put(&self) -> Result<(), RegistryError> {
+        let new = self.root.join("new").join(format!("{}.{:016x}", self.boot, unique()?));
+        let tried = create_dir(&new).map_err(|e| failed(&new, &e));
+        let tried = tried.and_then(|()| write_new(&new.join("trial"), &[0; VALUE_LEN_MAX], false));
+        let _ = fs::remove_dir_all(&new);
+        tried.map_err(|error| {
+            let root = self.root.display();
+            let cause = match error {
+                RegistryError::Unreachable { cause } => cause,
+                error => error.to_string(),
+            };
+            let cause = format!("{cause}; make room in the file system of {root} (df {root}), or repair it");
+            RegistryError::Unwritable { cause }
+        })
     }
 
     /// A key that never was; false: it is there.
@@ -547,6 +610,52 @@ mod tests {
         let first = State { version: 1, id: 6, lease: 0 };
         assert_eq!(files.create(&key(), first, b"stale"), Ok(false));
         assert_eq!(files.version(files.state(&key()).expect("read")), Ok(Some(three)));
+    }
+
+    #[test]
+    fn the_name_of_the_layout_is_put_again_by_who_has_read_it_and_others_say_what_to_do() {
+        let (dir, files) = opened();
+        let format = dir.path().join("format");
+        files.put(&key(), None, Some(b"one"), None).expect("put");
+        let harms: [(&str, &dyn Fn()); 4] = [
+            ("damaged", &|| fs::write(&format, "").expect("written")),
+            ("damaged", &|| fs::write(&format, "masu reg").expect("written")),
+            ("damaged", &|| fs::write(&format, b"\xff\xfe").expect("written")),
+            ("missing", &|| fs::remove_file(&format).expect("removed")),
+        ];
+        for (what, harm) in harms {
+            harm();
+            assert_eq!(files.is_there(), Ok(()), "a node goes on");
+            let refused = Files::open(dir.path()).err().expect("refused").to_string();
+            let advice = format!("echo 'masu registry 1' > {}", format.display());
+            assert!(refused.contains(what) && refused.contains(&advice), "{refused}");
+            assert_eq!(files.examine(), Ok(Some(format!("{}: {what}", format.display()))));
+            assert_eq!(files.examine(), Ok(None));
+            assert!(Files::open(dir.path()).is_ok_and(|again| again.get(&key()).is_ok_and(|e| e.is_some())));
+        }
+        // Another version has it now.
+        fs::write(&format, "masu registry 2\n").expect("written");
+        assert!(matches!(files.examine(), Err(RegistryError::Damaged { .. })));
+        assert!(fs::read_to_string(&format).is_ok_and(|text| text == "masu registry 2\n"));
+        fs::rename(dir.path().join("keys"), dir.path().join("gone")).expect("renamed");
+        assert!(files.is_there().is_err());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_says_so_and_what_to_do() {
+        let (dir, files) = opened();
+        let new = dir.path().join("new");
+        assert_eq!(files.try_put(), Ok(()));
+        assert_eq!(names(&new).expect("read").expect("there").len(), 0, "a trial leaves nothing");
+        // In place of a full file system: nothing can be created here.
+        fs::remove_dir(&new).expect("removed");
+        fs::write(&new, "").expect("written");
+        let refused = files.try_put().expect_err("refused");
+        assert!(
+            matches!(&refused, RegistryError::Unwritable { cause }
+            if cause.contains(&format!("df {}", dir.path().display()))),
+            "{refused}"
+        );
     }
 
     #[test]

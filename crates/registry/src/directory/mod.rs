@@ -110,6 +110,10 @@ impl Registry for Directory {
         self.call(move |files| files.put(&key, Some(expected), None, None).map(drop))
     }
 
+    fn examine(&self) -> Answer<'_, Option<String>> {
+        self.call(Files::examine)
+    }
+
     fn watch(&self, prefix: &str) -> Watch {
         // Submitted now, so that it comes before all later changes of this client.
         let first = self.versions(prefix);

@@ -56,6 +56,18 @@ struct Compaction {
     physical: bool,
 }
 
+#[derive(Clone, PartialEq, prost::Message)]
+struct Alarm {
+    /// 1: raises it, 2: disarms it.
+    #[prost(int32, tag = "1")]
+    action: i32,
+    #[prost(uint64, tag = "2")]
+    member: u64,
+    /// 1: no space.
+    #[prost(int32, tag = "3")]
+    kind: i32,
+}
+
 /// An answer of which nothing is needed.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Done {}
@@ -195,6 +207,12 @@ impl Server {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).expect("an address");
         let members = Members::new(vec![(self.address(), endpoint)], login, b"/".into());
         runtime.block_on(members.ask::<Q, Done>(name, message, Repeats::No)).map(drop)
+    }
+
+    /// Raises or disarms the alarm of etcd that has no space.
+    pub(super) fn has_no_space(&self, is_so: bool) {
+        let alarm = Alarm { action: if is_so { 1 } else { 2 }, member: 0, kind: 1 };
+        self.administer("/etcdserverpb.Maintenance/Alarm", alarm, None).expect("carried out");
     }
 
     /// Forgets all revisions before this one.

@@ -25,14 +25,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use super::carry::{Bytes, Pulse, discards, has_hung_up, requests, responses};
-use super::relay::CONNECT_TIME;
+use super::relay::{CONNECT_TIME, REACHING_MORE_MAX};
 use super::repeated::Repeated;
 
 /// Connections of hosts that other nodes carry to this one, all together.
 const CARRIED_MAX: usize = 1024;
-/// Peers that are not admitted yet, and those of one source: as many as a node has portals.
+/// Peers that are not admitted yet, and those of one source: as many attempts as a node makes at once.
 const ENTERING_MAX: usize = 256;
-const ENTERING_OF_SOURCE_MAX: usize = cluster::PORTALS_MAX;
+const ENTERING_OF_SOURCE_MAX: usize = cluster::PORTALS_MAX + REACHING_MORE_MAX;
 /// From the connection to the header: a handshake is two round trips, and perhaps a look at the registry.
 const ENTER_TIME: Duration = Duration::from_secs(5);
 /// What was sent and is not confirmed by then ends a connection: the other machine is gone.

@@ -18,6 +18,7 @@ mod repeated;
 mod seen;
 mod state;
 mod thread;
+mod trial;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -124,7 +125,10 @@ pub(super) async fn stand_by(
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
     let judges = judge.clone();
     let mut thread =
-        Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone())).await?;
+        Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone()), {
+            trial::of_directory(store.clone())
+        })
+        .await?;
     judge.refuse(&thread.keeper())?;
     tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
     let standby = bound.stand_by().context("cannot answer as a standby")?;
@@ -203,6 +207,7 @@ fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, 
         relay_key: Some(hex(&keys.plain.0)),
         link: link.map(|link| link.address().to_string()),
         certificate: Some(tls.fingerprint().into()),
+        trouble: None,
     }
 }
 

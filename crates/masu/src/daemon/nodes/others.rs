@@ -29,6 +29,7 @@ fn refused(cause: Immovable) -> DrainError {
         | Immovable::NotOwner { .. }
         | Immovable::Alone { .. }
         | Immovable::Fault { .. }
+        | Immovable::Troubled { .. }
         | Immovable::UnderWay
         | Immovable::Down { .. } => DrainError::Refused(text),
     }
@@ -36,7 +37,7 @@ fn refused(cause: Immovable) -> DrainError {
 
 fn failover_of(forecast: Forecast) -> Failover {
     let text = forecast.text();
-    let Forecast { owner, successors, fault, last } = forecast;
+    let Forecast { owner, successors, fault, last, .. } = forecast;
     let last = last.map(|TestRecord { from, to, took_ms, at_ms, is_take_over }| {
         let kind = if is_take_over { "take-over" } else { "test" };
         LastFailover { kind: kind.into(), from, to, took_ms, at_ms }

@@ -32,6 +32,9 @@ const RELAYED_MAX: usize = 1024;
 /// An owner that has not accepted a connection by then is asked again.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(20);
+/// Attempts to reach the owner at once, of all portals together, beyond one of each: hosts that wait at a
+/// portal do not wait for each other's attempts.
+pub(super) const REACHING_MORE_MAX: usize = 16;
 /// A way to the owner that fails for longer is said: longer than it takes until another node owns the array.
 const FAILS_TIME: Duration = Duration::from_secs(10);
 /// The owner closes its portals first when it hands over: so long they are tried.
@@ -66,6 +69,15 @@ pub(super) enum Way {
     Nowhere,
 }
 
+impl Way {
+    fn node_port(&self) -> Option<SocketAddr> {
+        match self {
+            Way::Tls(peer) => Some(peer.address),
+            Way::Plain(_) | Way::Nowhere => None,
+        }
+    }
+}
+
 /// The portals of a standby while it is one.
 pub(super) struct Relay {
     owner: watch::Sender<Option<Owner>>,
@@ -87,7 +99,21 @@ struct Portal {
     tls: Arc<NodeTls>,
     /// Why the owner's node port cannot be reached.
     trouble: Lasting,
+    /// Attempts to reach the owner. None is for a certain host: that is said when a host is accepted.
+    reaching: JoinSet<Attempt>,
+    /// How many there are to be.
+    wanted: usize,
+    /// For all but the first of them.
+    more: Arc<Semaphore>,
+    /// How long one may take.
+    connect_time: Duration,
 }
+
+/// A connection to this owner, and where it was reached.
+type Reached = (Box<dyn Bytes>, SocketAddr, Owner);
+
+/// None: there is no way to it. An error: with the address.
+type Attempt = Option<Result<Reached, (SocketAddr, std::io::Error)>>;
 
 /// Listens on the addresses, except those that cannot be reached under the name that they have here.
 ///
@@ -129,19 +155,20 @@ impl Relay {
         open: Portals,
         tls: &Arc<NodeTls>,
     ) -> std::io::Result<Relay> {
-        Relay::with_room(declared, open, (tls, RELAYED_MAX))
+        Relay::with_limits(declared, open, (tls, RELAYED_MAX, CONNECT_TIME))
     }
 
-    /// For so many connections at once.
-    fn with_room(
+    /// For so many connections at once, each of which the owner has so long to accept.
+    fn with_limits(
         declared: &[SocketAddr],
         open: Portals,
-        (tls, connections_max): (&Arc<NodeTls>, usize),
+        (tls, connections_max, connect_time): (&Arc<NodeTls>, usize, Duration),
     ) -> std::io::Result<Relay> {
         let (owner, sees) = watch::channel(None);
         let (ends, end) = watch::channel(false);
         let (begun, mut arriving) = tokio::sync::mpsc::channel(connections_max);
         let room = Arc::new(Semaphore::new(connections_max));
+        let more = Arc::new(Semaphore::new(REACHING_MORE_MAX));
         let mut tasks = Vec::new();
         for (address, listener) in open {
             let index = declared.iter().position(|at| *at == address).unwrap_or_default();
@@ -149,7 +176,21 @@ impl Relay {
             let listener = watched(listener)?;
             let (owner, ends, begun, room) = (sees.clone(), end.clone(), begun.clone(), room.clone());
             let (tls, trouble) = (tls.clone(), Lasting::new(FAILS_TIME));
-            let portal = Portal { index, address, owner, ends, begun, room, tls, trouble };
+            let (reaching, wanted, more) = (JoinSet::new(), 1, more.clone());
+            let portal = Portal {
+                index,
+                address,
+                owner,
+                ends,
+                begun,
+                room,
+                tls,
+                trouble,
+                reaching,
+                wanted,
+                more,
+                connect_time,
+            };
             tasks.push(tokio::spawn(portal.accept(listener)));
         }
         let carried = Arc::new(AtomicUsize::new(0));
@@ -243,14 +284,25 @@ impl Portal {
             let Ok(mut ready) = listener.readable().await else { return };
             // After an accept it is still marked as readable: the owner is not connected to for nobody.
             if !has_waiting(listener.get_ref()) {
+                (self.reaching, self.wanted) = (JoinSet::new(), 1);
                 ready.clear_ready();
                 continue;
             }
-            let Ok(place) = self.room.clone().acquire_owned().await else { return };
-            let Some((owner, address, seen)) = self.connect().await else {
+            let place = match self.room.clone().try_acquire_owned() {
+                Ok(place) => place,
+                Err(_) => {
+                    // What was reached would not be the owner's any more when there is room.
+                    self.reaching = JoinSet::new();
+                    let Ok(place) = self.room.clone().acquire_owned().await else { return };
+                    place
+                }
+            };
+            let Some((owner, address, seen)) = self.reach().await else {
                 sleep(AGAIN).await;
                 continue;
             };
+            // How many hosts wait cannot be seen. While there are more, twice as many attempts are made.
+            self.wanted = (self.wanted * 2).min(1 + REACHING_MORE_MAX);
             // A host that has gone away meanwhile was counted, too.
             let Ok(Ok((host, peer))) = ready.try_io(|listener| listener.get_ref().accept()) else { continue };
             let host = host.set_nonblocking(true).and_then(|()| TcpStream::from_std(host));
@@ -263,35 +315,61 @@ impl Portal {
         }
     }
 
-    /// A connection to the owner's portal that corresponds to this one.
-    async fn connect(&mut self) -> Option<(Box<dyn Bytes>, SocketAddr, Owner)> {
-        let seen = self.owner.borrow().clone().filter(|owner| !owner.leaves)?;
-        match &seen.way {
-            Way::Tls(peer) => {
-                let connecting = timeout(CONNECT_TIME, link::connect(&self.tls, peer)).await;
-                let connected = connecting.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-                self.trouble.is_over_or(&connected, |error| {
-                    let address = peer.address;
+    /// A connection to the owner, of the first attempt that succeeds. While none has, more are made: one that
+    /// hangs delays nobody. None: no attempt is left, or there is no owner that stays.
+    async fn reach(&mut self) -> Option<Reached> {
+        let stays = |owner: &Owner| !owner.leaves;
+        loop {
+            let seen = self.owner.borrow_and_update().clone().filter(stays)?;
+            while self.reaching.len() < self.wanted {
+                let permit = match self.reaching.is_empty() {
+                    true => None,
+                    false => match self.more.clone().try_acquire_owned() {
+                        Ok(permit) => Some(permit),
+                        Err(_) => break,
+                    },
+                };
+                let (tls, owner, at) = (self.tls.clone(), seen.clone(), (self.index, self.address));
+                let time_max = self.connect_time;
+                self.reaching.spawn(async move {
+                    let _permit = permit;
+                    let late =
+                        owner.way.node_port().map(|port| Err((port, std::io::ErrorKind::TimedOut.into())));
+                    timeout(time_max, reach(tls, owner, at)).await.unwrap_or(late)
+                });
+            }
+            let done = tokio::select! {
+                Some(done) = self.reaching.join_next() => done.ok().flatten(),
+                _ = self.owner.changed() => {
+                    self.reaching = JoinSet::new();
+                    continue;
+                }
+                () = sleep(AGAIN) => {
+                    self.wanted = (self.reaching.len() + 1).min(1 + REACHING_MORE_MAX);
+                    continue;
+                }
+            };
+            match done {
+                Some(Ok(reached)) => {
+                    self.trouble.is_over();
+                    // An attempt of before may have reached an owner that is none any more.
+                    if reached.2 == seen {
+                        return Some(reached);
+                    }
+                }
+                Some(Err((address, error))) => self.trouble.lasts(|| {
                     format!(
                         "hosts wait at portal {}: the node port {address} of the owner cannot be reached: {error}; \
                          open it between the nodes (--node-listen at the owner chooses it)",
                         self.address
                     )
-                });
-                let (address, owner) = (peer.address, connected.ok()?);
-                Some((owner, address, seen))
+                }),
+                None => {}
             }
-            Way::Plain(portals) => {
-                let address = *portals.get(self.index).or(portals.first())?;
-                if address == self.address {
-                    return None;
-                }
-                let owner = timeout(CONNECT_TIME, TcpStream::connect(address)).await.ok()?.ok()?;
-                owner.set_nodelay(true).ok()?;
-                discards(&owner);
-                Some((Box::new(owner), address, seen))
+            if self.reaching.is_empty() {
+                self.wanted = 1;
+                return None;
             }
-            Way::Nowhere => None,
         }
     }
 
@@ -300,6 +378,28 @@ impl Portal {
         let portal_group = portal_group(owner.own_number, self.index);
         let key = owner.key.clone();
         key.map(|key| Relayed { host, portal: self.address, portal_group, key }.encode()).unwrap_or_default()
+    }
+}
+
+/// Reaches the owner from the portal of this place in the declaration and of this address.
+async fn reach(tls: Arc<NodeTls>, owner: Owner, (index, own): (usize, SocketAddr)) -> Attempt {
+    match &owner.way {
+        Way::Tls(peer) => {
+            let address = peer.address;
+            match link::connect(&tls, peer).await {
+                Ok(bytes) => Some(Ok((bytes, address, owner))),
+                Err(error) => Some(Err((address, error))),
+            }
+        }
+        // At the portal that corresponds to this one.
+        Way::Plain(portals) => {
+            let address = *portals.get(index).or(portals.first()).filter(|at| **at != own)?;
+            let stream = TcpStream::connect(address).await.ok()?;
+            stream.set_nodelay(true).ok()?;
+            discards(&stream);
+            Some(Ok((Box::new(stream), address, owner)))
+        }
+        Way::Nowhere => None,
     }
 }
 
@@ -435,7 +535,7 @@ mod tests {
     async fn a_host_beyond_the_limit_waits_until_another_one_goes() {
         let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("its address");
-        let relay = Relay::with_room(&[address], vec![(address, listener)], (&tls(), 2));
+        let relay = Relay::with_limits(&[address], vec![(address, listener)], (&tls(), 2, CONNECT_TIME));
         let relay = relay.expect("started");
         let (array, at) = owner().await;
         relay.set_owner(Some(of_epoch(1, at)));
@@ -461,6 +561,60 @@ mod tests {
         let mut text = [0; 5];
         owned.read_exact(&mut text).await.expect("received");
         assert_eq!(&text, b"login");
+    }
+
+    /// Before, a portal reached the owner for one host after the other: a login waited for the attempts of
+    /// all that had connected before it, whether they said anything or not.
+    #[tokio::test]
+    async fn a_login_is_answered_while_those_before_it_are_silent_and_attempts_for_them_hang() {
+        const HANG: usize = 3;
+        let listener = world_real::bind_listener(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        // No attempt is given up while the test runs.
+        let relay = Relay::with_limits(&[address], vec![(address, listener)], (&tls(), 64, WAIT * 20));
+        let relay = relay.expect("started");
+        let (node_port, at) = owner().await;
+        let own = tls();
+        let peer = link::Peer { address: at, sha256: own.fingerprint().into() };
+        relay.set_owner(Some(Owner { way: Way::Tls(peer), ..of_epoch(1, at) }));
+        let mut silent = Vec::new();
+        for _ in 0..HANG {
+            silent.push(TcpStream::connect(address).await.expect("in the queue"));
+        }
+        let mut login = TcpStream::connect(address).await.expect("in the queue");
+        login.write_all(b"login").await.expect("sent");
+        // The owner answers neither of the first attempts, and all others.
+        let mut hang = Vec::new();
+        for _ in 0..HANG {
+            let (attempt, _) = timeout(WAIT, node_port.accept()).await.expect("another one").expect("it");
+            hang.push(attempt);
+        }
+        let (told, mut hears) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = node_port.accept().await {
+                let (own, told) = (own.clone(), told.clone());
+                tokio::spawn(async move {
+                    let Ok((mut node, _)) = own.accept(stream).await else { return };
+                    node.write_u8(1).await.expect("admitted");
+                    node.flush().await.expect("sent");
+                    let mut text = [0; 5];
+                    if node.read_exact(&mut text).await.is_ok() {
+                        let _ = told.send(text).await;
+                        node.write_all(b"hello").await.expect("answered");
+                        node.flush().await.expect("sent");
+                        let _ = node.read(&mut text).await;
+                    }
+                });
+            }
+        });
+        let heard = timeout(WAIT, hears.recv()).await.expect("in time").expect("a login");
+        assert_eq!(&heard, b"login");
+        let mut text = [0; 5];
+        timeout(WAIT, login.read_exact(&mut text)).await.expect("in time").expect("answered");
+        assert_eq!(&text, b"hello");
+        for host in &mut silent {
+            stays_open(host).await;
+        }
     }
 
     #[tokio::test]

@@ -47,12 +47,15 @@ impl Lasting {
         Lasting { time, since: None, said: None }
     }
 
-    /// How it went now.
-    pub(super) fn is_over_or<T, E>(&mut self, went: &Result<T, E>, text: impl Fn(&E) -> String) {
-        match went {
-            Ok(_) => self.since = None,
-            Err(error) if self.fails(Instant::now()) => tracing::warn!("{}", text(error)),
-            Err(_) => {}
+    /// It goes well now.
+    pub(super) fn is_over(&mut self) {
+        self.since = None;
+    }
+
+    /// It fails now.
+    pub(super) fn lasts(&mut self, text: impl FnOnce() -> String) {
+        if self.fails(Instant::now()) {
+            tracing::warn!("{}", text());
         }
     }
 
@@ -85,7 +88,7 @@ mod tests {
         let at = |s: u64| begun + Duration::from_secs(s);
         let says: Vec<_> = [0, 9, 10, 11, 69, 70].map(|s| lasting.fails(at(s))).into();
         assert_eq!(says, [false, false, true, false, false, true]);
-        lasting.is_over_or(&Ok::<(), ()>(()), |()| String::new());
+        lasting.is_over();
         assert!(!lasting.fails(at(200)), "another one");
     }
 }

@@ -13,8 +13,8 @@ use cluster::{
     ASK, AskRecord, Clock, Follows, Immovable, Kept, Member, NodeRecord, Other, Overview, SERVES,
     ServesRecord, Standing, State, TAKE_OVER, TestRecord, put,
 };
-use registry::Registry;
 use registry::record::encode;
+use registry::{Registry, RegistryError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use world::World;
@@ -33,6 +33,8 @@ const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How often a node looks at all of them, to say what would happen in a failure.
 const OVERVIEW_EVERY: Duration = Duration::from_secs(2);
+/// At one look in so many it tries whether the registry can be written.
+const LOOKS_PER_TRIAL: u64 = 5;
 
 type Reply<T> = Sender<Result<T>>;
 
@@ -86,6 +88,7 @@ impl Thread {
         place: &RegistryOption,
         (name, about, seen): (&str, NodeRecord, Seen),
         (follows, events): (impl FnOnce() -> Follows + Send + 'static, EventSender),
+        mut trouble: watch::Receiver<Option<String>>,
     ) -> Result<Thread> {
         let (tell, state) = watch::channel(State::joining(seen.epoch()));
         let (looks, overview) = watch::channel(None);
@@ -116,6 +119,12 @@ impl Thread {
                     Ok(Leaves::Ends) => leaving.leave(),
                     Ok(Leaves::Moves) => leaving.move_away(),
                     Err(_) => {}
+                }
+            });
+            let troubled = member.clone();
+            world.spawn(async move {
+                while trouble.changed().await.is_ok() {
+                    troubled.set_trouble(trouble.borrow_and_update().clone());
                 }
             });
             let kept = AllKept::default();
@@ -214,12 +223,30 @@ async fn look_around(
     (kept, events): (AllKept, EventSender),
     looks: watch::Sender<Option<Overview>>,
 ) {
-    let mut failed = 0;
-    while !looks.is_closed() {
+    let (mut failed, mut unwritable) = (0, None);
+    for number in 0_u64.. {
+        if looks.is_closed() {
+            return;
+        }
         mend(&kept, &events).await;
+        if number % LOOKS_PER_TRIAL == 0 {
+            unwritable = match registry.examine().await {
+                Err(error @ (RegistryError::Unwritable { .. } | RegistryError::Damaged { .. })) => {
+                    Some(error.to_string())
+                }
+                Ok(Some(mended)) => {
+                    let text = format!("the registry was damaged; this node has mended it: {mended}");
+                    events.tell(Event::warning("array", text));
+                    None
+                }
+                // Without an answer the look has none either.
+                Err(_) | Ok(None) => None,
+            };
+        }
         match Overview::look(&*registry, &Store::SHARED).await {
-            Ok(overview) => {
+            Ok(mut overview) => {
                 failed = 0;
+                overview.fault = overview.fault.or_else(|| unwritable.clone());
                 looks.send_replace(Some(overview));
             }
             Err(error) => {
@@ -316,7 +343,7 @@ async fn ask_to_move(
     from: Option<&str>,
     to: Option<String>,
 ) -> Result<Result<(), Immovable>> {
-    let epoch = match Overview::look(registry, &Store::SHARED).await?.movable(from, to.as_deref()) {
+    let epoch = match Overview::look_and_try(registry, &Store::SHARED).await?.movable(from, to.as_deref()) {
         Ok((_, epoch)) => epoch,
         Err(cause) => return Ok(Err(cause)),
     };
