@@ -374,8 +374,8 @@ mod tests {
         let (a, wide) = (series("[10, 12, 8]", "[10, 10.1, 9.9]"), "[11, 13, 9]");
         let cases = [
             (series(wide, "[11, 9, 10]"), "2 metrics are undecided."),
-            (series(wide, "[10, 10.1, 9.9]"), "2 metrics are undecided."),
-            (series("[10, 12, 8]", "[20, 20.1, 19.9]"), "; 1 is undecided."),
+            (series(wide, "[10, 10.1, 9.8]"), "2 metrics are undecided."),
+            (series("[10, 12, 9]", "[20, 20.1, 19.9]"), "; 1 is undecided."),
         ];
         for (b, expected) in cases {
             let (answer, page) = check(&a, &b);
