@@ -56,7 +56,7 @@ pub(crate) fn open_within(folder: &Path, path: &Path) -> Result<OpenMedium, Open
 fn refuse(opening: &Opening, e: &io::Error, access: ImageAccess) -> OpenError {
     match e.kind() {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
-        io::ErrorKind::NotFound => opening.refuse("no such file"),
+        io::ErrorKind::NotFound => opening.absent("no such file"),
         io::ErrorKind::AlreadyExists => opening.refuse("already exists; remove it first"),
         _ => open_error(opening, e),
     }

@@ -35,7 +35,7 @@ impl AnyDisk {
         }
         let path = chain.path;
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Read };
-        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await?;
         let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
         if first.starts_with(qcow2::MAGIC) {
             return Ok(AnyDisk::Qcow2(Qcow2::open(drive).await?));

@@ -214,7 +214,7 @@ impl Declared<'_> {
         }
         let folder = descriptor.parent().unwrap_or(Path::new("")).to_owned();
         let spec = DriveSpec::ImageWithin { folder, path: self.file.into() };
-        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await?;
         let short =
             |has: u64| damaged(format!("extent {:?} of {len} bytes has {has} bytes in its file", self.file));
         if self.kind == "SPARSE" {
