@@ -153,6 +153,36 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
     ))
 }
 
+/// Deflate makes this many bytes of one at most (RFC 1951: a match of 258 bytes takes two bits or more).
+const INFLATED_PER_BYTE: u64 = 1032;
+
+/// What is still decompressed of a file to examine it: no more than all of it can be. Entries that all name the
+/// same bytes would take as long as the disk is large.
+struct Budget(u64);
+
+impl Budget {
+    fn of(drive: &Drive) -> Budget {
+        Budget(drive.len_bytes().saturating_mul(INFLATED_PER_BYTE))
+    }
+
+    /// What is wrong with compressed data that make so many bytes.
+    async fn fault(
+        &mut self,
+        bytes: u64,
+        unpacked: impl Future<Output = Result<Vec<u8>, VdiskError>>,
+    ) -> Result<Option<String>, VdiskError> {
+        let Some(left) = self.0.checked_sub(bytes) else {
+            return Ok(Some("its compressed bytes are those of others, too".into()));
+        };
+        self.0 = left;
+        match unpacked.await {
+            Ok(_) => Ok(None),
+            Err(VdiskError::Damaged { cause, .. }) => Ok(Some(format!("its compressed bytes: {cause}"))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Whether the limit of faults is reached; a last one then says that further ones were not examined.
 fn is_enough(faults: &mut Vec<String>) -> bool {
     if faults.len() < FAULTS_MAX {
