@@ -31,7 +31,7 @@ fn of_claim(plan: &Plan, recording: &Recording, asked: &Asked) -> Vec<Measure> {
     let several = on.len() > 1;
     let measure = |ran: &Ran| {
         let outcome = outcome(plan, recording, ran, asked);
-        let measure = Measure::new(&asked.id, outcome).figure(figure(asked));
+        let measure = Measure::new(&asked.id, outcome).figure(figure(asked)).note(unanswered(ran, asked));
         if several { measure.at(&ran.array) } else { measure }
     };
     on.into_iter().map(measure).collect()
@@ -87,6 +87,26 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
         Some(estimate) => estimate.into(),
         None => none("no I/O ended in a window that counts, or the run was stopped before it"),
     }
+}
+
+/// Which windows had no answer, of a claim about response times.
+fn unanswered(ran: &Ran, asked: &Asked) -> Option<String> {
+    let places = [Some(asked.at), asked.compared_with]
+        .into_iter()
+        .flatten()
+        .filter(|at| asked.quantity.is_response() && at.array == asked.at.array);
+    let of_course = |course: &Course, at: At| {
+        let played = course.phases.get(at.phase)?;
+        let (count, first) = played.unanswered(at.load)?;
+        let counted = played.windows(at.load).len() - played.first;
+        let begins_s = plain(played.from_s + first as f64 * course.window_s);
+        Some(format!(
+            "in {count} of {counted} windows I/Os were in flight and none ended, first at {begins_s} s: they \
+             count with their age"
+        ))
+    };
+    let mut all = places.flat_map(|at| ran.courses.iter().filter_map(move |course| of_course(course, at)));
+    all.next()
 }
 
 /// What can only grow until its phase ends, and is less than the least that is claimed: a run that is stopped

@@ -80,6 +80,10 @@ impl Counts for Counter {
         self.end
     }
 
+    fn begun(&mut self, due: Instant) {
+        self.recorder.begun(self.load, due);
+    }
+
     fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
         self.recorder.completed(self.load, (due, completed), op.len, good);
     }
@@ -262,6 +266,7 @@ impl Stage<'_> {
                 ensure!(self.array.is_none(), "phase {:?}: {failure}", phase.name);
                 break;
             }
+            recorder.close(number);
             read_hits.push(self.look(looked).await?);
             done = number + 1;
             if self.stop.is_asked() {

@@ -296,6 +296,45 @@ fn what_fails_is_neither_fast_nor_served() {
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
 }
 
+/// A drive that said nothing for a third of the time left no trace in the response times: windows in which
+/// nothing ended had none, and "p99 below 200 ms" was held.
+#[test]
+fn a_load_that_gets_no_answer_for_a_third_of_the_time_has_not_kept_to_its_response() {
+    use std::time::Duration;
+    let text = ALL_FAILS.replace("window = \"1s\"", "window = \"100ms\"")
+        + "[[claim]]\nid = \"p99\"\nname = \"p99\"\nmetric = \"response_p99\"\nload = \"l\"\nphase = \"after\"\n\
+           source = \"chosen\"\nat_most = 200\n";
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let runs::Prepared::Modelled(made) =
+        runs::prepare(&plan, World::Model, &Request::default()).expect("made")
+    else {
+        panic!("the model world");
+    };
+    let pause = |world: &world::World, drive: &world_model::Disk| {
+        drive.hang();
+        let (world, drive) = (world.clone(), drive.clone());
+        let again = world.clone();
+        world.spawn(async move {
+            again.sleep(Duration::from_secs(2)).await;
+            drive.resume();
+        });
+    };
+    let stop = Stop::default();
+    let course = runs::model(&plan, (&plan.arrays[0], &made[0]), None, (1, &stop), &pause).expect("it ends");
+    let phase = &course.phases[1];
+    let (count, first) = phase.unanswered(Some(0)).expect("windows without an answer");
+    assert!((8..=11).contains(&count) && first >= phase.first, "{count} windows, first {first}");
+    let ran = super::recording::Ran { array: "a".into(), courses: vec![course], found: None };
+    let recording = super::recording::Recording { ran: vec![ran], lus: vec![], stopped: false };
+    let judged =
+        plan.claims.judge(World::Model, &super::claims::measures(&plan, World::Model, &recording), false);
+    let claim = judged.iter().find(|claim| claim.id == "p99").expect("judged");
+    // The mean is far above the bound, and windows that are so alike tell little: it is not held.
+    assert!(claim.verdict == Verdict::Undecided && claim.estimate > Some(400.0), "{claim:?}");
+    let note = claim.reason.as_deref().unwrap_or_default();
+    assert!(note.contains("windows I/Os were in flight and none ended, first at"), "{claim:?}");
+}
+
 /// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
 /// is waited for, or counted, to the end of a phase.
 #[test]
