@@ -296,6 +296,31 @@ fn what_fails_is_neither_fast_nor_served() {
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
 }
 
+/// A claim for which nothing was measured was left out, and the run ended with exit status 0: only the others
+/// were judged.
+#[test]
+fn a_claim_for_which_nothing_was_measured_is_undecided_and_so_is_the_run() {
+    let text = ALL_FAILS
+        .replace("pull = [\"d1\", \"d2\"]\n", "")
+        .replace("read=100", "read=0")
+        .replace("name = \"a\"\n", "name = \"a\"\ncache = \"8MiB\"\n");
+    let text = text.split("[[claim]]").next().expect("a scenario").to_owned()
+        + "[[claim]]\nid = \"hits\"\nname = \"hits\"\nmetric = \"read_hits\"\nphase = \"before\"\nsource = \"chosen\"\n\
+           at_least = 50\n\
+           [[claim]]\nid = \"served\"\nname = \"served\"\nmetric = \"rate\"\nphase = \"before\"\nsource = \"chosen\"\n\
+           at_least = 1\n";
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let measures = super::claims::measures(&plan, World::Model, &ran.expect("it ends"));
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    let verdicts: Vec<Verdict> = judged.iter().map(|claim| claim.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Undecided, Verdict::Held], "{judged:?}");
+    assert!(judged[0].reason.as_deref().is_some_and(|why| why.contains("no I/O ended")), "{judged:?}");
+    let is = lab_core::record::RunVerdict::of(&judged, false, String::new());
+    assert_eq!((is.standing, is.exit_status), (lab_core::verdict::Standing::Undecided, 3));
+    assert_eq!(is.tally.words(), "promises: 1 of 2 held, 1 undecided");
+}
+
 /// A drive that said nothing for a third of the time left no trace in the response times: windows in which
 /// nothing ended had none, and "p99 below 200 ms" was held.
 #[test]
