@@ -360,6 +360,19 @@ fn a_load_that_gets_no_answer_for_a_third_of_the_time_has_not_kept_to_its_respon
     assert!(note.contains("windows I/Os were in flight and none ended, first at"), "{claim:?}");
 }
 
+/// A write that waits for room in a cache whose drives are gone never ends, and the run waited for it.
+#[test]
+fn a_run_ends_though_what_is_in_flight_does_not() {
+    let text =
+        ALL_FAILS.replace("read=100", "read=0").replace("name = \"a\"\n", "name = \"a\"\ncache = \"8MiB\"\n");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let recording = ran.expect("it ends");
+    let measures = super::claims::measures(&plan, World::Model, &recording);
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict != Verdict::Held), "{judged:?}");
+}
+
 /// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
 /// is waited for, or counted, to the end of a phase.
 #[test]
