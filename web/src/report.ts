@@ -232,6 +232,8 @@ export interface Doubt {
   text: string;
   /** What was done about it: left out, kept and marked, repeated. */
   effect?: string | null;
+  /** What it comes from, where somebody acts on it: `stopped`, the run was stopped before its end. */
+  kind?: string;
 }
 
 export interface Method {

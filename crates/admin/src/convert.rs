@@ -95,10 +95,11 @@ fn frames(count: u32) -> u64 {
 fn cache(c: CacheStatus, controller: usize) -> Cache {
     let f = c.counts.frames;
     let pending = f.dirty + f.destaging + f.rewritten;
-    let journal = |JournalStatus { pool, group, failure, counts: j }| Journal {
+    let journal = |JournalStatus { pool, group, failure, failed_medium, counts: j }| Journal {
         pool,
         group,
         failure,
+        failed_medium,
         records: j.records,
         commits: j.commits,
         bytes: j.bytes,

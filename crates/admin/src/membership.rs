@@ -114,6 +114,7 @@ mod tests {
             operations: 0,
             no_room: None,
             refused_writes: None,
+            refusing_medium: None,
         }];
         status
     }

@@ -197,8 +197,7 @@ mod tests {
 
     #[test]
     fn a_replacement_that_cannot_be_taken_back_says_both_why() {
-        let failed =
-            |place: &str, cause: &str| ControlError::Failed { place: place.into(), cause: cause.into() };
+        let failed = |place: &str, cause: &str| ControlError::failed(place, cause);
         let said = still_declared(&failed("group \"g\"", "too small"), "n", &failed("state", "no space"));
         for part in ["group \"g\": too small", "drive n is still declared", "state: no space", "forget n"] {
             assert!(said.contains(part), "{said}");

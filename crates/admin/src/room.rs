@@ -10,7 +10,7 @@ use array::status::ControllerStatus;
 use array::{DriveSpec, Severity};
 use config::{Config, format_bytes};
 use rustix::fs::{StatVfsMountFlags, statvfs};
-use status::Trouble;
+use status::{Reason, Trouble};
 
 use crate::store::Store;
 use crate::trouble::trouble;
@@ -75,9 +75,9 @@ pub fn no_room_for_any(parts: &[ControllerStatus], config: &Config) -> Option<St
     let serves =
         parts.iter().any(|part| !part.pools.is_empty() || part.images.iter().any(|i| i.state.is_ok()));
     let mut missing = parts.iter().flat_map(|part| &part.missing).filter(|missing| missing.kind == "pool");
-    let pool = missing.find(|missing| !serves && missing.cause.contains(array::NO_ROOM))?;
+    let pool = missing.find(|missing| !serves && missing.reason == Reason::NoRoom)?;
     let file = config.drives.iter().find_map(|drive| match &drive.spec {
-        DriveSpec::File { path, .. } => pool.cause.contains(&drive.spec.name()).then_some(path),
+        DriveSpec::File { path, .. } => (pool.medium == Some(drive.spec.name())).then_some(path),
         _ => None,
     });
     let place = file.and_then(|file| Some((file, mount_of(file).ok()?)));
@@ -177,9 +177,13 @@ mod tests {
             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
             [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
         let config = Config::parse(text, "array.toml", dir.path()).expect("good");
-        let cause =
-            format!("no room: drive {}: {} for a write", config.drives[0].spec.name(), array::NO_ROOM);
-        let missing = status::Missing { kind: "pool".into(), name: "p0".into(), cause };
+        let missing = status::Missing {
+            kind: "pool".into(),
+            name: "p0".into(),
+            cause: "no room: a drive is out of space".into(),
+            reason: Reason::NoRoom,
+            medium: Some(config.drives[0].spec.name()),
+        };
         let part = ControllerStatus { missing: vec![missing], ..ControllerStatus::default() };
         let said = no_room_for_any(std::slice::from_ref(&part), &config).expect("nothing is served");
         let mount = mount_of(dir.path()).expect("it is there");

@@ -303,7 +303,7 @@ impl ArrayOwner {
         }
         array.config().check_new_names(&config).map_err(array::ControlError::from)?;
         let refused = refuse_own_files(array.config(), &config, self.0.store.dir()).await;
-        refused.map_err(|cause| array::ControlError::Failed { place: "declaration".into(), cause })?;
+        refused.map_err(|cause| array::ControlError::failed("declaration", cause))?;
         let files = NewFiles::of(&config.drives).await;
         let applied = array.apply(config).await;
         if applied.is_err() {

@@ -155,7 +155,7 @@ impl Array {
                 number",
                 self.controllers.len()
             );
-            return Err(ControlError::Failed { place: "controllers".into(), cause });
+            return Err(ControlError::failed("controllers", cause));
         }
         made.is_first = self.stored.config().is_none();
         self.name_groups(&config, &mut made).await?;

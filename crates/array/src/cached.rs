@@ -8,6 +8,7 @@ use futures::future::try_join_all;
 use pool::{Pool, Volume};
 use raid::{Group, LABEL_REGION_LEN, OnDrive, Overwrite, examine, label_cache};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
+use status::Reason;
 use world::Drive;
 
 use crate::config::{CachePolicy, Config, JournalId, PoolConfig, VolumeConfig};
@@ -16,6 +17,7 @@ use crate::controller::{Controller, Index, Partitions, Slices, VolumeKey};
 use crate::groups::{open_emptied, overwrite_of};
 use crate::journal_groups::{Wanted, advice, group_with, refuse_pool};
 use crate::terms;
+use crate::why::Told;
 
 /// The name of a volume's record with the identity of the journal that may hold its writes.
 const JOURNAL_RECORD: &str = "cache.journal";
@@ -204,7 +206,7 @@ pub(crate) async fn open_journal(
     };
     let (Some(cache), Some(group)) = (cache, group) else {
         let why = format!("group {name:?} is not open, or no cache is declared");
-        return Err(place()(&(why + &advice_for(controller, wanted).await)));
+        return Err(place()(&Told::new(Reason::Away, why).and(advice_for(controller, wanted).await)));
     };
     let opened = open_or_create(controller, (&pool, declared), group, wanted).await;
     let (journal, replay) = opened.map_err(|cause| place()(&cause))?;
@@ -219,10 +221,10 @@ pub(crate) async fn open_journal(
     Ok(())
 }
 
-async fn advice_for(controller: &Controller, wanted: Option<Wanted>) -> String {
+async fn advice_for(controller: &Controller, wanted: Option<Wanted>) -> Told {
     match wanted {
         Some(wanted) => advice(controller, wanted).await,
-        None => String::new(),
+        None => Told::from(&""),
     }
 }
 
@@ -236,22 +238,20 @@ async fn refuse_without(
     controller: &Controller,
     (pool, declared): (&Pool, &PoolConfig),
     wanted: Option<Wanted>,
-) -> Result<(), String> {
+) -> Result<(), Told> {
     let Some(wanted) = wanted else { return Ok(()) };
     if is_given_up(controller, declared, wanted).await {
         return give_up(controller, pool, wanted.id).await;
     }
-    Err(format!(
-        "the pool was not shut down cleanly, and its acknowledged writes are in a journal that is not declared{}",
-        advice(controller, wanted).await
-    ))
+    let text = "the pool was not shut down cleanly, and its acknowledged writes are in a journal that is not declared";
+    Err(Told::from(&text).and(advice(controller, wanted).await))
 }
 
 /// Forgets a journal that is lost, and the acknowledged writes that only it has.
-async fn give_up(controller: &Controller, pool: &Pool, lost: JournalId) -> Result<(), String> {
+async fn give_up(controller: &Controller, pool: &Pool, lost: JournalId) -> Result<(), Told> {
     for volume in pool.volumes() {
         if journal_of(&volume) == Some(lost) {
-            note_journal(&volume, None).await.map_err(|e| e.to_string())?;
+            note_journal(&volume, None).await.map_err(|e| Told::from(&e))?;
         }
     }
     controller.events.alarm(format!(
@@ -268,18 +268,21 @@ async fn open_or_create(
     (pool, declared): (&Pool, &PoolConfig),
     group: Group,
     mut wanted: Option<Wanted>,
-) -> Result<(PoolJournal, Option<cache::Replay<Group>>), String> {
+) -> Result<(PoolJournal, Option<cache::Replay<Group>>), Told> {
     let noted = wanted.map_or(0, |wanted| wanted.epoch);
     let opened = match Journal::open_since(controller.world.clone(), group.clone(), noted).await {
         Ok((journal, replay)) => Some((journal, replay)),
         Err(JournalError::None) => None,
-        Err(e) => return Err(e.to_string() + &advice_for(controller, wanted.filter(|_| e.is_damage())).await),
+        Err(e) => {
+            let advice = advice_for(controller, wanted.filter(|_| e.is_damage())).await;
+            return Err(Told::from(&e).and(advice));
+        }
     };
     let found = opened.as_ref().map(|(journal, _)| id_of(journal));
     if let Err(cause) = check_identity(pool, wanted.map(|w| w.id), found) {
         let Some(lost) = wanted.take() else { return Err(cause) };
         if !is_given_up(controller, declared, lost).await {
-            return Err(cause + &advice(controller, lost).await);
+            return Err(cause.and(advice(controller, lost).await));
         }
         check_identity(pool, None, found)?;
         give_up(controller, pool, lost.id).await?;
@@ -297,7 +300,7 @@ async fn open_or_create(
     let mut id = pool.id().0;
     controller.world.random("journal").fill(&mut id[POOL_PART..]);
     let made = Journal::create(controller.world.clone(), group, id).await;
-    Ok((made.map_err(|e| e.to_string())?, None))
+    Ok((made.map_err(|e| Told::from(&e))?, None))
 }
 
 /// Attaches all volumes of a pool to the cache, with the journal's records of each. Undeclared volumes are
@@ -328,13 +331,13 @@ async fn take_over(
 
 /// Refuses a wrong journal: without its own journal the pool would lose acknowledged writes, with another one
 /// it would replay the writes of another pool.
-fn check_identity(pool: &Pool, wanted: Option<JournalId>, found: Option<JournalId>) -> Result<(), String> {
+fn check_identity(pool: &Pool, wanted: Option<JournalId>, found: Option<JournalId>) -> Result<(), Told> {
     match (wanted, found) {
         (Some(wanted), found) if found != Some(wanted) => {
-            Err("not the journal that holds the acknowledged writes of the pool".to_owned())
+            Err(Told::from(&"not the journal that holds the acknowledged writes of the pool"))
         }
         (_, Some(found)) if found.0[..POOL_PART] != pool.id().0[..POOL_PART] => {
-            Err("belongs to another pool".to_owned())
+            Err(Told::from(&"belongs to another pool"))
         }
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOutcome, VolatileState};
 
+use status::Reason;
 use world::DriveSpec;
 
 use crate::config::{
@@ -19,22 +20,10 @@ use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
 use crate::status::ControllerStatus;
 use crate::trace::TraceSender;
+use crate::why::{Explains, Why};
 
 /// Messages queued at a controller before the sender waits.
 const QUEUE_LEN: usize = 1024;
-
-/// The owner's error for a volume that does not exist.
-pub(crate) const NO_SUCH_VOLUME: &str = "not found";
-/// So begins the cause where a volume is missing in an open pool.
-pub const VOLUME_LOST: &str = "not found in pool";
-/// What a cause says when the file system below a drive is full.
-pub const NO_ROOM: &str = "the storage below it is out of space";
-/// How the cause goes on when a pool lacks the declaration of its journal, which is there.
-pub const DECLARE_JOURNAL: &str = "declare journal";
-/// The key that serves a pool without a journal that is lost.
-pub const GIVE_UP_JOURNAL: &str = "give_up_journal";
-/// The owner's error for a volume whose pool it has not opened.
-pub(crate) const POOL_AWAY: &str = "its pool is not served";
 
 /// What to do with the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +221,8 @@ pub enum ControlError {
         place: String,
         /// The reason.
         cause: String,
+        /// Of what kind the reason is.
+        why: Why,
     },
     /// The controller has stopped.
     #[error("controller {0} has stopped")]
@@ -239,9 +230,22 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    pub(crate) fn at(place: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> ControlError {
+    /// A failure of which only the words are known.
+    pub fn failed(place: impl Into<String>, cause: impl Into<String>) -> ControlError {
+        ControlError::Failed { place: place.into(), cause: cause.into(), why: Why::default() }
+    }
+
+    pub(crate) fn at(place: impl Into<String>) -> impl FnOnce(&dyn Explains) -> ControlError {
         let place = place.into();
-        move |cause| ControlError::Failed { cause: without_place(&place, &cause.to_string()), place }
+        move |cause| {
+            let (why, cause) = (cause.why(), without_place(&place, &cause.to_string()));
+            ControlError::Failed { place, cause, why }
+        }
+    }
+
+    /// Whether it failed for a reason of this kind.
+    pub(crate) fn is_for(&self, reason: Reason) -> bool {
+        matches!(self, ControlError::Failed { why, .. } if why.reason == reason)
     }
 }
 
@@ -355,17 +359,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_without_room_is_told_by_its_cause() {
-        let error = world::DriveError::NoRoom { drive: "d0".into(), at: 8 };
-        assert!(error.to_string().contains(NO_ROOM));
-    }
-
-    #[test]
     fn a_place_is_named_once_whoever_names_it() {
-        let text = |place: &str, cause: &dyn std::fmt::Display| ControlError::at(place)(cause).to_string();
+        let text = |place: &str, cause: &dyn Explains| ControlError::at(place)(cause).to_string();
         let of_raid = "group g9: drive d0 is too small";
         assert_eq!(text("group \"g9\"", &of_raid), "group \"g9\": drive d0 is too small");
-        let again = ControlError::at("group \"g9\"")(&of_raid);
+        let again = ControlError::at("group \"g9\"")(&of_raid).to_string();
         assert_eq!(text("group \"g9\"", &again), "group \"g9\": drive d0 is too small");
         assert_eq!(text("group \"g\"", &of_raid), "group \"g\": group g9: drive d0 is too small");
         assert_eq!(text("pool \"p\"", &of_raid), "pool \"p\": group g9: drive d0 is too small");

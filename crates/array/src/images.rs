@@ -9,6 +9,7 @@ use futures::future::{Either, select};
 use futures::{StreamExt, stream};
 use raid::{LabelCopy, OnDrive, examine, label_copies};
 use scsi::{Identity, LogicalUnit};
+use status::ImageFault;
 use vdisk::{Access, Chain, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
 
@@ -19,6 +20,7 @@ use crate::event::Event;
 use crate::event::Severity;
 use crate::groups::OPENING_MAX;
 use crate::policies::image_gate;
+use crate::status::Unopened;
 use crate::terms;
 use stack::{Disk, ImageDisk, Storage};
 
@@ -50,7 +52,7 @@ pub(crate) async fn open_images(
                 let told = format!("image {}: not served: {error}", declared.name);
                 controller.events.once(Severity::Error, told);
                 let mut state = controller.state.borrow_mut();
-                state.unopened.insert(declared.name.clone(), error.to_string());
+                state.unopened.insert(declared.name.clone(), error);
             }
             Err(error) => return Err(ControlError::at(format!("image {:?}", declared.name))(&error)),
         }
@@ -129,7 +131,7 @@ async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive
         spec => spec.clone(),
     };
     let opened = controller.world.open_drive(&spec).await;
-    opened.map_err(|e| VdiskError::Refused { what: e.to_string() })
+    Ok(opened?)
 }
 
 /// Opens an image. A raw one must be the file that was served before.
@@ -137,14 +139,16 @@ async fn open_declared(
     controller: &Controller,
     config: &Config,
     declared: &ImageConfig,
-) -> Result<Image, VdiskError> {
-    let image = open(controller, config, declared).await?;
+) -> Result<Image, Unopened> {
+    let refused = |error: VdiskError| Unopened { fault: terms::open_fault(&error), cause: error.to_string() };
+    let image = open(controller, config, declared).await.map_err(refused)?;
     if image.file_format() != vdisk::FileFormat::Raw {
         return Ok(image);
     }
     let known = controller.state().made.images.get(&declared.name).copied();
     if let Some(what) = known.and_then(|known| known.differs(&raw_file(&image))) {
-        return Err(VdiskError::Refused { what: format!("{}: {what}", image.drive().info().name) });
+        let cause = format!("{}: {what}", image.drive().info().name);
+        return Err(Unopened { cause, fault: ImageFault::Replaced });
     }
     Ok(image)
 }
@@ -206,8 +210,7 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
             open_chain(&controller.world, &chain).await?
         }
         spec => {
-            let opened = controller.world.open_drive(spec).await;
-            let drive = opened.map_err(|e| refused(e.to_string()))?;
+            let drive = controller.world.open_drive(spec).await?;
             Image::open_as(&controller.world, drive, access, format).await?
         }
     };
@@ -243,7 +246,7 @@ async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) 
         }
         let object = format!("image {name}");
         controller.events.event(match &trouble {
-            Some(trouble) => Event::error(object, trouble.clone()),
+            Some(trouble) => Event::error(object, trouble.to_string()),
             None => Event::info(object, "writes succeed again"),
         });
         told = trouble;

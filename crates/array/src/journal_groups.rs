@@ -5,10 +5,12 @@
 use cache::{FoundJournal, journal_with_records};
 use pool::pool_on;
 use raid::Group;
+use status::Reason;
 
 use crate::config::{Config, JournalId, PoolConfig};
-use crate::control::{ControlError, DECLARE_JOURNAL, GIVE_UP_JOURNAL};
+use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::why::Told;
 
 /// Refuses a declaration that takes the group of a journal which a pool uses now.
 ///
@@ -85,13 +87,16 @@ pub(crate) async fn group_with(controller: &Controller, wanted: Wanted) -> Optio
 }
 
 /// What to do about a pool that cannot have the journal with its acknowledged writes.
-pub(crate) async fn advice(controller: &Controller, wanted: Wanted) -> String {
+pub(crate) async fn advice(controller: &Controller, wanted: Wanted) -> Told {
     match group_with(controller, wanted).await {
-        Some(group) => format!(": {DECLARE_JOURNAL} = {group:?}"),
-        None => format!(
-            "; if that journal is lost for good, {GIVE_UP_JOURNAL} = \"{}\" in the table of the pool, with another \
-             journal or none, serves it without those writes",
-            wanted.id
+        Some(group) => Told::new(Reason::JournalUndeclared, format!(": declare journal = {group:?}")),
+        None => Told::new(
+            Reason::JournalAway,
+            format!(
+                "; if that journal is lost for good, give_up_journal = \"{}\" in the table of the pool, with \
+                 another journal or none, serves it without those writes",
+                wanted.id
+            ),
         ),
     }
 }
@@ -100,10 +105,13 @@ pub(crate) async fn advice(controller: &Controller, wanted: Wanted) -> String {
 ///
 /// # Errors
 /// It has.
-pub(crate) async fn refuse_pool(group: &Group) -> Result<(), String> {
+pub(crate) async fn refuse_pool(group: &Group) -> Result<(), Told> {
     match pool_on(group).await {
         Ok(None) => Ok(()),
-        Ok(Some(pool)) => Err(format!("group {:?} holds pool {pool:?}; give an empty one", group.name())),
-        Err(error) => Err(error.to_string()),
+        Ok(Some(pool)) => {
+            let text = format!("group {:?} holds pool {pool:?}; give an empty one", group.name());
+            Err(Told::new(Reason::Unknown, text))
+        }
+        Err(error) => Err(Told::from(&error)),
     }
 }

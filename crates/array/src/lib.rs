@@ -34,16 +34,14 @@ mod service_loop;
 pub mod status;
 mod terms;
 mod trace;
+mod why;
 
 #[cfg(test)]
 mod tests;
 
 pub use ::config::{self, Config};
 pub use array::{Array, Unfinished, at_next_start, refusals, status_of};
-pub use control::{
-    Control, ControlError, ControllerHandle, DECLARE_JOURNAL, GIVE_UP_JOURNAL, Imported, Mailbox, NO_ROOM,
-    Reply, Steer, VOLUME_LOST,
-};
+pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;
@@ -56,6 +54,7 @@ pub use raid::{Ownership, TO_ERASE};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
 pub use service_loop::{run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
+pub use why::Why;
 pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};
 
 /// Size of a cache frame.

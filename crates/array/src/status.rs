@@ -1,15 +1,16 @@
 //! How things stand: plain values for the API, the terminal and the laboratory.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use crate::config::{CachePolicy, Class, Level, Provisioning};
+use crate::config::{CachePolicy, Class, Level, Provisioning, RAW_FILE_TO_DO};
 use crate::event::Event;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use scsi::Counters;
 pub use status::{
-    BelowMinimum, Drive, HostServed, Job, Latencies, Latency, Mapping, Missing, Pool, PoolScheduler, Port,
-    Refusals, Session, StageLatency, VolumeQos,
+    BelowMinimum, Drive, HostServed, ImageFault, Job, Latencies, Latency, Mapping, Missing, Pool,
+    PoolScheduler, Port, Refusals, Session, StageLatency, VolumeQos,
 };
 
 /// One controller's part of the array.
@@ -144,7 +145,32 @@ pub struct ImageStatus {
     /// Which hosts see it, as which LUN.
     pub mapped_to: Vec<Mapping>,
     /// What is served; or why nothing is.
-    pub state: Result<ServedImage, String>,
+    pub state: Result<ServedImage, Unopened>,
+}
+
+/// Why an image is not open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unopened {
+    /// In words.
+    pub cause: String,
+    /// Of what kind it is.
+    pub fault: ImageFault,
+}
+
+impl fmt::Display for Unopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        match self.fault {
+            ImageFault::Replaced => write!(f, "; {RAW_FILE_TO_DO}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for Unopened {
+    fn default() -> Unopened {
+        Unopened { cause: "is not open".into(), fault: ImageFault::Unknown }
+    }
 }
 
 /// An image that is open.
@@ -154,7 +180,7 @@ pub struct ServedImage {
     pub format: &'static str,
     /// What is wrong with it: it is only read since a change of its metadata failed, or its file system has
     /// no room.
-    pub trouble: Option<String>,
+    pub trouble: Option<(ImageFault, String)>,
     /// The files of its parents, the nearest first.
     pub parents: Vec<String>,
     /// Size of the disk.
@@ -199,6 +225,8 @@ pub struct JournalStatus {
     pub group: String,
     /// Why it takes no writes any more.
     pub failure: Option<String>,
+    /// The medium of the drive that failed.
+    pub failed_medium: Option<String>,
     /// What it has taken.
     pub counts: cache::JournalCounts,
 }

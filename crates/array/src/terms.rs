@@ -1,6 +1,8 @@
 //! The declaration's terms in those of the engines, and the other way round.
 
 use cache::{CacheConfig, WritePolicy};
+use status::ImageFault;
+use vdisk::{ImageTrouble, VdiskError};
 
 use crate::config::{self, CachePolicy, CacheSettings, Class, Config, FileFormat, Level, Provisioning};
 
@@ -43,6 +45,22 @@ pub(crate) fn cache_config(settings: &CacheSettings) -> CacheConfig {
         read_ahead_bytes_max: settings.read_ahead_bytes,
         direct_bytes: settings.direct_bytes,
         ..CacheConfig::default()
+    }
+}
+
+pub(crate) fn image_fault(trouble: &ImageTrouble) -> ImageFault {
+    match trouble {
+        ImageTrouble::Poisoned { .. } => ImageFault::ReadOnly,
+        ImageTrouble::FileChanged { .. } => ImageFault::FileChanged,
+        ImageTrouble::NoRoom { .. } => ImageFault::NoRoom,
+    }
+}
+
+pub(crate) fn open_fault(error: &VdiskError) -> ImageFault {
+    match error {
+        VdiskError::Open(error) if error.is_absent => ImageFault::Absent,
+        VdiskError::Parent { .. } => ImageFault::Parent,
+        _ => ImageFault::Unknown,
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use world::{DriveError, World};
 
+use crate::Cause;
+
 /// Pause before a temporary error is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -33,27 +35,27 @@ pub enum BlockError {
         /// First byte of the failed range on the device.
         at: u64,
         /// The error of the layer below.
-        cause: String,
+        cause: Cause,
     },
     /// Too few drives are left, or the device below is gone.
     #[error("device failed: {cause}")]
     Failed {
         /// The error of the layer below.
-        cause: String,
+        cause: Cause,
     },
     /// The drives below are unresponsive, and no other drive has the blocks. A write may have been carried
     /// out or not, and may continue in the background.
     #[error("no response: {cause}")]
     Silent {
         /// The error of the layer below.
-        cause: String,
+        cause: Cause,
     },
     /// The storage below a drive is out of space: the write was not, or only partly, carried out. It may
     /// succeed once there is room.
     #[error("no room: {cause}")]
     NoRoom {
         /// The error of the layer below.
-        cause: String,
+        cause: Cause,
     },
     /// A metadata write failed earlier; the component refuses everything until it is opened again.
     #[error("{component} stopped after a failed metadata write: {cause}")]
@@ -61,7 +63,7 @@ pub enum BlockError {
         /// The component that was poisoned.
         component: String,
         /// The first failure.
-        cause: String,
+        cause: Cause,
     },
     /// Stored data or metadata contradict their checksum or each other.
     #[error("corruption in {place}: {cause}")]
@@ -77,6 +79,18 @@ impl BlockError {
     /// requested.
     pub fn may_pass(&self) -> bool {
         matches!(self, BlockError::Silent { .. } | BlockError::NoRoom { .. })
+    }
+
+    /// The drive that is to blame, by the name of its medium; none: not known, or not one drive.
+    pub fn drive(&self) -> Option<&str> {
+        match self {
+            BlockError::Unreadable { cause, .. }
+            | BlockError::Failed { cause }
+            | BlockError::Silent { cause }
+            | BlockError::NoRoom { cause }
+            | BlockError::Poisoned { cause, .. } => cause.drive(),
+            BlockError::OutOfRange { .. } | BlockError::NoSpace { .. } | BlockError::Corrupt { .. } => None,
+        }
     }
 }
 
@@ -101,13 +115,19 @@ pub async fn persistently<T>(
     }
 }
 
+impl From<&BlockError> for Cause {
+    fn from(error: &BlockError) -> Cause {
+        Cause::of_drive(error.drive(), error.to_string())
+    }
+}
+
 impl From<DriveError> for BlockError {
     fn from(error: DriveError) -> BlockError {
         match error {
-            DriveError::Medium { at, .. } => BlockError::Unreadable { at, cause: error.to_string() },
-            DriveError::Gone { .. } => BlockError::Failed { cause: error.to_string() },
-            DriveError::Silent { .. } => BlockError::Silent { cause: error.to_string() },
-            DriveError::NoRoom { .. } => BlockError::NoRoom { cause: error.to_string() },
+            DriveError::Medium { at, .. } => BlockError::Unreadable { at, cause: (&error).into() },
+            DriveError::Gone { .. } => BlockError::Failed { cause: (&error).into() },
+            DriveError::Silent { .. } => BlockError::Silent { cause: (&error).into() },
+            DriveError::NoRoom { .. } => BlockError::NoRoom { cause: (&error).into() },
         }
     }
 }

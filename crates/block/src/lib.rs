@@ -11,6 +11,7 @@
 //! [`RangeLocks`] coordinate operations on addresses of a layer.
 
 mod backing_store;
+mod cause;
 pub mod conformance;
 mod device;
 mod error;
@@ -18,6 +19,7 @@ mod pieces;
 mod range_locks;
 
 pub use backing_store::BackingStore;
+pub use cause::Cause;
 pub use device::{Device, Geometry};
 pub use error::{BlockError, persistently};
 pub use pieces::Pieces;

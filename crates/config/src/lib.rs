@@ -42,7 +42,7 @@ pub use files::{must_be_file, read_small, read_small_text};
 pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
 pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};
-pub use made::{DeletedGroup, Identities, ImportedDrives, Made, MadeGroup, NotOpen, RawFile};
+pub use made::{DeletedGroup, Identities, ImportedDrives, Made, MadeGroup, NotOpen, RAW_FILE_TO_DO, RawFile};
 pub use names::normalised as normalised_name;
 pub use policies::{PolicyConfig, QosSettings, Sharing};
 pub use pools::{

@@ -88,6 +88,10 @@ pub struct RawFile {
     pub file: Option<u64>,
 }
 
+/// What to do about a raw image whose file is not the one that was served.
+pub const RAW_FILE_TO_DO: &str = "put the file back as it was, then restart the array; or if this is the content \
+                                  that hosts are to find, delete the image and create it anew";
+
 impl RawFile {
     /// Why the file that is there now is not served as this one; `None`: it is. It may have grown.
     pub fn differs(&self, now: &RawFile) -> Option<String> {
@@ -99,10 +103,7 @@ impl RawFile {
             }
             _ => return None,
         };
-        Some(format!(
-            "{what}; put the file back as it was, then restart the array; or if this is the content that hosts are to \
-             find, delete the image and create it anew"
-        ))
+        Some(what)
     }
 }
 

@@ -212,7 +212,7 @@ impl ClaimSpec {
         };
         let estimate = match measure.outcome {
             Outcome::Estimate(estimate) => Some(estimate),
-            Outcome::Never(_) | Outcome::Refuted(_) | Outcome::NotMeasured(_) => None,
+            Outcome::Never(_) | Outcome::Refuted(_) | Outcome::NotMeasured(_) | Outcome::Missing(_) => None,
         };
         let is_number = |e: &Estimate| !(e.mean.is_nan() || e.low.is_nan() || e.high.is_nan());
         let finite = |value: f64| value.is_finite().then_some(value);
@@ -336,6 +336,8 @@ pub enum Outcome {
     Refuted(String),
     /// This run does not tell, and why.
     NotMeasured(String),
+    /// This run was to tell and does not, and why: its scenario claims what was never measured.
+    Missing(String),
 }
 
 impl From<Option<Estimate>> for Outcome {
@@ -422,6 +424,7 @@ impl Measure {
                 let outcome = Outcome::NotMeasured(format!("the run was stopped before its end: {why}"));
                 Measure { outcome, ..self }
             }
+            Outcome::Missing(why) => Measure { outcome: Outcome::NotMeasured(why), ..self },
             _ => self,
         }
     }

@@ -99,7 +99,7 @@ fn disturbances(steal: f64, others: f64, swapped: u64) -> Disturbances {
 fn doubts(steal: f64, others: f64, swapped: u64) -> Vec<Doubt> {
     let effect = "Times and their intervals are wider than on a machine of its own; packets, drive I/O and contents are not touched.";
     let mut out = Vec::new();
-    let mut doubt = |text: String| out.push(Doubt { text, effect: Some(effect.into()) });
+    let mut doubt = |text: String| out.push(Doubt::new(text, Some(effect.into())));
     if steal > STEAL_PERCENT_MAX {
         doubt(format!(
             "The hypervisor below took {steal:.1} % of the CPU time during the run (more than {STEAL_PERCENT_MAX} %)."

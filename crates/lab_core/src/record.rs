@@ -328,6 +328,7 @@ mod tests {
             Outcome::Never("no event came".into()),
             Outcome::Refuted("an I/O failed".into()),
             Outcome::NotMeasured("no drive was pulled".into()),
+            Outcome::Missing("no I/O ended".into()),
         ];
         for disturbed in [false, true] {
             for n in 0..outcomes.len() {

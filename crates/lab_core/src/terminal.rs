@@ -46,7 +46,9 @@ fn line(claim: &JudgedClaim) -> String {
     let beside: Vec<String> = [bound, published, apart].into_iter().flatten().collect();
     let beside = if beside.is_empty() { String::new() } else { format!(" ({})", beside.join("; ")) };
     let why = match (claim.verdict, &claim.reason) {
-        (Verdict::NotJudged | Verdict::InDoubt, Some(reason)) => format!(": {reason}"),
+        (Verdict::NotJudged | Verdict::InDoubt | Verdict::NotHeld, Some(reason)) => format!(": {reason}"),
+        // Without a number nothing else says why.
+        (Verdict::Undecided, Some(reason)) if claim.estimate.is_none() => format!(": {reason}"),
         _ => String::new(),
     };
     format!("{:<10}  {}: {measured}{unit}{beside}{why}", claim.verdict.words(), claim.name)

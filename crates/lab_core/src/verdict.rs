@@ -14,7 +14,7 @@ pub enum Verdict {
     /// The whole interval is beyond the bound.
     #[serde(rename = "not held")]
     NotHeld,
-    /// The bound lies in the interval.
+    /// The bound lies in the interval, or the scenario claims what was never measured.
     #[serde(rename = "undecided")]
     Undecided,
     /// The interval is beyond the bound, but the machine was disturbed; or keeps to it, but the run was
@@ -49,6 +49,7 @@ pub fn verdict(bound: Option<&Bound>, outcome: &Outcome, disturbed: bool) -> (Ve
     let doubtful = || (Verdict::InDoubt, Some("others used this machine meanwhile".to_owned()));
     match (outcome, bound) {
         (Outcome::NotMeasured(why), _) => (Verdict::NotJudged, Some(why.clone())),
+        (Outcome::Missing(why), Some(_)) => (Verdict::Undecided, Some(why.clone())),
         (_, None) => (Verdict::NotJudged, Some("the bound was not measured".into())),
         (Outcome::Never(_) | Outcome::Refuted(_), Some(_)) if disturbed => doubtful(),
         (Outcome::Never(why) | Outcome::Refuted(why), Some(_)) => (Verdict::NotHeld, Some(why.clone())),
@@ -317,6 +318,8 @@ mod tests {
             (Bound::at_most(60.0), Outcome::Never("no event".into()), NotHeld, InDoubt),
             (Bound::at_most(60.0), Outcome::Refuted("an I/O failed".into()), NotHeld, InDoubt),
             (Bound::at_most(60.0), Outcome::NotMeasured("stopped".into()), NotJudged, NotJudged),
+            // A claim of one's own that was never measured is not dropped: nobody knows whether it is held.
+            (Bound::at_most(60.0), Outcome::Missing("no I/O ended".into()), Undecided, Undecided),
         ] {
             let judged = |disturbed| verdict(Some(&bound), &outcome, disturbed).0;
             assert_eq!((judged(false), judged(true)), (quiet, disturbed), "{bound:?} {outcome:?}");

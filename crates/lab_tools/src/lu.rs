@@ -79,7 +79,7 @@ impl Lu {
     fn failed(&self, error: &DiskError) -> BlockError {
         match error.sense() {
             Some(OUT_OF_SPACE) => BlockError::NoSpace { pool: self.name.clone() },
-            _ => BlockError::Failed { cause: format!("{}: {error}", self.name) },
+            _ => BlockError::Failed { cause: format!("{}: {error}", self.name).into() },
         }
     }
 }

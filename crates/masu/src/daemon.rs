@@ -353,7 +353,7 @@ async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
             if tries == 0 {
                 let place = format!("portal {}", portal.listen);
                 let cause = format!("cannot listen: {error}");
-                let error = ControlError::Failed { place, cause };
+                let error = ControlError::failed(place, cause);
                 bail!("{}{error}", declared_at(serve, &error));
             }
             tokio::time::sleep(PORT_PAUSE).await;
@@ -429,8 +429,7 @@ async fn begin(
     }
     for image in parts.iter().flat_map(|part| &part.images) {
         if let Err(cause) = &image.state {
-            let error =
-                ControlError::Failed { place: format!("image {:?}", image.name), cause: cause.clone() };
+            let error = ControlError::failed(format!("image {:?}", image.name), cause.to_string());
             tracing::error!("{}{error}; not served", declared_at(serve, &error));
         }
     }
@@ -551,7 +550,7 @@ async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
     let drives: Vec<DriveConfig> = config.drives.iter().filter(named).cloned().collect();
     admin::refuse_used(&drives).await.map_err(|cause| {
         let place = cause.split(": ").next().unwrap_or_default().to_owned();
-        let error = ControlError::Failed { place, cause: cause.clone() };
+        let error = ControlError::failed(place, cause.clone());
         anyhow::anyhow!("{}{cause}", declared_at(serve, &error))
     })
 }

@@ -23,7 +23,7 @@ use crate::table;
 #[command(after_help = "\
 The prediction interval holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, with the model's own error.
 
-Exit status: 0 forecast given, 1 no forecast for some points, 2 bad input.")]
+Exit status: 0 forecast given, 1 no forecast for some points, or the run was stopped before its end, 2 bad input.")]
 pub(crate) struct Predict {
     /// The folder of the run
     #[arg(value_name = "RUN_DIR")]
@@ -70,15 +70,34 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
         }
     }
     if all.is_empty() {
-        bail!("{}: no points of these patterns and layouts share a resource", predict.run_dir.display());
+        let stopped = if results.stopped { "; the run was stopped before its end" } else { "" };
+        bail!(
+            "{}: no points of these patterns and layouts share a resource{stopped}",
+            predict.run_dir.display()
+        );
     }
+    let stopped = results.stopped;
+    if predict.json {
+        let all: Vec<_> = all.iter().map(|of| as_json(of, stopped)).collect();
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        if stopped {
+            println!("{STOPPED}\n");
+        }
+        all.iter().for_each(|(pattern, layout, forecast)| print(*pattern, *layout, forecast));
+    }
+    Ok(ExitCode::from(exit_status(all.iter().map(|(.., forecast)| forecast), stopped)))
+}
+
+/// What is said of a run that was stopped.
+const STOPPED: &str = "note: the run was stopped before its end: only the points that it had measured are used, and patterns \
+                       and layouts without any are left out";
+
+/// Whether every forecast is whole, and of a whole run.
+fn exit_status<'a>(all: impl IntoIterator<Item = &'a Result<Forecast, Refusal>>, stopped: bool) -> u8 {
     let is_whole =
         |f: &Result<Forecast, Refusal>| f.as_ref().is_ok_and(|f| f.refused.is_none() && f.gaps.is_empty());
-    match predict.json {
-        true => println!("{}", serde_json::to_string_pretty(&all.iter().map(as_json).collect::<Vec<_>>())?),
-        false => all.iter().for_each(|(pattern, layout, forecast)| print(*pattern, *layout, forecast)),
-    }
-    Ok(if all.iter().all(|(.., f)| is_whole(f)) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    u8::from(stopped || !all.into_iter().all(is_whole))
 }
 
 fn load(dir: &Path) -> Result<Results> {
@@ -99,12 +118,19 @@ fn chosen<T: Copy>(all: &[T], name: fn(T) -> &'static str, wanted: Option<&str>)
     }
 }
 
-fn as_json((pattern, layout, forecast): &(Pattern, Layout, Result<Forecast, Refusal>)) -> serde_json::Value {
+fn as_json(
+    (pattern, layout, forecast): &(Pattern, Layout, Result<Forecast, Refusal>),
+    stopped: bool,
+) -> serde_json::Value {
     let (pattern, layout) = (pattern.name(), layout.name());
-    match forecast {
+    let mut told = match forecast {
         Ok(forecast) => json!({ "pattern": pattern, "layout": layout, "forecast": forecast }),
         Err(refusal) => json!({ "pattern": pattern, "layout": layout, "refused": refusal.to_string() }),
+    };
+    if stopped {
+        told["stopped"] = true.into();
     }
+    told
 }
 
 fn print(pattern: Pattern, layout: Layout, forecast: &Result<Forecast, Refusal>) {
@@ -176,4 +202,19 @@ fn print_validation(validation: &Validation) {
     let why = validation.refused.as_deref().map(|why| format!("refused: {why}"));
     let all: Vec<String> = points.into_iter().chain(why).collect();
     println!("validation: from 1 to {} servers: {}", validation.fitted_to, all.join(", "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that was stopped has fewer points than it says: its forecast ended with exit status 0, without a word.
+    #[test]
+    fn a_forecast_from_a_run_that_was_stopped_says_so_and_is_not_whole() {
+        let refused = || Err::<Forecast, _>(Refusal::TooFew { servers: 1, least: 3 });
+        assert_eq!((exit_status([], false), exit_status([], true)), (0, 1));
+        assert_eq!((exit_status([&refused()], false), exit_status([&refused()], true)), (1, 1));
+        let told = |stopped| as_json(&(Pattern::ALL[0], Layout::ALL[0], refused()), stopped);
+        assert_eq!((told(true)["stopped"].clone(), told(false).get("stopped")), (json!(true), None));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockError, Buf, Data};
+use block::{BlockError, Buf, Cause, Data};
 use world::sync::{Permits, Signal};
 use world::{Instant, Stage, World};
 
@@ -71,7 +71,7 @@ pub(crate) struct Inner {
     pub(crate) no_room: RefCell<Option<(Instant, BlockError)>>,
     /// The last write that a drive refused, and no redundancy took.
     pub(crate) refused: RefCell<Option<(Instant, BlockError)>>,
-    cause: RefCell<String>,
+    cause: RefCell<Option<Cause>>,
     /// Latencies of reads and writes of its volumes.
     pub(crate) stage: Stage,
 }
@@ -167,7 +167,7 @@ impl Inner {
             false => Ok(()),
             true => Err(BlockError::Poisoned {
                 component: format!("pool {}", self.name),
-                cause: self.cause.borrow().clone(),
+                cause: self.cause.borrow().clone().unwrap_or_else(|| "its cause is not known".into()),
             }),
         }
     }
@@ -192,7 +192,7 @@ impl Inner {
     /// Poisons the pool: nothing is accepted any more, because it is unknown what is durable.
     pub(crate) fn poison(&self, error: &BlockError) {
         if !self.poisoned.replace(true) {
-            *self.cause.borrow_mut() = error.to_string();
+            *self.cause.borrow_mut() = Some(error.into());
         }
         self.commit.wake_everybody();
         self.freed.wake_all();

@@ -306,7 +306,7 @@ async fn read_from(
         let from = at + (i * BUF_LEN_MAX) as u64;
         let pieces = match mirror {
             Some(mirror) => group.read_mirror(mirror, from, part.len()).await.ok_or_else(|| {
-                BlockError::Unreadable { at: from, cause: format!("mirror {mirror} cannot be read") }
+                BlockError::Unreadable { at: from, cause: format!("mirror {mirror} cannot be read").into() }
             })?,
             None => {
                 let mut pieces = Pieces::new();

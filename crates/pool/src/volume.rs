@@ -103,7 +103,9 @@ impl Volume {
     /// An error if the volume can no longer be used.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         if self.state.deleted.get() {
-            return Err(BlockError::Failed { cause: format!("volume {} was deleted", self.state.name) });
+            return Err(BlockError::Failed {
+                cause: format!("volume {} was deleted", self.state.name).into(),
+            });
         }
         self.pool.alive()
     }

@@ -134,7 +134,7 @@ impl Group {
         let held = pin!(inner.locks.exclusive(0..inner.geometry.len_bytes));
         let Either::Left((_held, _)) = select(held, inner.world.sleep(CLOSE_WAIT)).await else {
             let cause = format!("group {}: not closed, because I/O is still in flight", inner.name);
-            return Err(BlockError::Failed { cause });
+            return Err(BlockError::Failed { cause: cause.into() });
         };
         self.flush().await?;
         let mut changed = false;

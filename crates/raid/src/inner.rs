@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use block::{BlockError, Geometry, RangeLocks};
+use block::{BlockError, Cause, Geometry, RangeLocks};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, Stage, World};
 
@@ -240,15 +240,17 @@ impl Inner {
 
     /// Why the group has failed.
     pub(crate) fn failure(&self) -> BlockError {
-        let cause = self.members.iter().find_map(|m| m.cause.borrow().clone());
-        let cause = cause.unwrap_or_else(|| "too few drives are left".to_owned());
-        BlockError::Failed { cause: format!("group {}: {cause}", self.name) }
+        let failed = self.members.iter().find_map(|m| Some((m, m.cause.borrow().clone()?)));
+        let drive = failed.as_ref().and_then(|(member, _)| member.drive.borrow().clone());
+        let cause = failed.map_or_else(|| "too few drives are left".to_owned(), |(_, cause)| cause);
+        let text = format!("group {}: {cause}", self.name);
+        BlockError::Failed { cause: Cause::of_drive(drive.as_ref().map(|d| d.info().name.as_str()), text) }
     }
 
     /// The error of a block that redundancy cannot recover.
     pub(crate) fn unhelped(&self, at: u64, error: &DriveError) -> BlockError {
         match error {
-            DriveError::Medium { .. } => BlockError::Unreadable { at, cause: error.to_string() },
+            DriveError::Medium { .. } => BlockError::Unreadable { at, cause: error.into() },
             DriveError::Gone { .. } => self.failure(),
             DriveError::Silent { .. } | DriveError::NoRoom { .. } => error.clone().into(),
         }
@@ -264,7 +266,7 @@ impl Inner {
 
     pub(crate) fn lost_error(&self, at: u64) -> BlockError {
         let cause = format!("group {}: lost range: its drives failed before a rebuild", self.name);
-        BlockError::Unreadable { at, cause }
+        BlockError::Unreadable { at, cause: cause.into() }
     }
 
     /// Records a lost range on the labels; durable on return.

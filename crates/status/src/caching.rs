@@ -125,6 +125,9 @@ pub struct Journal {
     /// Why it takes no writes any more: its drives failed.
     #[serde(default)]
     pub failure: Option<String>,
+    /// The medium of the drive that failed, where it is one drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_medium: Option<String>,
     /// Records taken.
     pub records: u64,
     /// Commits: one flush each.

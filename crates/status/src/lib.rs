@@ -9,6 +9,7 @@ mod hosts;
 mod jobs;
 mod latency;
 mod lus;
+mod missing;
 mod nodes;
 mod pools;
 mod qos;
@@ -24,6 +25,7 @@ pub use hosts::{Host, HostLun, Port, Session};
 pub use jobs::{Job, Progress, UnderWay};
 pub use latency::{Histograms, HostServed, LATENCY_BUCKETS, Latencies, Latency, LuLatency, StageLatency};
 pub use lus::{Image, Mapping, Volume, VolumeCounters};
+pub use missing::{ImageFault, Missing, Reason};
 pub use nodes::Node;
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
 pub use qos::{Policy, PoolScheduler, VolumeQos};
@@ -109,17 +111,6 @@ pub struct Status {
     /// What hosts were served; a host of several controllers more than once.
     #[serde(skip)]
     pub served: Vec<HostServed>,
-}
-
-/// An object that was made and cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Missing {
-    /// `group`, `pool` or `volume`.
-    pub kind: String,
-    /// As declared.
-    pub name: String,
-    /// What was tried, and what the system or the medium said.
-    pub cause: String,
 }
 
 /// How busy a controller is: two answers tell what it was between them.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::latency::Latencies;
+use crate::missing::ImageFault;
 use crate::qos::VolumeQos;
 
 /// A volume.
@@ -57,6 +58,9 @@ pub struct Image {
     /// What is wrong with it while it is served.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// What kind of `error` or `trouble` it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<ImageFault>,
     /// Its format, as in `vhdx, dynamic`; empty while it is not open, and what follows is 0 then.
     pub format: String,
     /// The files of its parents, the nearest first.

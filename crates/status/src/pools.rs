@@ -42,6 +42,9 @@ pub struct Pool {
     /// Why writes to it failed in the last minute: a drive refuses them.
     #[serde(skip)]
     pub refused_writes: Option<String>,
+    /// The medium of the drive that refuses them, where it is one drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusing_medium: Option<String>,
     /// Reads and writes of its volumes since that controller opened it: of one in sixteen.
     #[serde(default)]
     pub operations: u64,

@@ -1,7 +1,7 @@
 //! Errors of images and of requests to them.
 
 use block::BlockError;
-use world::DriveError;
+use world::{DriveError, OpenError};
 
 /// Why an image cannot be opened, used or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,9 @@ pub enum VdiskError {
         /// The reason.
         cause: String,
     },
+    /// The file, or one that it needs, cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// An error of the file below.
     #[error(transparent)]
     Drive(#[from] DriveError),
@@ -85,9 +88,11 @@ impl From<VdiskError> for BlockError {
             VdiskError::Drive(DriveError::NoRoom { drive, .. }) => BlockError::NoSpace { pool: drive },
             VdiskError::Drive(error) => error.into(),
             VdiskError::NoRoom { cause } => BlockError::NoSpace { pool: cause },
-            VdiskError::Poisoned { cause } => BlockError::Poisoned { component: "the image".into(), cause },
+            VdiskError::Poisoned { cause } => {
+                BlockError::Poisoned { component: "the image".into(), cause: cause.into() }
+            }
             VdiskError::Damaged { place, cause } => BlockError::Corrupt { place, cause },
-            error => BlockError::Failed { cause: error.to_string() },
+            error => BlockError::Failed { cause: error.to_string().into() },
         }
     }
 }

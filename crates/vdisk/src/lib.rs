@@ -47,8 +47,8 @@ pub use count::write_through;
 pub use error::VdiskError;
 pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
 pub use image::{
-    Access, Chain, Compacted, FileFormat, Findings, Format, Image, ParentLink, Probed, WeakImage,
-    attach_parents, copy, open_chain, open_file, probe,
+    Access, Chain, Compacted, FileFormat, Findings, Format, Image, ImageTrouble, ParentLink, Probed,
+    WeakImage, attach_parents, copy, open_chain, open_file, probe,
 };
 pub use import::{AnyDisk, Qcow2, Vmdk};
 pub use map::{Grant, Map, Move, Wait};

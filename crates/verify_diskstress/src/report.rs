@@ -131,11 +131,10 @@ impl Finished<'_> {
 
 fn own_doubts(run: &Run, direct: bool) -> Vec<Doubt> {
     let mut out = Vec::new();
-    let mut doubt =
-        |text: &str, effect: &str| out.push(Doubt { text: text.into(), effect: Some(effect.into()) });
     if run.stopped {
-        doubt("The run was stopped before its end.", "Only the repeats before are shown.");
+        out.push(Doubt::stopped("Only the repeats before are shown."));
     }
+    let mut doubt = |text: &str, effect: &str| out.push(Doubt::new(text, Some(effect.into())));
     if run.repeats < 3 {
         doubt("Fewer than three repeats.", "Intervals are wide or missing.");
     }

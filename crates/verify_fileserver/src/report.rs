@@ -227,18 +227,15 @@ fn method(run: &Finished<'_>) -> HowItWasDone {
 pub(super) fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
     let mut out = Vec::new();
     if ran.stopped {
-        out.push(Doubt {
-            text: "The run was stopped before its end.".into(),
-            effect: Some(
-                "What was counted until then is shown; runs have different lengths, or are missing.".into(),
-            ),
-        });
+        out.push(Doubt::stopped(
+            "What was counted until then is shown; runs have different lengths, or are missing.",
+        ));
     }
     if quick {
-        out.push(Doubt {
-            text: "The quick form: one minute is counted instead of thirty.".into(),
-            effect: Some("Intervals are wider, and some differences are not shown.".into()),
-        });
+        out.push(Doubt::new(
+            "The quick form: one minute is counted instead of thirty.",
+            Some("Intervals are wider, and some differences are not shown.".into()),
+        ));
     }
     out
 }

@@ -112,16 +112,13 @@ impl Verification for Qos {
 fn doubts(own: &Options, stopped: bool) -> Vec<Doubt> {
     let mut out = vec![];
     if stopped {
-        out.push(Doubt {
-            text: "The run was stopped before its end.".into(),
-            effect: Some("Only what was done is shown.".into()),
-        });
+        out.push(Doubt::stopped("Only what was done is shown."));
     }
     if own.quick && own.world == World::Model {
-        out.push(Doubt {
-            text: "The quick form: phases of half a minute.".into(),
-            effect: Some("The worst of a hundred windows is that of fewer windows.".into()),
-        });
+        out.push(Doubt::new(
+            "The quick form: phases of half a minute.",
+            Some("The worst of a hundred windows is that of fewer windows.".into()),
+        ));
     }
     out
 }

@@ -31,7 +31,7 @@ fn of_claim(plan: &Plan, recording: &Recording, asked: &Asked) -> Vec<Measure> {
     let several = on.len() > 1;
     let measure = |ran: &Ran| {
         let outcome = outcome(plan, recording, ran, asked);
-        let measure = Measure::new(&asked.id, outcome).figure(figure(asked));
+        let measure = Measure::new(&asked.id, outcome).figure(figure(asked)).note(unanswered(ran, asked));
         if several { measure.at(&ran.array) } else { measure }
     };
     on.into_iter().map(measure).collect()
@@ -47,22 +47,22 @@ pub(super) fn figure(asked: &Asked) -> String {
 }
 
 fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outcome {
-    let none = |why: &str| Outcome::NotMeasured(why.into());
+    let missing = |why: &str| Outcome::Missing(why.into());
     if asked.quantity == Quantity::LargestCount {
         return match &ran.found {
             Some(found) => found.estimate().into(),
-            None => none("the search was stopped"),
+            None => Outcome::NotMeasured("the search was stopped".into()),
         };
     }
     if asked.quantity == Quantity::RebuildTime {
         return rebuild(&ran.courses);
     }
     if recording.is_target() && asked.quantity == Quantity::ReadHits {
-        return none("masu cannot read the counters of the array behind --target");
+        return missing("masu cannot read the counters of the array behind --target");
     }
     let differs = |other: At| other.array != asked.at.array;
     if recording.is_target() && asked.compared_with.is_some_and(differs) {
-        return none("--target stands for both arrays");
+        return missing("--target stands for both arrays");
     }
     if let Some(fault) = fault(ran, asked.quantity, asked.at) {
         return fault;
@@ -85,8 +85,28 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
     };
     match estimate {
         Some(estimate) => estimate.into(),
-        None => none("no I/O ended in a window that counts, or the run was stopped before it"),
+        None => missing("no I/O ended in a window that counts, or the run was stopped before it"),
     }
+}
+
+/// Which windows had no answer, of a claim about response times.
+fn unanswered(ran: &Ran, asked: &Asked) -> Option<String> {
+    let places = [Some(asked.at), asked.compared_with]
+        .into_iter()
+        .flatten()
+        .filter(|at| asked.quantity.is_response() && at.array == asked.at.array);
+    let of_course = |course: &Course, at: At| {
+        let played = course.phases.get(at.phase)?;
+        let (count, first) = played.unanswered(at.load)?;
+        let counted = played.windows(at.load).len() - played.first;
+        let begins_s = plain(played.from_s + first as f64 * course.window_s);
+        Some(format!(
+            "in {count} of {counted} windows I/Os were in flight and none ended, first at {begins_s} s: they \
+             count with their age"
+        ))
+    };
+    let mut all = places.flat_map(|at| ran.courses.iter().filter_map(move |course| of_course(course, at)));
+    all.next()
 }
 
 /// What can only grow until its phase ends, and is less than the least that is claimed: a run that is stopped
@@ -112,7 +132,7 @@ pub(super) fn fault(ran: &Ran, quantity: Quantity, at: At) -> Option<Outcome> {
     }
     let mut windows = played().flat_map(|played| played.windows(at.load).iter().skip(played.first));
     let nothing = quantity == Quantity::Failed && windows.all(|window| window.ios + window.failed == 0);
-    nothing.then(|| Outcome::NotMeasured("no I/O ended in a window that counts".into()))
+    nothing.then(|| Outcome::Missing("no I/O ended in a window that counts".into()))
 }
 
 /// A quantity at a place: where a run was repeated, its runs are the samples, else its windows.

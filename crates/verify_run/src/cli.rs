@@ -12,8 +12,8 @@ use super::{Run as Verification, report, words};
 
 /// Run a scenario of your own: arrays, loads, phases and claims in one file
 ///
-/// Promises of the scenario decide the exit status: 0 all that were judged are held, 1 one is not held, 3
-/// none is refuted but some are undecided or in doubt, 2 the run could not be done.
+/// Promises of the scenario decide the exit status: 0 all are held, 1 one is not held, 3 none is refuted but
+/// some are undecided (also where the run measured nothing for one) or in doubt, 2 the run could not be done.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -1,6 +1,8 @@
 //! What one run recorded: every window of every phase, load by load.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use lab_core::claim::Outcome;
 use world::Instant;
@@ -25,8 +27,15 @@ pub(super) struct Window {
     pub(super) ios: u64,
     pub(super) bytes: u64,
     pub(super) failed: u64,
-    /// None: nothing ended in it.
+    /// None: nothing ended in it, and nothing was in flight at its end.
     pub(super) response: Option<Response>,
+}
+
+impl Window {
+    /// Whether I/Os were in flight and none ended.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.ios + self.failed == 0 && self.response.is_some()
+    }
 }
 
 /// A phase as it was.
@@ -81,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Of the response times of all that ended in it; sorts them.
+    /// Of the response times of all that count in it; sorts them.
     fn of(cell: &Counting, took_ns: &mut [u64]) -> Window {
         took_ns.sort_unstable();
         let ms = |ns: u64| ns as f64 / 1e6;
@@ -124,6 +133,14 @@ impl Played {
         hangs.then(|| if self.is_cut { Outcome::Never(why()) } else { Outcome::Refuted(why()) })
     }
 
+    /// How many windows that count had I/Os in flight and none that ended, and the first of them.
+    pub(super) fn unanswered(&self, load: Option<usize>) -> Option<(usize, usize)> {
+        let counted = self.windows(load).iter().enumerate().skip(self.first);
+        let mut unanswered = counted.filter(|(_, window)| window.is_unanswered()).map(|(number, _)| number);
+        let first = unanswered.next()?;
+        Some((1 + unanswered.count(), first))
+    }
+
     /// The quantity in each window that counts, where it has one.
     pub(super) fn each(&self, quantity: Quantity, load: Option<usize>, window_s: f64) -> Vec<Option<f64>> {
         let windows = self.windows(load).iter().skip(self.first);
@@ -146,6 +163,7 @@ struct Counting {
     ios: u64,
     bytes: u64,
     failed: u64,
+    /// Of what ended; and of what was in flight at its end, the age until then.
     took_ns: Vec<u64>,
 }
 
@@ -157,6 +175,9 @@ pub(super) struct Recorder {
     from: Cell<Instant>,
     /// By load and window of the phase.
     cells: RefCell<Vec<Vec<Counting>>>,
+    /// By load: when what is in flight was due, and how many of each. No more than the outstanding I/Os of all
+    /// loads, which are limited.
+    in_flight: RefCell<Vec<BTreeMap<Instant, u32>>>,
     pub(super) stopped: Cell<bool>,
     /// Clients that have not ended.
     pub(super) running: Cell<usize>,
@@ -170,6 +191,7 @@ impl Recorder {
             window_ns,
             from: Cell::new(Instant(0)),
             cells: RefCell::default(),
+            in_flight: RefCell::new(vec![BTreeMap::new(); loads]),
             stopped: Cell::new(false),
             running: Cell::new(0),
             failure: RefCell::default(),
@@ -182,8 +204,38 @@ impl Recorder {
         *self.cells.borrow_mut() = vec![vec![Counting::default(); windows]; self.loads];
     }
 
+    /// An I/O of a load is sent; it was due then.
+    pub(super) fn begun(&self, load: usize, due: Instant) {
+        *self.in_flight.borrow_mut()[load].entry(due).or_default() += 1;
+    }
+
+    /// A window of the phase is over. What is in flight counts in it with its age, where that is more than the
+    /// response time of everything that ended in it: a load that gets no answer has response times, too, and
+    /// one that is answered quickly is not made quicker by what it has just sent.
+    pub(super) fn close(&self, number: usize) {
+        let end = self.from.get().0 + (number as u64 + 1) * self.window_ns;
+        let (mut cells, in_flight) = (self.cells.borrow_mut(), self.in_flight.borrow());
+        for (of, in_flight) in cells.iter_mut().zip(in_flight.iter()) {
+            let Some(cell) = of.get_mut(number) else { continue };
+            let longest = cell.took_ns.iter().copied().max().unwrap_or(0);
+            for (due, count) in in_flight {
+                let age_ns = end.saturating_sub(due.0);
+                if age_ns <= longest {
+                    break;
+                }
+                cell.took_ns.extend(std::iter::repeat_n(age_ns, *count as usize));
+            }
+        }
+    }
+
     /// An I/O of a load ended; it was due then.
     pub(super) fn completed(&self, load: usize, (due, now): (Instant, Instant), bytes: u64, good: bool) {
+        if let Entry::Occupied(mut in_flight) = self.in_flight.borrow_mut()[load].entry(due) {
+            *in_flight.get_mut() -= 1;
+            if *in_flight.get() == 0 {
+                in_flight.remove();
+            }
+        }
         let index = now.since(self.from.get()).as_nanos() as u64 / self.window_ns;
         let mut cells = self.cells.borrow_mut();
         let Some(cell) = cells.get_mut(load).and_then(|of| of.get_mut(index as usize)) else { return };
@@ -245,6 +297,39 @@ mod tests {
         assert_eq!((all[0].ios, first.mean, first.p50, first.max), (2, 20.0, 10.0, 30.0));
         assert_eq!((all[1].ios, all[1].failed, all[1].bytes), (0, 1, 0), "what ends later is not counted");
         assert_eq!(all[1].response, None, "what failed has no response time");
+    }
+
+    /// "p99 below 20 ms" was held by a run in which nothing was served for half of the time: a window without
+    /// an answer had no sample.
+    #[test]
+    fn what_is_in_flight_at_the_end_of_a_window_counts_with_its_age() {
+        let ms = |ms: u64| Instant(ms * 1_000_000);
+        let recorder = Recorder::new(2, 1_000_000_000);
+        recorder.begin(ms(0), 4);
+        recorder.begun(0, ms(100));
+        recorder.completed(0, (ms(100), ms(105)), 4096, true);
+        // Sent just now: it makes the window no better.
+        recorder.begun(0, ms(997));
+        recorder.close(0);
+        // Nothing ends until the third window; another one waits beside what is served.
+        recorder.close(1);
+        recorder.completed(0, (ms(997), ms(2_500)), 4096, true);
+        recorder.begun(0, ms(2_500));
+        recorder.begun(0, ms(2_500));
+        recorder.completed(0, (ms(2_500), ms(2_510)), 4096, true);
+        recorder.close(2);
+        recorder.close(3);
+        let (each, all) = recorder.end(&[0, 1]);
+        let max = |window: &Window| window.response.map(|response| response.max);
+        let expected = [Some(5.0), Some(1_003.0), Some(1_503.0), Some(1_500.0)];
+        assert_eq!(each[0].iter().map(max).collect::<Vec<_>>(), expected);
+        assert_eq!(each[0].iter().map(|window| window.ios).collect::<Vec<_>>(), [1, 0, 2, 0]);
+        let unanswered: Vec<bool> = each[0].iter().map(Window::is_unanswered).collect();
+        assert_eq!(unanswered, [false, true, false, true]);
+        assert_eq!(all, each[0]);
+        assert!(each[1].iter().all(|window| window.response.is_none()), "it sent nothing");
+        let played = Played { loads: each, first: 1, ..Played::default() };
+        assert_eq!((played.unanswered(Some(0)), played.unanswered(Some(1))), (Some((2, 1)), None));
     }
 
     #[test]

@@ -17,8 +17,11 @@ use lab_tools::load::access::{Op, Walk};
 use lab_tools::load::target::{Facts, Target};
 use lab_tools::load::workers::{self, Counts, Own};
 
-/// How long what is in flight at the end may take.
+/// How often it is looked whether what is in flight at the end has ended.
 const END_LOOK: Duration = Duration::from_millis(100);
+/// What is in flight then is waited for so long: a target that does not answer is given up after 30 s, and so is
+/// a drive. What takes longer may never end, as a write that waits for room in a cache whose drives are gone.
+const END_MAX: Duration = Duration::from_secs(60);
 
 /// One of the tasks that do a job of a load on a volume.
 pub(super) struct Client {
@@ -78,6 +81,10 @@ impl Counts for Counter {
 
     fn end(&self) -> Instant {
         self.end
+    }
+
+    fn begun(&mut self, due: Instant) {
+        self.recorder.begun(self.load, due);
     }
 
     fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
@@ -177,7 +184,8 @@ impl Stage<'_> {
             bail!("{failure}");
         }
         // What is in flight to a LU that went away may never end.
-        while recorder.running.get() > 0 && course.failure.is_none() {
+        let given_up = self.world.now() + END_MAX;
+        while recorder.running.get() > 0 && course.failure.is_none() && self.world.now() < given_up {
             self.world.sleep(END_LOOK).await;
         }
         course.rebuild_s = looked.rebuilds.seconds();
@@ -262,6 +270,7 @@ impl Stage<'_> {
                 ensure!(self.array.is_none(), "phase {:?}: {failure}", phase.name);
                 break;
             }
+            recorder.close(number);
             read_hits.push(self.look(looked).await?);
             done = number + 1;
             if self.stop.is_asked() {

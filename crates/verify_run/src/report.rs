@@ -67,12 +67,15 @@ impl Verification for Run {
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
         let failure =
             recording.ran.iter().flat_map(|ran| &ran.courses).find_map(|course| course.failure.clone());
+        let effect = "Only what was done is shown.";
         let ended = match failure {
-            Some(failure) => Some(format!("The run was stopped before its end by a failure: {failure}.")),
-            None => recording.stopped.then(|| "The run was stopped before its end.".to_owned()),
+            Some(failure) => {
+                let text = format!("The run was stopped before its end by a failure: {failure}.");
+                Some(Doubt::new(text, Some(effect.into())))
+            }
+            None => recording.stopped.then(|| Doubt::stopped(effect)),
         };
-        let effect = || Some("Only what was done is shown.".to_owned());
-        let doubts = ended.into_iter().map(|text| Doubt { text, effect: effect() }).collect();
+        let doubts = ended.into_iter().collect();
         let repeats = recording.ran.iter().map(|ran| ran.courses.len()).min().unwrap_or(0);
         let (world, stopped) = (*setup.own, recording.stopped);
         Course { world, quick: false, scale: None, repeats, stopped, doubts }

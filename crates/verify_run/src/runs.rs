@@ -175,7 +175,7 @@ fn modelled(plan: &Plan, made: &[Testbed], seed: u64, stop: &Stop) -> Result<Vec
         let Piece { array, made, repeat } = pieces[index];
         let array = &plan.arrays[array];
         let once = |repeat: usize, count: Option<usize>| {
-            model(plan, array, made, count, (seed_of(seed, repeat), stop))
+            model(plan, (array, made), count, (seed_of(seed, repeat), stop), &|_, drive| drive.kill())
         };
         says(array.name.clone());
         match repeat {
@@ -233,13 +233,13 @@ fn searched(
     Ok((courses, Some(found)))
 }
 
-/// One run in the model world.
-fn model(
+/// One run in the model world; `pull` does to a drive what a phase says.
+pub(super) fn model(
     plan: &Plan,
-    array: &ArrayPlan,
-    made: &Testbed,
+    (array, made): (&ArrayPlan, &Testbed),
     count: Option<usize>,
     (seed, stop): (u64, &Stop),
+    pull: &dyn Fn(&world::World, &Disk),
 ) -> Result<Course> {
     let model = made.model(seed);
     let played = model.run(async |world| {
@@ -249,9 +249,16 @@ fn model(
             let (target, facts) = testbed::open_local(plan, &started, client.volume, number)?;
             opened.push(Opened { client, target, facts });
         }
-        let pull = |drive: &str| model.disks().get(drive).iter().for_each(Disk::kill);
+        let pull = |drive: &str| model.disks().get(drive).iter().for_each(|disk| pull(&world, disk));
         let controller = RefCell::new(started.array);
-        let stage = Stage { plan, world, array: Some(&controller), clients: opened, pull: &pull, stop };
+        let stage = Stage {
+            plan,
+            world: world.clone(),
+            array: Some(&controller),
+            clients: opened,
+            pull: &pull,
+            stop,
+        };
         stage.play(&array.name, count).await
     });
     played.with_context(|| format!("array {:?}", array.name))

@@ -296,6 +296,83 @@ fn what_fails_is_neither_fast_nor_served() {
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict == Verdict::NotHeld), "{judged:?}");
 }
 
+/// A claim for which nothing was measured was left out, and the run ended with exit status 0: only the others
+/// were judged.
+#[test]
+fn a_claim_for_which_nothing_was_measured_is_undecided_and_so_is_the_run() {
+    let text = ALL_FAILS
+        .replace("pull = [\"d1\", \"d2\"]\n", "")
+        .replace("read=100", "read=0")
+        .replace("name = \"a\"\n", "name = \"a\"\ncache = \"8MiB\"\n");
+    let text = text.split("[[claim]]").next().expect("a scenario").to_owned()
+        + "[[claim]]\nid = \"hits\"\nname = \"hits\"\nmetric = \"read_hits\"\nphase = \"before\"\nsource = \"chosen\"\n\
+           at_least = 50\n\
+           [[claim]]\nid = \"served\"\nname = \"served\"\nmetric = \"rate\"\nphase = \"before\"\nsource = \"chosen\"\n\
+           at_least = 1\n";
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let measures = super::claims::measures(&plan, World::Model, &ran.expect("it ends"));
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    let verdicts: Vec<Verdict> = judged.iter().map(|claim| claim.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Undecided, Verdict::Held], "{judged:?}");
+    assert!(judged[0].reason.as_deref().is_some_and(|why| why.contains("no I/O ended")), "{judged:?}");
+    let is = lab_core::record::RunVerdict::of(&judged, false, String::new());
+    assert_eq!((is.standing, is.exit_status), (lab_core::verdict::Standing::Undecided, 3));
+    assert_eq!(is.tally.words(), "promises: 1 of 2 held, 1 undecided");
+}
+
+/// A drive that said nothing for a third of the time left no trace in the response times: windows in which
+/// nothing ended had none, and "p99 below 200 ms" was held.
+#[test]
+fn a_load_that_gets_no_answer_for_a_third_of_the_time_has_not_kept_to_its_response() {
+    use std::time::Duration;
+    let text = ALL_FAILS.replace("window = \"1s\"", "window = \"100ms\"")
+        + "[[claim]]\nid = \"p99\"\nname = \"p99\"\nmetric = \"response_p99\"\nload = \"l\"\nphase = \"after\"\n\
+           source = \"chosen\"\nat_most = 200\n";
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let runs::Prepared::Modelled(made) =
+        runs::prepare(&plan, World::Model, &Request::default()).expect("made")
+    else {
+        panic!("the model world");
+    };
+    let pause = |world: &world::World, drive: &world_model::Disk| {
+        drive.hang();
+        let (world, drive) = (world.clone(), drive.clone());
+        let again = world.clone();
+        world.spawn(async move {
+            again.sleep(Duration::from_secs(2)).await;
+            drive.resume();
+        });
+    };
+    let stop = Stop::default();
+    let course = runs::model(&plan, (&plan.arrays[0], &made[0]), None, (1, &stop), &pause).expect("it ends");
+    let phase = &course.phases[1];
+    let (count, first) = phase.unanswered(Some(0)).expect("windows without an answer");
+    assert!((8..=11).contains(&count) && first >= phase.first, "{count} windows, first {first}");
+    let ran = super::recording::Ran { array: "a".into(), courses: vec![course], found: None };
+    let recording = super::recording::Recording { ran: vec![ran], lus: vec![], stopped: false };
+    let judged =
+        plan.claims.judge(World::Model, &super::claims::measures(&plan, World::Model, &recording), false);
+    let claim = judged.iter().find(|claim| claim.id == "p99").expect("judged");
+    // The mean is far above the bound, and windows that are so alike tell little: it is not held.
+    assert!(claim.verdict == Verdict::Undecided && claim.estimate > Some(400.0), "{claim:?}");
+    let note = claim.reason.as_deref().unwrap_or_default();
+    assert!(note.contains("windows I/Os were in flight and none ended, first at"), "{claim:?}");
+}
+
+/// A write that waits for room in a cache whose drives are gone never ends, and the run waited for it.
+#[test]
+fn a_run_ends_though_what_is_in_flight_does_not() {
+    let text =
+        ALL_FAILS.replace("read=100", "read=0").replace("name = \"a\"\n", "name = \"a\"\ncache = \"8MiB\"\n");
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let ran = runs::run(&plan, World::Model, &Request { seed: 1, ..Request::default() }, &Stop::default());
+    let recording = ran.expect("it ends");
+    let measures = super::claims::measures(&plan, World::Model, &recording);
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict != Verdict::Held), "{judged:?}");
+}
+
 /// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
 /// is waited for, or counted, to the end of a phase.
 #[test]

@@ -135,10 +135,10 @@ fn words(pace: &Pace) -> String {
 
 fn own_doubts(results: &Results) -> Vec<Doubt> {
     let mut out = Vec::new();
-    let mut doubt = |text: String, effect: &str| out.push(Doubt { text, effect: Some(effect.into()) });
     if results.stopped {
-        doubt("The run was stopped before its end.".into(), "Only the points that were done are shown.");
+        out.push(Doubt::stopped("Only the points that were done are shown."));
     }
+    let mut doubt = |text: String, effect: &str| out.push(Doubt::new(text, Some(effect.into())));
     let unsettled = results.points.iter().filter(|p| !p.settled).count();
     if unsettled > 0 {
         doubt(

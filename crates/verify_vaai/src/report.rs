@@ -100,14 +100,14 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
             true => "Only the operations that had ended are shown.".to_owned(),
             false => format!("Only the {repeats} whole repeats before are shown, of {wanted}."),
         };
-        out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
+        out.push(Doubt::stopped(effect));
     }
     if !recording.is_model && (1..3).contains(&repeats) {
         let text = match repeats {
             1 => "One repeat has no interval: its value alone decided.".to_owned(),
             n => format!("{n} repeats are too few for a meaningful interval (3 or more)."),
         };
-        out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
+        out.push(Doubt::new(text, Some("Verdicts may change from run to run.".into())));
     }
     out.extend(
         recording
@@ -116,7 +116,7 @@ fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
             .iter()
             .chain(&recording.faults.daily)
             .take(3)
-            .map(|owner| Doubt { text: format!("Wrong: {owner}."), effect: None }),
+            .map(|owner| Doubt::new(format!("Wrong: {owner}."), None)),
     );
     out
 }

@@ -66,6 +66,15 @@ pub enum DriveError {
 }
 
 impl DriveError {
+    /// The name of the drive.
+    pub fn drive(&self) -> &str {
+        let (DriveError::Medium { drive, .. }
+        | DriveError::Gone { drive, .. }
+        | DriveError::Silent { drive, .. }
+        | DriveError::NoRoom { drive, .. }) = self;
+        drive
+    }
+
     /// Whether the whole drive failed, not only a block or an allocation: it is gone or unresponsive.
     pub fn is_of_drive(&self) -> bool {
         matches!(self, DriveError::Gone { .. } | DriveError::Silent { .. })
@@ -155,6 +164,8 @@ pub struct OpenError {
     pub name: String,
     /// What is wrong and what to do.
     pub cause: String,
+    /// Nothing is under this path.
+    pub is_absent: bool,
 }
 
 /// Why the holder of a drive could not be fenced.

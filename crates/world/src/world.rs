@@ -98,7 +98,11 @@ impl World {
     /// The drive is not of these kinds.
     pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         let opened = self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
-            Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
+            Err(OpenError {
+                name: spec.name(),
+                cause: "it has to be waited for until it is open".into(),
+                is_absent: false,
+            })
         });
         let tasks: Rc<dyn TaskBackend> = self.0.clone();
         opened.map(|drive| drive.with_deadlines(&tasks))

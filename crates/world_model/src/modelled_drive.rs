@@ -35,7 +35,8 @@ pub(crate) fn open(
     machine: Option<&Rc<Process>>,
     spec: &DriveSpec,
 ) -> Result<Drive, OpenError> {
-    let refuse = |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned() });
+    let refuse =
+        |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned(), is_absent: false });
     let disk = match spec {
         DriveSpec::Modelled { name } => match disks.get(name) {
             Some(disk) => disk.0,

@@ -30,7 +30,12 @@ pub(crate) struct Opening<'a> {
 
 impl Opening<'_> {
     pub(crate) fn refuse(&self, cause: impl Into<String>) -> OpenError {
-        OpenError { name: self.path.display().to_string(), cause: cause.into() }
+        OpenError { name: self.path.display().to_string(), cause: cause.into(), is_absent: false }
+    }
+
+    /// Nothing is under the path.
+    pub(crate) fn absent(&self, cause: &str) -> OpenError {
+        OpenError { is_absent: true, ..self.refuse(cause) }
     }
 
     pub(crate) fn refuse_io(&self, what: &str, e: &io::Error) -> OpenError {
@@ -76,7 +81,7 @@ fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(F
                 return Err(opening.refuse(format!("the directory {} does not exist", folder.display())));
             }
             if create_len_bytes.is_none() {
-                return Err(opening.refuse("no such file"));
+                return Err(opening.absent("no such file"));
             }
             let made = direct(path, 0, true).map_err(|e| {
                 if e.raw_os_error() == Some(libc::EINVAL) {
@@ -258,7 +263,7 @@ pub(crate) fn punches_holes(file: &File, len_bytes: u64) -> bool {
 pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     let facts = std::fs::metadata(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => opening.refuse("no such device"),
+        io::ErrorKind::NotFound => opening.absent("no such device"),
         _ => open_error(&opening, &e),
     })?;
     if !facts.file_type().is_block_device() {
@@ -291,7 +296,7 @@ pub(crate) fn open_read_only(path: &Path) -> Result<OpenMedium, OpenError> {
     }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
     let file = file.map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => opening.refuse("no such file or device"),
+        io::ErrorKind::NotFound => opening.absent("no such file or device"),
         io::ErrorKind::PermissionDenied => opening.refuse("no permission to read it"),
         _ => open_error(&opening, &e),
     })?;

@@ -56,7 +56,7 @@ pub(crate) fn open_within(folder: &Path, path: &Path) -> Result<OpenMedium, Open
 fn refuse(opening: &Opening, e: &io::Error, access: ImageAccess) -> OpenError {
     match e.kind() {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
-        io::ErrorKind::NotFound => opening.refuse("no such file"),
+        io::ErrorKind::NotFound => opening.absent("no such file"),
         io::ErrorKind::AlreadyExists => opening.refuse("already exists; remove it first"),
         // Images are not opened with O_DIRECT.
         io::ErrorKind::InvalidInput if !has_nul(opening.path) => opening.refuse_io("cannot be opened", e),

@@ -20,7 +20,7 @@ const LEN_BYTES_MAX: u64 = 1 << 46;
 
 /// Opens a memory drive.
 pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
-    let refuse = |cause: String| OpenError { name: name.to_owned(), cause };
+    let refuse = |cause: String| OpenError { name: name.to_owned(), cause, is_absent: false };
     if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
         return Err(refuse(format!(
             "invalid size of {len_bytes} bytes: must be a positive multiple of {BLOCK_BYTES}"

@@ -211,6 +211,7 @@ impl WorldBackend for RealWorld {
             DriveSpec::Modelled { name } => Io::ready(Err(OpenError {
                 name: name.clone(),
                 cause: "modelled drives require the model world".into(),
+                is_absent: false,
             })),
         }
     }
@@ -265,7 +266,7 @@ impl RealWorld {
             Some(opened) => opened.map(|medium| into_drive(medium, &local)),
             None => {
                 let cause = format!("does not answer for {} s", OPEN_TIME_MAX.as_secs());
-                Err(OpenError { name, cause })
+                Err(OpenError { name, cause, is_absent: false })
             }
         })
     }

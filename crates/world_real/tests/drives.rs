@@ -39,7 +39,7 @@ async fn open(world: &World, spec: &DriveSpec) -> Option<Drive> {
 fn check_refused(spec: &DriveSpec, cause: &str) {
     let error =
         run(Options::default(), |world| async move { world.open_drive(spec).await.err() }).expect("runs");
-    let OpenError { name, cause: found } = error.expect("refused");
+    let OpenError { name, cause: found, .. } = error.expect("refused");
     assert!(found.contains(cause), "{name}: {found}");
 }
 

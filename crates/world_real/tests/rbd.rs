@@ -95,7 +95,7 @@ fn check_gone(result: Result<(), DriveError>, expected: &str) {
 
 fn check_refused(spec: &DriveSpec, expected: &str) {
     let error = in_world(async |world| world.open_drive(spec).await.err());
-    let OpenError { name, cause } = error.expect("refused");
+    let OpenError { name, cause, .. } = error.expect("refused");
     assert!(cause.contains(expected), "{name}: {cause}");
 }
 

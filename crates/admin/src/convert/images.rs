@@ -6,9 +6,9 @@ use super::counters;
 use status::Image;
 
 pub(super) fn image(i: ImageStatus, controller: usize) -> Image {
-    let (served, error) = match i.state {
+    let (served, unopened) = match i.state {
         Ok(served) => (Some(served), None),
-        Err(error) => (None, Some(error)),
+        Err(unopened) => (None, Some(unopened)),
     };
     let served = served.as_ref();
     Image {
@@ -17,8 +17,12 @@ pub(super) fn image(i: ImageStatus, controller: usize) -> Image {
         controller,
         read_only: i.read_only,
         mapped_to: i.mapped_to,
-        error,
-        trouble: served.and_then(|s| s.trouble.clone()),
+        trouble: served.and_then(|s| s.trouble.as_ref()).map(|(_, text)| text.clone()),
+        fault: match &unopened {
+            Some(unopened) => Some(unopened.fault),
+            None => served.and_then(|s| s.trouble.as_ref()).map(|(fault, _)| *fault),
+        },
+        error: unopened.map(|unopened| unopened.cause),
         format: served.map(|s| s.format.to_owned()).unwrap_or_default(),
         parents: served.map(|s| s.parents.clone()).unwrap_or_default(),
         size_bytes: served.map_or(0, |s| s.len_bytes),

@@ -161,8 +161,8 @@ impl Stored {
 /// An error, and what else is to be said.
 pub(super) fn also(error: ControlError, more: &str) -> ControlError {
     match error {
-        ControlError::Failed { place, cause } => {
-            ControlError::Failed { place, cause: format!("{cause}; {more}") }
+        ControlError::Failed { place, cause, why } => {
+            ControlError::Failed { place, cause: format!("{cause}; {more}"), why }
         }
         other => other,
     }

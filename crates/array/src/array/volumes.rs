@@ -1,9 +1,11 @@
 //! Volumes: delete, clone, reclaim.
 
+use status::Reason;
+
 use super::stored::also;
 use super::{Array, refusals};
 use crate::config::{Config, Made};
-use crate::control::{Control, ControlError, NO_SUCH_VOLUME, POOL_AWAY};
+use crate::control::{Control, ControlError};
 
 impl Array {
     /// The end of a deletion, or of a creation that failed. Returns a line if that is saved later.
@@ -28,8 +30,8 @@ impl Array {
                 let delete = Control::DeleteVolume { pool, name: volume.clone() };
                 match self.ask(owner, delete).await {
                     Ok(lines) => done.extend(lines),
-                    Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
-                    Err(ControlError::Failed { cause, .. }) if cause == POOL_AWAY => continue,
+                    Err(error) if error.is_for(Reason::NotFound) => {}
+                    Err(error) if error.is_for(Reason::PoolNotOpen) => continue,
                     Err(error) => return Err(error),
                 }
             }
@@ -119,12 +121,12 @@ impl Array {
     ) -> Result<Vec<String>, ControlError> {
         match self.ask(owner, Control::DeleteVolume { pool: pool.clone(), name: name.into() }).await {
             Ok(lines) => done.extend(lines),
-            Err(ControlError::Failed { cause, .. }) if cause == POOL_AWAY => {
+            Err(error) if error.is_for(Reason::PoolNotOpen) => {
                 let line = format!("volume {name}: its data are deleted when pool {pool} is served again");
                 return Ok(done.into_iter().chain([line]).collect());
             }
             // Made by nobody, or lost with its drives.
-            Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {
+            Err(error) if error.is_for(Reason::NotFound) => {
                 done.push(format!("volume {name}: it had no data in pool {pool}"));
             }
             // It is declared no more, and recorded.

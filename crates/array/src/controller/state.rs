@@ -21,6 +21,8 @@ use super::refusals::Refusals;
 use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
 use crate::nodes::Nodes;
+use crate::status::Unopened;
+use crate::why::Told;
 
 /// Pool and name of a volume. Declared names are unique in the array; pools may have others of the same name,
 /// which no declaration names.
@@ -49,7 +51,7 @@ pub(crate) struct State {
     /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
-    pub(crate) missing: BTreeMap<(Kind, String), String>,
+    pub(crate) missing: BTreeMap<(Kind, String), Told>,
     /// Volumes of open pools that no declaration has. What is to be deleted is not among them.
     pub(crate) undeclared: BTreeSet<VolumeKey>,
     pub(crate) drives: BTreeMap<String, Drive>,
@@ -71,7 +73,7 @@ pub(crate) struct State {
     /// The numbers of the LUs of volumes ([`Made::lu_numbers`]).
     pub(crate) lu_numbers: BTreeMap<String, u64>,
     /// Declared images that cannot be opened, with the reason.
-    pub(crate) unopened: BTreeMap<String, String>,
+    pub(crate) unopened: BTreeMap<String, Unopened>,
     pub(crate) ports: Vec<Rc<OpenPort>>,
     /// Declared spares that are in no group.
     pub(crate) spares: Vec<String>,

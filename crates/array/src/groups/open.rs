@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use raid::{Group, GroupError, GroupSpec, GroupState, Label, MissingCause, OnDrive, Overwrite};
+use status::Reason;
 
 use super::found::{FoundDrive, FoundDrives, find_drives, members};
 use super::spares::spare_turn;
@@ -16,6 +17,7 @@ use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::event::Severity;
 use crate::terms;
+use crate::why::{Explains, Told};
 
 /// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
 pub fn opens_without(group: &GroupConfig, missing: usize) -> bool {
@@ -99,7 +101,7 @@ async fn open_found(
         controller.events.once(Severity::Warning, format!("group {}: {c}; it is left out", group.name))
     });
     if drives.is_empty() {
-        return Err(place(&unreadable(&complaints)));
+        return Err(place(&Told::new(Reason::Away, unreadable(&complaints))));
     }
     let opened = match group.start_degraded {
         true => Group::open_degraded(controller.world.clone(), spec, drives).await,
@@ -113,7 +115,7 @@ async fn open_found(
     }
     opened.map_err(|e| match complaints.is_empty() {
         true => place(&explain(e)),
-        false => place(&format!("{} ({})", explain(e), complaints.join("; "))),
+        false => place(&explain(e).and(Told::from(&format!(" ({})", complaints.join("; "))))),
     })
 }
 
@@ -162,8 +164,8 @@ fn epoch_wanted(found: u64, own: u64) -> u64 {
     found.max(own + 1)
 }
 
-fn explain(error: GroupError) -> String {
-    match &error {
+fn explain(error: GroupError) -> Told {
+    let text = match &error {
         GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
             format!("{error} (start_degraded = true in its declaration)")
         }
@@ -173,5 +175,6 @@ fn explain(error: GroupError) -> String {
             epoch_wanted(*found, *own)
         ),
         _ => error.to_string(),
-    }
+    };
+    Told::new(error.why(), text)
 }

@@ -6,6 +6,7 @@ use futures::future::{Either, select};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
 use raid::Group;
 use scsi::LogicalUnit;
+use status::Reason;
 
 use super::placement::placement_task;
 use super::work::begin_leaving;
@@ -14,6 +15,7 @@ use crate::control::ControlError;
 use crate::controller::{Controller, Watch};
 use crate::journal_groups::refuse_needed;
 use crate::policies::open_service;
+use crate::why::Told;
 use stack::Disk;
 
 pub(crate) async fn open_pool(
@@ -46,7 +48,7 @@ async fn open_or_create(
         let state = controller.state();
         let open = |name: &String| {
             let group = state.groups.get(name).cloned();
-            group.ok_or_else(|| place()(&format!("group {name:?} is not open")))
+            group.ok_or_else(|| place()(&Told::new(Reason::Away, format!("group {name:?} is not open"))))
         };
         names.map(open).collect()
     };
@@ -127,7 +129,7 @@ async fn add_groups(
     for name in &declared.groups {
         let group = controller.state().groups.get(name).cloned();
         let place = || ControlError::at(format!("pool {:?}: group {name:?}", declared.name));
-        let group = group.ok_or_else(|| place()(&"not open"))?;
+        let group = group.ok_or_else(|| place()(&Told::new(Reason::Away, "not open")))?;
         match pool.group_spaces().iter().find(|g| g.id == group.id()) {
             Some(space) if space.evacuating => {
                 pool.cancel_evacuation(group.id()).await.map_err(|e| place()(&e))?;

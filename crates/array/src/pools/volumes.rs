@@ -6,18 +6,26 @@ use block::BlockError;
 use futures::future::join_all;
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
+use status::Reason;
 
 use super::mover::mover_of;
 use crate::cached::{cached, discard};
 use crate::config::{Config, VolumeConfig};
-use crate::control::{ControlError, NO_SUCH_VOLUME, POOL_AWAY, VOLUME_LOST};
+use crate::control::ControlError;
 use crate::controller::{Controller, VolumeKey, identity_of};
 use crate::event::Severity;
 use crate::terms;
+use crate::why::Told;
 use stack::{Cached, Disk, PlainVolume, Storage};
 
-fn lost(pool: &str) -> String {
-    format!("{VOLUME_LOST} {pool:?}, where it was created earlier; masu does not create it again")
+fn lost(pool: &str) -> Told {
+    let text =
+        format!("not found in pool {pool:?}, where it was created earlier; masu does not create it again");
+    Told::new(Reason::NotFound, text)
+}
+
+fn not_open(pool: &str) -> Told {
+    Told::new(Reason::PoolNotOpen, format!("pool {pool:?} is not open"))
 }
 
 /// Opens a declared volume, or creates it; `known` is the existing volume of that name. One that hosts use
@@ -30,7 +38,7 @@ pub(crate) async fn open_volume(
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("volume {:?}", declared.name));
     let pool = controller.state().pools.get(&declared.pool).cloned();
-    let pool = pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?;
+    let pool = pool.ok_or_else(|| place()(&not_open(&declared.pool)))?;
     let was_made = controller.state().made.volumes.contains(&declared.name);
     let volume = match known {
         Some(volume) => {
@@ -245,7 +253,7 @@ fn lu_number(volume: &Volume) -> u64 {
 /// Deletes a volume of this pool that is no longer declared.
 ///
 /// # Errors
-/// [`NO_SUCH_VOLUME`] in the pool, or [`POOL_AWAY`]: the pool is not open.
+/// [`Reason::NotFound`] in the pool, or [`Reason::PoolNotOpen`].
 pub(crate) async fn delete_volume(
     controller: &Controller,
     key: &VolumeKey,
@@ -255,11 +263,16 @@ pub(crate) async fn delete_volume(
     if controller.state().config.volume(name).is_some_and(|volume| volume.pool == *pool) {
         return Err(place()(&"still declared"));
     }
-    let pool = controller.state().pools.get(pool).cloned().ok_or_else(|| place()(&POOL_AWAY))?;
+    let pool = controller
+        .state()
+        .pools
+        .get(pool)
+        .cloned()
+        .ok_or_else(|| place()(&Told::new(Reason::PoolNotOpen, "its pool is not served")))?;
     if pool.volume(name).is_none() {
         // Its deletion may not be durable yet: then a crash would bring it back.
         pool.flush().await.map_err(|e| place()(&e))?;
-        return Err(place()(&NO_SUCH_VOLUME));
+        return Err(place()(&Told::new(Reason::NotFound, "not found")));
     }
     discard(controller, key).await?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
@@ -277,7 +290,7 @@ pub(crate) async fn clone_volume(
         let state = controller.state();
         let declared = state.config.volume(from).ok_or_else(|| place()(&"not found"))?;
         let pool = state.pools.get(&declared.pool).cloned();
-        pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?
+        pool.ok_or_else(|| place()(&not_open(&declared.pool)))?
     };
     let unit = controller.state().units.get(&(pool.name().to_owned(), from.to_owned())).cloned();
     let _settled = match &unit {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use block::Device;
 use pool::{Pool, Volume};
+use status::Reason;
 
 use super::later::at_next_start;
 use crate::cached::{
@@ -34,6 +35,7 @@ use crate::pools::{
     DELETING, create_volumes, drop_pool, expect_lus, grow_volumes, open_pool, open_volume, set_classes,
 };
 use crate::trace::choose_traced;
+use crate::why::Told;
 
 /// Opens and creates what is declared.
 pub(crate) async fn prepare(
@@ -84,7 +86,7 @@ pub(crate) async fn prepare(
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         if made.deleted_pools.contains(&pool.name) {
             let object = (Kind::Pool, pool.name.clone());
-            controller.state.borrow_mut().missing.insert(object, DELETING.into());
+            controller.state.borrow_mut().missing.insert(object, Told::new(Reason::Deleting, DELETING));
             continue;
         }
         let is_open = controller.state().pools.contains_key(&pool.name);
@@ -213,7 +215,8 @@ fn settle(
             controller.state.borrow_mut().missing.remove(&object);
             Ok(())
         }
-        Err(ControlError::Failed { cause, .. }) if may_miss => {
+        Err(ControlError::Failed { cause: text, why, .. }) if may_miss => {
+            let cause = Told { text, why };
             let before = controller.state.borrow_mut().missing.insert(object, cause.clone());
             if before.as_ref() != Some(&cause) {
                 controller.events.alarm(format!("{} {name}: is not served: {cause}", kind.name()));

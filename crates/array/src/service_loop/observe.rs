@@ -17,6 +17,7 @@ use crate::status::{
     Missing, Port, ServedImage, Session, VolumeQos, VolumeStatus,
 };
 use crate::terms;
+use crate::why::Told;
 use stack::{Disk, PoolJournal, Service};
 use status::PoolGroup;
 
@@ -28,6 +29,7 @@ fn journal_status((pool, journal): (&String, &PoolJournal)) -> JournalStatus {
         pool: pool.clone(),
         group: journal.device().name().to_owned(),
         failure: journal.failure().map(|cause| cause.to_string()),
+        failed_medium: journal.failure().and_then(|cause| cause.drive().map(str::to_owned)),
         counts: journal.counts(),
     }
 }
@@ -121,8 +123,14 @@ fn is_there(state: &State, (pool, name): &VolumeKey) -> bool {
 }
 
 /// What is declared, was made and cannot be opened.
-pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &String)) -> Missing {
-    Missing { kind: kind.name().into(), name: name.clone(), cause: cause.clone() }
+pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &Told)) -> Missing {
+    Missing {
+        kind: kind.name().into(),
+        name: name.clone(),
+        cause: cause.text.clone(),
+        reason: cause.why.reason,
+        medium: cause.why.drive.clone(),
+    }
 }
 
 /// The declared names of a group's drives, by position.
@@ -154,6 +162,7 @@ fn pools_status(state: &State, index: &Index<'_>, controller: usize) -> Vec<stat
             controller,
             no_room: pool.no_room().map(|cause| cause.to_string()),
             refused_writes: pool.refused_writes().map(|cause| cause.to_string()),
+            refusing_medium: pool.refused_writes().and_then(|cause| cause.drive().map(str::to_owned)),
             operations: state.services.get(name).map_or(0, |of| operations(&of.service)),
         })
     };
@@ -306,7 +315,7 @@ async fn images_status(
                 Some((lu, Some(image), gate)) => {
                     Ok(served(lu, image, qos_of(&state, declared.policy.as_ref(), gate)))
                 }
-                _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
+                _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_default()),
             },
         });
     }
@@ -317,7 +326,7 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage 
     let parents = std::iter::successors(image.parent(), Image::parent);
     ServedImage {
         format: image.format().name(),
-        trouble: image.trouble(),
+        trouble: image.trouble().map(|trouble| (terms::image_fault(&trouble), trouble.to_string())),
         parents: parents.map(|parent| parent.drive().info().name.clone()).collect(),
         len_bytes: image.len_bytes(),
         file_len_bytes: image.file_len_bytes(),

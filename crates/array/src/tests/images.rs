@@ -197,7 +197,11 @@ fn what_is_no_image_is_refused_when_it_is_declared_and_said_when_the_array_start
         array.apply(config(false)).await.expect("the rest is served");
         let status = array.status().await.expect("status");
         let cause = status[0].images[0].state.as_ref().expect_err("it is no image");
-        assert!(status[0].events.iter().any(|event| event.text.contains(cause)), "{:?}", status[0].events);
+        assert!(
+            status[0].events.iter().any(|event| event.text.contains(&cause.to_string())),
+            "{:?}",
+            status[0].events
+        );
         let mut another = config(false);
         another.images.push(ImageConfig {
             name: "other".into(),

@@ -72,7 +72,8 @@ fn a_pool_whose_journal_was_taken_out_says_after_a_kill_what_to_declare_and_is_s
         array.adopt(crate::config::Made::all_of(&cached(ID, false)));
         array.apply(cached(ID, false)).await.expect("it starts");
         let missing = array.status().await.expect("status").remove(0).missing;
-        let says = |m: &crate::status::Missing| m.kind == "pool" && m.cause.contains(crate::DECLARE_JOURNAL);
+        let says =
+            |m: &crate::status::Missing| m.kind == "pool" && m.reason == status::Reason::JournalUndeclared;
         assert!(missing.iter().any(says), "{missing:?}");
         array.apply(cached(ID, true)).await.expect("declared again");
         let mut host = Host::log_in(&world, ID).await;

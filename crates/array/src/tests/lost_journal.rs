@@ -148,6 +148,11 @@ fn a_journal_whose_drive_refuses_writes_is_told_and_a_stop_in_order_keeps_what_i
         let told = journal(&array).await;
         assert_eq!((told.pool.as_str(), told.group.as_str()), ("p", "j"));
         assert!(told.failure.is_some_and(|cause| cause.contains("d2")));
+        assert_eq!(
+            told.failed_medium.as_deref(),
+            Some("d2"),
+            "it is told without looking for it in the sentence"
+        );
         let _ = array.stop().await;
     });
     // What was acknowledged is in the pool.

@@ -304,6 +304,7 @@ fn a_volume_that_is_declared_and_was_not_made_is_tried_again() {
         assert!(!stored.last().expect("stored").1.volumes.contains("n"), "it was not made");
         let missing = array.status().await.expect("status").remove(0).missing;
         assert!(missing.len() == 1 && missing[0].cause.contains("is full"), "{missing:?}");
+        assert_eq!(missing[0].reason, status::Reason::PoolFull, "{missing:?}");
         // It keeps nothing else from being changed, and is made when there is room.
         array.clone_volume("v", "s").await.expect("a snapshot");
         array.delete_volume("u").await.expect("delete");

@@ -263,7 +263,7 @@ async fn commit_task<J: Device + Clone + 'static>(inner: Rc<Inner<J>>) {
     while !inner.gathering.borrow().is_empty() {
         if let Err(error) = inner.commit().await {
             let failure =
-                BlockError::Poisoned { component: "the journal".to_owned(), cause: error.to_string() };
+                BlockError::Poisoned { component: "the journal".to_owned(), cause: (&error).into() };
             *inner.failure.borrow_mut() = Some(failure);
             inner.gathering.borrow_mut().clear();
         }

@@ -44,7 +44,7 @@ pub(super) async fn read_source(
         None => device.read(at, len, &mut data).await.map(|()| data),
         Some(mirror) => device.read_mirror(mirror, at, len).await.ok_or_else(|| BlockError::Unreadable {
             at,
-            cause: format!("mirror {mirror} of the journal cannot be read"),
+            cause: format!("mirror {mirror} of the journal cannot be read").into(),
         }),
     }
 }

@@ -228,11 +228,61 @@ pub struct Section {
 
 /// A doubt.
 #[derive(Clone, Debug, Serialize, PartialEq, Deserialize)]
+#[serde(from = "WrittenDoubt")]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Doubt {
     pub text: String,
     /// What was done about it.
     pub effect: Option<String>,
+    #[serde(skip_serializing_if = "DoubtKind::is_other")]
+    pub kind: DoubtKind,
+}
+
+/// What a doubt comes from, as far as somebody acts on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DoubtKind {
+    /// Somebody stopped the run before its end.
+    Stopped,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl DoubtKind {
+    fn is_other(&self) -> bool {
+        *self == DoubtKind::Other
+    }
+}
+
+/// The text of the doubt about a run that was stopped.
+const STOPPED: &str = "The run was stopped before its end.";
+
+impl Doubt {
+    /// A doubt that has no kind of its own.
+    pub fn new(text: impl Into<String>, effect: Option<String>) -> Doubt {
+        Doubt { text: text.into(), effect, kind: DoubtKind::Other }
+    }
+
+    /// The run was stopped before its end; `effect` says what of it is shown.
+    pub fn stopped(effect: impl Into<String>) -> Doubt {
+        Doubt { text: STOPPED.into(), effect: Some(effect.into()), kind: DoubtKind::Stopped }
+    }
+}
+
+/// A doubt as a record has it: one without a kind was written before doubts had kinds.
+#[derive(Deserialize)]
+struct WrittenDoubt {
+    text: String,
+    effect: Option<String>,
+    kind: Option<DoubtKind>,
+}
+
+impl From<WrittenDoubt> for Doubt {
+    fn from(WrittenDoubt { text, effect, kind }: WrittenDoubt) -> Doubt {
+        let of_text = || if text == STOPPED { DoubtKind::Stopped } else { DoubtKind::Other };
+        Doubt { kind: kind.unwrap_or_else(of_text), text, effect }
+    }
 }
 
 /// How the run was done.
@@ -308,4 +358,25 @@ pub struct DataFile {
     /// What it holds.
     pub about: String,
     pub rows: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A comparison knew a stopped run by the sentence about it: another sentence, and it was said twice.
+    #[test]
+    fn the_doubt_about_a_stopped_run_is_known_by_its_kind_and_in_old_records_by_its_text() {
+        let read = |text: &str| serde_json::from_str::<Doubt>(text).expect("a doubt");
+        let stopped = Doubt::stopped("Less is shown.");
+        let written = serde_json::to_string(&stopped).expect("JSON");
+        assert!(written.contains("\"kind\":\"stopped\""), "{written}");
+        assert_eq!(read(&written), stopped);
+        let reworded = "{\"text\": \"It was ended early.\", \"effect\": null, \"kind\": \"stopped\"}";
+        assert_eq!(read(reworded).kind, DoubtKind::Stopped);
+        let old = |text: &str| read(&format!("{{\"text\": {text:?}, \"effect\": null}}")).kind;
+        assert_eq!((old(STOPPED), old("A busy CPU.")), (DoubtKind::Stopped, DoubtKind::Other));
+        let other = serde_json::to_string(&Doubt::new("A busy CPU.", None)).expect("JSON");
+        assert_eq!(other, "{\"text\":\"A busy CPU.\",\"effect\":null}", "as it was written before");
+    }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use lab_core::record::{RecordError, RunRecord};
-use lab_core::report::Doubt;
+use lab_core::report::{Doubt, DoubtKind};
 use serde_json::{Map, Value};
 
 use lab_core::words::plain;
@@ -133,8 +133,7 @@ fn of_record(path: PathBuf, record: &RunRecord) -> Run {
         inputs.entry(input.name.clone()).or_default().push(input.value.clone());
     }
     // What a run says of itself when it was stopped is said of it here, too.
-    let is_other =
-        |doubt: &&Doubt| !record.environment.stopped || doubt.text != "The run was stopped before its end.";
+    let is_other = |doubt: &&Doubt| doubt.kind != DoubtKind::Stopped;
     let doubts = record.environment.doubts.iter().filter(is_other).cloned().collect();
     Run { path, facts, metrics, inputs: Some(inputs), stopped: record.environment.stopped, doubts }
 }

@@ -82,9 +82,9 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
     let mut out: Vec<Doubt> = comparison
         .apart
         .iter()
-        .map(|text| Doubt {
-            text: format!("The runs have different conditions: {text}."),
-            effect: Some("What differs may come from that.".into()),
+        .map(|text| {
+            let effect = "What differs may come from that.".to_owned();
+            Doubt::new(format!("The runs have different conditions: {text}."), Some(effect))
         })
         .collect();
     if !comparison.inputs.is_empty() {
@@ -93,31 +93,29 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
             0 => String::new(),
             n => format!("; and {n} more"),
         };
-        out.push(Doubt {
-            text: format!("The runs have different inputs: {}{more}.", shown.join("; ")),
-            effect: Some("What differs may come from that.".into()),
-        });
+        out.push(Doubt::new(
+            format!("The runs have different inputs: {}{more}.", shown.join("; ")),
+            Some("What differs may come from that.".into()),
+        ));
     }
     for (name, run) in [("A", &comparison.a), ("B", &comparison.b)] {
-        out.extend(run.stopped.then(|| Doubt {
-            text: format!("{name} was stopped before its end."),
-            effect: Some("Only what it had measured is compared.".into()),
+        out.extend(run.stopped.then(|| {
+            let effect = "Only what it had measured is compared.".to_owned();
+            Doubt::new(format!("{name} was stopped before its end."), Some(effect))
         }));
         let own = run.doubts.iter();
-        out.extend(
-            own.map(|doubt| Doubt { text: format!("{name}: {}", doubt.text), effect: doubt.effect.clone() }),
-        );
+        out.extend(own.map(|doubt| Doubt::new(format!("{name}: {}", doubt.text), doubt.effect.clone())));
     }
     let judged = comparison.count(Verdict::Differs) + comparison.count(Verdict::Undecided);
     // Of so many intervals of 95 % one at least is expected to leave 1 out by chance.
     if judged >= 20 {
-        out.push(Doubt {
-            text: format!(
+        out.push(Doubt::new(
+            format!(
                 "Of {judged} intervals of 95 % about {} leave 1 out by chance alone.",
                 (judged as f64 / 20.0).round()
             ),
-            effect: Some("A small difference in a single metric is not a finding.".into()),
-        });
+            Some("A small difference in a single metric is not a finding.".into()),
+        ));
     }
     out
 }

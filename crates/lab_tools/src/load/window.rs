@@ -70,6 +70,8 @@ impl Counts for Window {
         self.to
     }
 
+    fn begun(&mut self, _: Instant) {}
+
     fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
         self.now = completed;
         self.live.count(self.number, op.len);

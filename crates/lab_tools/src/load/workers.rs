@@ -25,6 +25,9 @@ pub trait Counts {
     /// When nothing more is to be sent.
     fn end(&self) -> Instant;
 
+    /// An I/O is sent, which was due then: what was begun and has not completed is in flight.
+    fn begun(&mut self, due: Instant);
+
     /// An I/O ended. Its latency counts from `due` on: when it was sent or, in an open loop, was to be.
     fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool);
 
@@ -142,6 +145,7 @@ impl<C: Counts> Worker<'_, C> {
 
     /// One I/O, whose latency counts from `due` on. Whether it did not fail.
     async fn one(&self, op: Op, due: Instant) -> Result<bool> {
+        self.counts.borrow_mut().begun(due);
         let good = if op.reads {
             let read = self.target.read(op).await?;
             if let (Some(content), Some(found)) = (self.verify, &read) {

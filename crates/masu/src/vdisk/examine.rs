@@ -134,7 +134,7 @@ async fn open_alone(world: &World, chain: &Chain<'_>) -> Result<AnyDisk, VdiskEr
         Access::Write => ImageAccess::Write,
     };
     let spec = DriveSpec::Image { path: chain.path.to_owned(), access };
-    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::Refused { what: e.to_string() })?;
+    let drive = world.open_drive(&spec).await?;
     let image = match chain.format {
         Some(format) => Image::open_as(world, drive, chain.access, format).await,
         None => Image::open(world, drive, chain.access).await,

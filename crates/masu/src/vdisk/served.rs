@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use lab_core::words::{shown, visible};
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
-use vdisk::{Access, Image, open_chain};
+use vdisk::{Access, Image, ImageTrouble, open_chain};
 use world::{Listener, World};
 
 use super::arguments::Source;
@@ -146,7 +146,7 @@ pub(super) fn serve(
 /// An image whose file is looked after, and what was told of it last.
 struct Watched {
     image: Image,
-    told: Option<String>,
+    told: Option<ImageTrouble>,
 }
 
 impl Watched {
@@ -162,7 +162,7 @@ impl Watched {
         }
         let name = visible(&self.image.drive().info().name);
         match &trouble {
-            Some(trouble) => eprintln!("{name}: {}", visible(trouble)),
+            Some(trouble) => eprintln!("{name}: {}", visible(&trouble.to_string())),
             None => eprintln!("{name}: writes succeed again"),
         }
         self.told = trouble;

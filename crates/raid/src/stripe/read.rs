@@ -245,7 +245,7 @@ impl Inner {
                 };
                 let at = rows.geometry.address(Place { row, data, within: span.from });
                 let cause = format!("group {}: too few readable drives in this stripe", self.name);
-                BlockError::Unreadable { at, cause }
+                BlockError::Unreadable { at, cause: cause.into() }
             })?;
             let mut reads: SmallVec<[(u32, Io<Filled>); 8]> = SmallVec::new();
             for p in known {

@@ -136,7 +136,7 @@ impl Lu {
             }
             at += 4 + usize::from(page[at + 3]);
         }
-        Err(BlockError::Failed { cause: format!("no NAA designator in page 83h of LUN {}", lun.0) })
+        Err(BlockError::Failed { cause: format!("no NAA designator in page 83h of LUN {}", lun.0).into() })
     }
 
     /// Clears WCE in the caching mode page (SBC-4 6.5.6), and saves that: what is acknowledged is durable.
@@ -169,10 +169,12 @@ impl Lu {
             if done.sense_codes().is_none_or(|(key, ..)| key != SENSE_KEY_UNIT_ATTENTION) {
                 let cause =
                     format!("command {:02x}: status {:02x}, sense {:02x?}", cdb[0], done.status, done.sense);
-                return Err(BlockError::Failed { cause });
+                return Err(BlockError::Failed { cause: cause.into() });
             }
         }
-        Err(BlockError::Failed { cause: format!("command {:02x}: unit attentions without end", cdb[0]) })
+        Err(BlockError::Failed {
+            cause: format!("command {:02x}: unit attentions without end", cdb[0]).into(),
+        })
     }
 
     async fn send(&self, cdb: [u8; 16], data_out: Pieces, data_in_max: usize) -> Result<Done, BlockError> {
@@ -186,7 +188,7 @@ impl Lu {
             }
             Path::Sessions(sessions) => {
                 let done = sessions.command(self.lun, cdb, data_out, data_in_max).await;
-                done.map_err(|e| BlockError::Failed { cause: format!("command {:02x}: {e}", cdb[0]) })
+                done.map_err(|e| BlockError::Failed { cause: format!("command {:02x}: {e}", cdb[0]).into() })
             }
             Path::Nodes(paths) => Ok(paths.command(self.lun, cdb, data_out, data_in_max).await),
         }
@@ -274,7 +276,7 @@ impl Lu {
         let information = source.command(asked, Pieces::new(), TOKEN_INFORMATION_LEN).await?.joined();
         // SPC-4 6.22: the token follows the header and its own descriptor's header.
         let token = information.get(38..38 + TOKEN_LEN).ok_or_else(|| BlockError::Failed {
-            cause: format!("no token in {} bytes of information", information.len()),
+            cause: format!("no token in {} bytes of information", information.len()).into(),
         })?;
         let mut list = token_list(536, lba(at), blocks(len));
         list[2] = DEL_TKN;

@@ -121,7 +121,7 @@ impl Client {
         let (error, data) = self.0.came.wait_for(|| self.0.ended.borrow_mut().remove(&handle)).await;
         match error {
             0 => Ok(data),
-            error => Err(BlockError::Failed { cause: format!("error {error}") }),
+            error => Err(BlockError::Failed { cause: format!("error {error}").into() }),
         }
     }
 }

@@ -119,7 +119,7 @@ pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, Vdisk
         Access::Write => ImageAccess::Write,
     };
     let spec = DriveSpec::Image { path: chain.path.to_owned(), access };
-    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+    let drive = world.open_drive(&spec).await?;
     let image = match chain.format {
         Some(format) => Image::open_as(world, drive, chain.access, format).await?,
         None => Image::open(world, drive, chain.access).await?,
@@ -175,7 +175,7 @@ async fn open_parent(
 }
 
 async fn open_at(world: &World, chain: &Chain<'_>, child: &Image, path: &Path) -> Result<Image, VdiskError> {
-    let drive = world.open_drive(&chain.spec(path)?).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+    let drive = world.open_drive(&chain.spec(path)?).await?;
     child.open_parent(world, drive).await
 }
 

@@ -14,7 +14,7 @@ impl Image {
     fn told(&self, error: VdiskError) -> BlockError {
         match BlockError::from(error) {
             BlockError::NoSpace { pool } if self.block_bytes().is_none() => {
-                BlockError::Failed { cause: format!("no space below {pool}") }
+                BlockError::Failed { cause: format!("no space below {pool}").into() }
             }
             error => error,
         }

@@ -13,7 +13,7 @@ use super::chain::ParentLink;
 use super::file::{self, push_zeros, read_file, take_due};
 use super::format::Format;
 use super::reuse::Turns;
-use super::trouble::Trouble;
+use super::trouble::{ImageTrouble, Trouble};
 use crate::{Extent, Extents, Grant, Map, Source, Step, VdiskError, Wait};
 
 /// How an image is opened.
@@ -537,8 +537,8 @@ impl Image {
     }
 
     /// A problem of the open image: why it is read-only, or that its file system has no space.
-    pub fn trouble(&self) -> Option<String> {
-        self.0.trouble.text()
+    pub fn trouble(&self) -> Option<ImageTrouble> {
+        self.0.trouble.told()
     }
 
     /// Checks that the file is there as it was opened: not removed, replaced or cut. Until the next look

@@ -20,3 +20,4 @@ pub use driver::{Access, Findings, Image, WeakImage};
 pub(crate) use file::{read_vec, take_steps};
 pub use format::{FileFormat, Format};
 pub use open::{Probed, probe};
+pub use trouble::ImageTrouble;

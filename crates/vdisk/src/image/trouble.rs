@@ -7,6 +7,29 @@ use world::DriveError;
 
 use crate::VdiskError;
 
+/// What is wrong with an open image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageTrouble {
+    /// A metadata write failed: the image is read-only until it is opened again.
+    #[error("read-only since a metadata write failed: {cause}")]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
+    /// The file was removed, replaced or cut: the image is read-only until it is back.
+    #[error("read-only while its file is not as it was opened: {cause}")]
+    FileChanged {
+        /// What became of the file.
+        cause: String,
+    },
+    /// The file system has no space for writes that need some.
+    #[error("writes that need space fail: {cause}")]
+    NoRoom {
+        /// The last such write.
+        cause: String,
+    },
+}
+
 /// A write that found no space in the file system.
 struct NoRoom {
     cause: String,
@@ -101,14 +124,14 @@ impl Trouble {
     }
 
     /// Why the image is read-only, or that its file system has no space.
-    pub(super) fn text(&self) -> Option<String> {
-        if let Some(cause) = self.poisoned.borrow().as_ref() {
-            return Some(format!("read-only since a metadata write failed: {cause}"));
+    pub(super) fn told(&self) -> Option<ImageTrouble> {
+        if let Some(cause) = self.poisoned.borrow().clone() {
+            return Some(ImageTrouble::Poisoned { cause });
         }
-        if let Some(cause) = self.lost.borrow().as_ref() {
-            return Some(format!("read-only while its file is not as it was opened: {cause}"));
+        if let Some(cause) = self.lost.borrow().clone() {
+            return Some(ImageTrouble::FileChanged { cause });
         }
         let no_room = self.no_room.borrow();
-        no_room.as_ref().map(|no_room| format!("writes that need space fail: {}", no_room.cause))
+        no_room.as_ref().map(|no_room| ImageTrouble::NoRoom { cause: no_room.cause.clone() })
     }
 }

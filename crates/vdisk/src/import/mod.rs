@@ -35,7 +35,7 @@ impl AnyDisk {
         }
         let path = chain.path;
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Read };
-        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await?;
         let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
         if first.starts_with(qcow2::MAGIC) {
             return Ok(AnyDisk::Qcow2(Qcow2::open(drive).await?));
@@ -151,6 +151,36 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
         place,
         format!("only {written} of {} bytes can be decompressed ({status:?})", to.len()),
     ))
+}
+
+/// Deflate makes this many bytes of one at most (RFC 1951: a match of 258 bytes takes two bits or more).
+const INFLATED_PER_BYTE: u64 = 1032;
+
+/// What is still decompressed of a file to examine it: no more than all of it can be. Entries that all name the
+/// same bytes would take as long as the disk is large.
+struct Budget(u64);
+
+impl Budget {
+    fn of(drive: &Drive) -> Budget {
+        Budget(drive.len_bytes().saturating_mul(INFLATED_PER_BYTE))
+    }
+
+    /// What is wrong with compressed data that make so many bytes.
+    async fn fault(
+        &mut self,
+        bytes: u64,
+        unpacked: impl Future<Output = Result<Vec<u8>, VdiskError>>,
+    ) -> Result<Option<String>, VdiskError> {
+        let Some(left) = self.0.checked_sub(bytes) else {
+            return Ok(Some("its compressed bytes are those of others, too".into()));
+        };
+        self.0 = left;
+        match unpacked.await {
+            Ok(_) => Ok(None),
+            Err(VdiskError::Damaged { cause, .. }) => Ok(Some(format!("its compressed bytes: {cause}"))),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Whether the limit of faults is reached; a last one then says that further ones were not examined.

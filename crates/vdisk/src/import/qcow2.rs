@@ -118,17 +118,23 @@ impl Qcow2 {
                     out.append(Pieces::copy_of(&bytes));
                 }
                 Cluster::Compressed { at, len } => {
-                    // Its length is given in sectors: the last one may be truncated at the end of the file.
-                    let len = len.min(self.drive.len_bytes().saturating_sub(at));
-                    let packed = read_bytes(&self.drive, at, len, "a compressed cluster").await?;
-                    let mut bytes = vec![0; self.cluster_bytes() as usize];
-                    inflate(&packed, &mut bytes, false, "a compressed cluster")?;
+                    let bytes = self.unpacked(at, len).await?;
                     out.append(Pieces::copy_of(&bytes[from as usize..(from + n) as usize]));
                 }
             }
             here += n;
         }
         Ok(())
+    }
+
+    /// The bytes of a compressed cluster.
+    async fn unpacked(&self, at: u64, len: u64) -> Result<Vec<u8>, VdiskError> {
+        // Its length is given in sectors: the last one may be truncated at the end of the file.
+        let len = len.min(self.drive.len_bytes().saturating_sub(at));
+        let packed = read_bytes(&self.drive, at, len, "a compressed cluster").await?;
+        let mut bytes = vec![0; self.cluster_bytes() as usize];
+        inflate(&packed, &mut bytes, false, "a compressed cluster")?;
+        Ok(bytes)
     }
 
     /// Number of bytes from here on that are zeros: tables that do not exist, or clusters of one table. What

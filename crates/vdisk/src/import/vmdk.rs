@@ -6,7 +6,7 @@ use std::path::Path;
 use block::Pieces;
 use world::{Drive, DriveSpec, World};
 
-use super::{inflate, is_enough, is_there, read_bytes};
+use super::{Budget, inflate, is_enough, is_there, read_bytes};
 use crate::VdiskError;
 
 /// The magic numbers of a sparse extent and of a descriptor.
@@ -214,7 +214,7 @@ impl Declared<'_> {
         }
         let folder = descriptor.parent().unwrap_or(Path::new("")).to_owned();
         let spec = DriveSpec::ImageWithin { folder, path: self.file.into() };
-        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await?;
         let short =
             |has: u64| damaged(format!("extent {:?} of {len} bytes has {has} bytes in its file", self.file));
         if self.kind == "SPARSE" {
@@ -352,6 +352,7 @@ impl Sparse {
     }
 
     async fn faults(&self, faults: &mut Vec<String>) -> Result<(), VdiskError> {
+        let mut budget = Budget::of(&self.drive);
         for (index, sector) in (0_u64..).zip(&self.directory).filter(|(_, sector)| **sector != 0) {
             if is_enough(faults) {
                 break;
@@ -369,10 +370,16 @@ impl Sparse {
                 if disk_here == 0 || is_enough(faults) {
                     break;
                 }
-                // For a compressed grain the marker, which has its length.
-                let here = if self.is_compressed { MARKER_BYTES } else { disk_here.min(self.grain_bytes) };
-                if let Some(place) = self.place(entry).filter(|place| !is_there(&self.drive, *place, here)) {
+                let here = disk_here.min(self.grain_bytes);
+                // Of a compressed grain the marker, which has its length.
+                let stored = if self.is_compressed { MARKER_BYTES } else { here };
+                let Some(place) = self.place(entry) else { continue };
+                if !is_there(&self.drive, place, stored) {
                     faults.push(format!("grain {number}: its bytes at {place} are outside the file"));
+                } else if self.is_compressed
+                    && let Some(cause) = budget.fault(here, self.unpacked(number, place)).await?
+                {
+                    faults.push(format!("grain {number}: {cause}"));
                 }
             }
         }

@@ -6,7 +6,9 @@ use std::path::Path;
 use block::{BlockError, Device, Pieces};
 use vdisk::vhd::{self, Kind, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
-use vdisk::{Access, AnyDisk, Chain, FileFormat, Format, Image, VdiskError, open_chain, open_file, probe};
+use vdisk::{
+    Access, AnyDisk, Chain, FileFormat, Format, Image, ImageTrouble, VdiskError, open_chain, open_file, probe,
+};
 use world::{DriveSpec, ImageAccess, World};
 use world_model::Model;
 
@@ -268,7 +270,7 @@ fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
                 [&refused, &flushed].iter().any(|e| matches!(e, Err(BlockError::NoSpace { .. }))),
                 "VHDX {is_vhdx}, {room_beyond}: {refused:?} {flushed:?}"
             );
-            assert!(image.trouble().is_some_and(|trouble| trouble.contains("space")));
+            assert!(image.trouble().is_some_and(|trouble| matches!(trouble, ImageTrouble::NoRoom { .. })));
             assert_eq!(byte_at(&image, 0).await, 1, "reads go on");
             write(&image, 0, &[3; 4096]).await.expect("what has its place is written");
             file.set_room(u64::MAX);
@@ -301,7 +303,7 @@ fn an_image_whose_metadata_write_failed_is_read_only_until_it_is_opened_again() 
                 assert!(matches!(refused, Err(VdiskError::Poisoned { .. })), "{refused:?}");
             }
             assert!(file.whole() == before, "nothing is written, VHDX: {is_vhdx}");
-            assert!(image.trouble().is_some_and(|trouble| trouble.starts_with("read-only")));
+            assert!(image.trouble().is_some_and(|trouble| trouble.to_string().starts_with("read-only")));
             assert_eq!(byte_at(&image, 0).await, 1);
             drop(image);
             let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
@@ -461,6 +463,60 @@ fn the_last_grain_of_a_compressed_vmdk_may_end_with_the_disk() {
         let padded = [vec![7; 3 * 512], vec![0; 5 * 512]].concat();
         assert_eq!(read(&padded).await, Ok(expected), "with zeros behind the disk");
         assert!(read(&[7; 3 * 512 - 1]).await.is_err(), "a byte is missing");
+    });
+}
+
+/// `vdisk check` said "clean" of images whose compressed data no conversion can decompress.
+#[test]
+fn compressed_data_that_cannot_be_decompressed_are_found() {
+    Model::new(1).run(async |world| {
+        let faults = async |bytes: Vec<u8>| {
+            let drive = File::new(bytes.into()).drive();
+            AnyDisk::open_drive(&world, drive).await.expect("opens").faults().await.expect("examined")
+        };
+        let with = |mut bytes: Vec<u8>, at: usize, part: &[u8]| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            bytes
+        };
+        let vmdk = || packed_vmdk(19, &[7; 3 * 512]);
+        assert_eq!((faults(exercise::qcow2()).await, faults(vmdk()).await), (vec![], vec![]));
+        // A reserved type of block; and a block that is stored, and shorter than the cluster.
+        for damage in [&[7_u8][..], &[1, 0xff, 0x0f, 0x00, 0xf0]] {
+            let found = faults(with(exercise::qcow2(), 0x4000, damage)).await;
+            assert!(
+                found.len() == 1 && found[0].starts_with("cluster 1: its compressed bytes: "),
+                "{found:?}"
+            );
+        }
+        let found = faults(with(vmdk(), 32 * 512 + 12, &[0xff; 2])).await;
+        assert!(found.len() == 1 && found[0].starts_with("grain 2: its compressed bytes: "), "{found:?}");
+    });
+}
+
+/// Every entry of a table may name the same compressed bytes: an examination that decompresses them for each
+/// takes as long as the disk is large, whatever the file is.
+#[test]
+fn an_examination_decompresses_no_more_than_a_file_can_have() {
+    Model::new(1).run(async |world| {
+        // Clusters of 64 KiB: header, first table, second table, and one compressed cluster for all entries.
+        let mut bytes = exercise::qcow2();
+        let packed = miniz_oxide::deflate::compress_to_vec(&[0; 64 << 10], 9);
+        bytes.resize(256 << 10, 0);
+        let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+        put(20, &16_u32.to_be_bytes());
+        put(24, &(512_u64 << 20).to_be_bytes());
+        put(40, &(64_u64 << 10).to_be_bytes());
+        put(64 << 10, &((128_u64 << 10) | 1 << 63).to_be_bytes());
+        put(192 << 10, &packed);
+        // 62 - (16 - 8) = 54 bits of address, then the sectors behind the first.
+        let entry = (1_u64 << 62 | (packed.len() as u64 / 512) << 54 | 192 << 10).to_be_bytes();
+        (0..8192).for_each(|number| put((128 << 10) + number * 8, &entry));
+        let drive = File::new(bytes.into()).drive();
+        let disk = AnyDisk::open_drive(&world, drive).await.expect("opens");
+        let found = disk.faults().await.expect("examined");
+        assert!(found[0].contains("its compressed bytes are those of others, too"), "{found:?}");
+        let max = 1032 * (256 << 10) / (64 << 10);
+        assert!(found[0].starts_with(&format!("cluster {max}: ")), "{found:?}");
     });
 }
 

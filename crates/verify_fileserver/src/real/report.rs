@@ -130,11 +130,10 @@ pub(in super::super) fn present(
 
 fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
     let mut out = Vec::new();
-    let mut doubt =
-        |text: &str, effect: &str| out.push(Doubt { text: text.into(), effect: Some(effect.into()) });
     if ran.stopped {
-        doubt("The run was stopped before its end.", "Only whole runs are shown.");
+        out.push(Doubt::stopped("Only whole runs are shown."));
     }
+    let mut doubt = |text: &str, effect: &str| out.push(Doubt::new(text, Some(effect.into())));
     if quick {
         doubt(
             "The quick form: fewer files, fewer rounds.",

@@ -36,7 +36,7 @@ pub(crate) struct OpenImage {
 
 /// Opens an image and takes its lock.
 pub(crate) fn open(spec: &RbdImage) -> Result<OpenImage, OpenError> {
-    let refuse = |cause: String| OpenError { name: spec.to_string(), cause };
+    let refuse = |cause: String| OpenError { name: spec.to_string(), cause, is_absent: false };
     let key = fenced::key_of(spec);
     if fenced::is_fenced(&key) {
         let cause = "fenced: another client took the image over; restart the array to use it again";

@@ -1,11 +1,14 @@
 //! The examination of a QCOW2 image: every entry of its tables, and what two of them claim. Linear in the
-//! entries; of the file it remembers which clusters are used, a bit each.
+//! entries; of the file it remembers which clusters are used, a bit each. Compressed clusters are decompressed:
+//! their bytes are what a reader has to understand, unlike those of plain ones.
 
 use std::collections::BTreeMap;
 
+use world::Drive;
+
 use super::{COMPRESSED, Cluster, OFFSET_MASK, Qcow2, words};
 use crate::VdiskError;
-use crate::import::{is_enough, is_there, read_bytes};
+use crate::import::{Budget, is_enough, is_there, read_bytes};
 
 /// An L1 entry has its location and the mark of a single reference; so has an L2 entry, and the zero bit.
 const L1_RESERVED: u64 = !(OFFSET_MASK | SINGLE);
@@ -19,7 +22,6 @@ const COUNTS_ORDER_MAX: u32 = 6;
 const COUNTS_TABLE: &str = "the reference count table of the QCOW2 image";
 
 /// What is known of the clusters of the file.
-#[derive(Default)]
 struct Used {
     /// Header and tables.
     tables: Bits,
@@ -27,6 +29,14 @@ struct Used {
     plain: Bits,
     /// Clusters with compressed data, of which one may have that of several clusters of the disk.
     packed: Bits,
+    budget: Budget,
+}
+
+impl Used {
+    fn none_of(drive: &Drive) -> Used {
+        let bits = Bits::default;
+        Used { tables: bits(), plain: bits(), packed: bits(), budget: Budget::of(drive) }
+    }
 }
 
 /// A set of numbers, small where they are few or close to each other.
@@ -63,10 +73,10 @@ impl Report {
 }
 
 impl Qcow2 {
-    /// The faults of the tables: entries with reserved bits, tables and clusters outside the file, and what
-    /// lies where something else is. Reference counts count only where two entries name one cluster.
+    /// The faults of the tables: entries with reserved bits, tables and clusters outside the file, what lies
+    /// where something else is, and compressed clusters that cannot be decompressed. Reference counts count only where two entries name one cluster.
     pub(in crate::import) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
-        let (mut report, mut used) = (Report::default(), Used::default());
+        let (mut report, mut used) = (Report::default(), Used::none_of(&self.drive));
         let counts = self.own_tables(&mut used, &mut report).await?;
         let tables = self.second_tables(&mut used, &mut report);
         for (index, at) in tables {
@@ -193,7 +203,12 @@ impl Qcow2 {
             Ok(Cluster::Compressed { at, .. }) if !is_there(&self.drive, at, 1) => {
                 return Ok(Some(format!("its compressed bytes at {at} are outside the file")));
             }
-            Ok(Cluster::Compressed { at, len }) => return Ok(self.packed(at, len, used)),
+            Ok(Cluster::Compressed { at, len }) => {
+                if let Some(cause) = self.packed(at, len, used) {
+                    return Ok(Some(cause));
+                }
+                return used.budget.fault(self.cluster_bytes(), self.unpacked(at, len)).await;
+            }
             Ok(Cluster::Plain(at)) => at,
             // A cluster of zeros may have its place already.
             Ok(Cluster::Zeros) if entry & OFFSET_MASK == 0 => return Ok(None),
