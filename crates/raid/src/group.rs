@@ -10,7 +10,7 @@ use world::{Drive, DriveError, Kind, LatencyCounts, OpenSpan, Trace};
 
 use crate::contents::KnownContents;
 use crate::events::GroupEvent;
-use crate::inner::{Inner, Layout, ZEROS_STEP};
+use crate::inner::{Inner, Layout};
 use crate::status::{GroupStatus, Progress};
 use crate::stripe::JournalCounts;
 use crate::{GroupId, Level};
@@ -55,7 +55,7 @@ impl Group {
 
     /// Whether zeroing is cheap on all drives.
     pub fn cheap_zero(&self) -> bool {
-        self.0.members.iter().filter_map(|m| m.active()).all(|drive| drive.info().cheap_zero)
+        self.0.cheap_zero()
     }
 
     /// Bytes of data in a row (levels 5 and 6): full stripes are written without reads. On other levels the
@@ -188,24 +188,6 @@ pub(crate) fn asked(inner: &Rc<Inner>, m: usize) -> Rc<dyn Fn() -> bool> {
     })
 }
 
-impl Group {
-    async fn zero_at_once(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        let inner = &self.0;
-        match &inner.layout {
-            Layout::Sets(sets) => inner.sets_zero(sets, at, len).await?,
-            Layout::Rows(rows) => {
-                let (own, rows) = (inner.clone(), rows.clone());
-                inner
-                    .overdue
-                    .in_time(&inner.world, async move { own.rows_zero(&rows, at, len).await })
-                    .await?;
-            }
-        }
-        inner.found_again(at, len);
-        Ok(())
-    }
-}
-
 impl Device for Group {
     fn geometry(&self) -> Geometry {
         self.0.geometry
@@ -280,17 +262,17 @@ impl Device for Group {
             return Ok(());
         }
         inner.count_foreground();
-        if self.cheap_zero() {
-            return self.zero_at_once(at, len).await;
+        match &inner.layout {
+            Layout::Sets(sets) => inner.sets_zero(sets, at, len).await?,
+            Layout::Rows(rows) => {
+                let (own, rows) = (inner.clone(), rows.clone());
+                inner
+                    .overdue
+                    .in_time(&inner.world, async move { own.rows_zero(&rows, at, len).await })
+                    .await?;
+            }
         }
-        let step = ZEROS_STEP * u64::from(inner.level.data_drives(inner.members.len() as u32));
-        let (mut from, end) = (at, at + len);
-        while from < end {
-            let part = end.min((from / step + 1) * step) - from;
-            let _written = inner.zeroing.take(part).await;
-            self.zero_at_once(from, part).await?;
-            from += part;
-        }
+        inner.found_again(at, len);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use block::{BlockError, Cause, Geometry, RangeLocks};
-use world::sync::{Permits, Signal};
+use world::sync::{Permit, Permits, Signal};
 use world::{Drive, DriveError, Stage, World};
 
 use crate::contents::{Contents, KnownContents};
@@ -101,10 +101,26 @@ pub(crate) struct Inner {
 }
 
 /// Zeros of one step on each drive, and as many steps at once.
-pub(crate) const ZEROS_STEP: u64 = 16 << 20;
+const ZEROS_STEP: u64 = 16 << 20;
 const ZEROS_IN_FLIGHT: u64 = 2;
 
 impl Inner {
+    /// Whether zeroing is cheap on all active drives.
+    pub(crate) fn cheap_zero(&self) -> bool {
+        self.members.iter().filter_map(|m| m.active()).all(|drive| drive.info().cheap_zero)
+    }
+
+    /// The end of what is zeroed in one step from `at` on, which ends at a multiple of whole rows.
+    pub(crate) fn zeros_end(&self, at: u64, end: u64) -> u64 {
+        let step = ZEROS_STEP * u64::from(self.level.data_drives(self.members.len() as u32));
+        if self.cheap_zero() { end } else { end.min((at / step + 1) * step) }
+    }
+
+    /// Waits until a step of zeros may be written.
+    pub(crate) async fn zeros_turn(&self, len: u64) -> Option<Permit> {
+        if self.cheap_zero() { None } else { Some(self.zeroing.take(len).await) }
+    }
+
     /// A group with the labels `label`, apart from the position.
     pub(crate) fn new(world: World, label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
         let data_drives = u64::from(label.level.data_drives(label.width));

@@ -18,6 +18,8 @@ use world_real::{Options, run};
 const LEN_BYTES: u64 = 64 << 20;
 /// Names an image to the process that holds it (see `holder`).
 const HOLD: &str = "MASU_TEST_HOLD";
+/// With it, the process owns an array, and only probes the image.
+const OWNS: &str = "MASU_TEST_OWNS";
 
 /// The cluster's configuration, or a word about what is missing.
 fn conf() -> Option<PathBuf> {
@@ -352,8 +354,19 @@ fn operations_are_silent_while_the_osd_is_and_then_go_on() {
 fn holder() {
     let Ok(name) = std::env::var(HOLD) else { return };
     let spec = DriveSpec::Rbd(name.parse().expect("a name"));
+    let owns = std::env::var(OWNS).is_ok();
+    if owns {
+        world_real::set_term(Some(world_real::boot_now() + Duration::from_secs(600)));
+    }
     in_world(async |world| {
         let drive = open(&world, &spec).await;
+        for round in (0u64..).take_while(|_| owns) {
+            if drive.probe().await.is_err() {
+                return;
+            }
+            println!("round {round}");
+            world.sleep(Duration::from_millis(50)).await;
+        }
         for round in 0u64.. {
             let writes: Vec<_> =
                 (0..8).map(|i| drive.write(i * 4096, filled(round as u8 | 0x80, 4096))).collect();
@@ -379,9 +392,14 @@ struct Held {
 impl Held {
     /// Starts the other process and waits until it writes.
     fn start(spec: &DriveSpec) -> Held {
+        Held::start_as(spec, &[])
+    }
+
+    fn start_as(spec: &DriveSpec, more: &[(&str, &str)]) -> Held {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["holder", "--exact", "--nocapture", "--include-ignored"])
             .env(HOLD, spec.name())
+            .envs(more.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("starts");
@@ -454,6 +472,18 @@ fn a_paused_holder_that_was_fenced_cannot_write_when_it_wakes_up() {
         assert!(drive.read(0, Buf::new(8 * 4096)).await.buf.iter().all(|b| *b == 5), "the second's data");
         assert_eq!(drive.probe().await, Ok(()));
     });
+}
+
+/// Nothing is written, and the probe finds it: the group lost its drive, and the process stayed the owner, with errors for
+/// every host.
+#[test]
+fn an_idle_owner_that_was_fenced_ends_at_its_next_probe() {
+    let Some(spec) = new_image() else { return };
+    let mut owner = Held::start_as(&spec, &[(OWNS, "1")]);
+    in_world(async |world| {
+        assert!(world.fence(&spec).await.expect("fenced").is_some());
+    });
+    assert_eq!(owner.child.wait().expect("it ends").code(), Some(75));
 }
 
 /// An array looks for a drive that went missing and opens it again; what it knows of the content is old.

@@ -45,15 +45,22 @@ impl Inner {
     }
 
     pub(crate) async fn sets_zero(&self, sets: &Sets, at: u64, len: u64) -> Result<(), BlockError> {
-        let _held = self.begin_write(sets, at, len).await?;
-        let _changing = self.changing_sets(sets, at, len);
-        let mut writes = Writes::new();
-        for extent in sets.extents(at, len) {
-            for (m, drive) in self.takers(sets, extent.set) {
-                writes.push((m, drive.zero(self.data_offset + extent.from, extent.len)));
+        let (mut from, end) = (at, at + len);
+        while from < end {
+            let (at, len) = (from, self.zeros_end(from, end) - from);
+            let _turn = self.zeros_turn(len).await;
+            let _held = self.begin_write(sets, at, len).await?;
+            let _changing = self.changing_sets(sets, at, len);
+            let mut writes = Writes::new();
+            for extent in sets.extents(at, len) {
+                for (m, drive) in self.takers(sets, extent.set) {
+                    writes.push((m, drive.zero(self.data_offset + extent.from, extent.len)));
+                }
             }
+            self.sets_await(sets, at, writes).await?;
+            from += len;
         }
-        self.sets_await(sets, at, writes).await
+        Ok(())
     }
 
     pub(crate) async fn sets_flush(&self) -> Result<(), BlockError> {

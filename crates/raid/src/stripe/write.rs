@@ -99,7 +99,9 @@ impl Inner {
         self.write_zeros(rows, at, first - at).await?;
         let mut next = first / row;
         while next < last / row {
-            let n = (last / row - next).min(ZERO_ROWS_MAX);
+            let step = (self.zeros_end(next * row, last) / row).max(next + 1) - next;
+            let n = step.min(ZERO_ROWS_MAX);
+            let _turn = self.zeros_turn(n * row).await;
             self.zero_rows(rows, next, next + n).await?;
             next += n;
         }

@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use world::RbdImage;
 
+use crate::term;
+
 /// By cluster and image. Bounded: at most the images that were open here.
 static FENCED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -21,8 +23,11 @@ pub(super) fn key_of(spec: &RbdImage) -> String {
     RbdImage { user: None, ..spec.clone() }.to_string()
 }
 
+/// Another client has the image's lock, or had it. A process that owns an array for a term ends, however it has come
+/// to know: the group that loses the drive would ask it nothing more, and the process would stay the owner.
 pub(super) fn remember(key: &str) {
     lock().insert(key.to_owned());
+    term::fenced(key);
 }
 
 pub(super) fn forget(key: &str) {

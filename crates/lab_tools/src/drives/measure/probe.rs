@@ -181,7 +181,7 @@ impl<'a> Probe<'a> {
                 if read / TOLD_AFTER < (read + blocks) / TOLD_AFTER {
                     progress(&format!(
                         "whether it reads as zeros: so far, at {} GiB",
-                        block * BLOCK_BYTES >> 30
+                        (block * BLOCK_BYTES) >> 30
                     ));
                 }
                 read += blocks;
