@@ -236,7 +236,6 @@ export const vaai: Record<string, string> = {
   "time to power on of every VM": "各 VM の起動時間",
   "the thin pool while a host writes": "ホストが書き込む間のシンプール",
   "{} million": "{1} 百万",
-  "reads and writes that a host keeps in flight without offload: to the packets and the time of clones, which 2 and 3 miss": "オフロードなしでホストが処理中に保つ読み書きの数。クローンのパケットと時間に校正（2 と 3 では合わない）",
   "how many times as long the published host works for a command: to its 12.5 % while it zeroes": "文献のホストの 1 コマンドあたりの処理時間の倍率。ゼロ初期化中の使用率 12.5 % に校正",
   "Allocation and the disk's descriptor on the datastore are part of the measured time.": "割り当てとデータストア上のディスク記述子も測定時間に含む。",
   "VMs created by all hosts at once: time saved": "全ホストによる VM の一斉作成: 時間の削減",
