@@ -49,8 +49,8 @@ pub struct Config {
     #[schemars(range(min = *DRIVE_SLOW_MS.start(), max = *DRIVE_SLOW_MS.end()), extend("x-unit" = "ms"))]
     pub drive_slow_ms: u64,
     /// A drive that has not answered for this time fails if its group is redundant; without redundancy its
-    /// operations fail. At least twice `drive_slow_ms`. Both times are longer in a long queue of which operations
-    /// end.
+    /// operations fail. At least twice `drive_slow_ms`. Both times are longer in a long queue of which
+    /// operations end.
     #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
     #[schemars(!skip_serializing_if)]
     #[schemars(range(min = 2 * *DRIVE_SLOW_MS.start(), max = DRIVE_DROP_MS_MAX), extend("x-unit" = "ms"))]

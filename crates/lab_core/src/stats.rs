@@ -26,8 +26,8 @@ impl Estimate {
         Estimate { mean: self.mean * by, low: a.min(b), high: a.max(b) }
     }
 
-    /// How often it is contained in `of`, which is above zero like the estimate itself. One without an interval
-    /// has none of this either; an interval that reaches down to zero has no upper end.
+    /// How often it is contained in `of`, which is above zero like the estimate itself. One without an
+    /// interval has none of this either; an interval that reaches down to zero has no upper end.
     pub fn share_of(self, of: f64) -> Estimate {
         let Estimate { mean, low, high } = self;
         let is_alone = low.is_infinite() && high.is_infinite();
@@ -211,7 +211,8 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// One repeat that natively had 100.00002 % had an interval from 0 to −0, and its record was a contradiction.
+    /// One repeat that natively had 100.00002 % had an interval from 0 to −0, and its record was a
+    /// contradiction.
     #[test]
     fn what_share_something_has_lies_in_its_interval_or_has_none() {
         let share = |mean, low, high| Estimate { mean, low, high }.share_of(100.0);

@@ -208,7 +208,8 @@ fn print_validation(validation: &Validation) {
 mod tests {
     use super::*;
 
-    /// A run that was stopped has fewer points than it says: its forecast ended with exit status 0, without a word.
+    /// A run that was stopped has fewer points than it says: its forecast ended with exit status 0, without a
+    /// word.
     #[test]
     fn a_forecast_from_a_run_that_was_stopped_says_so_and_is_not_whole() {
         let refused = || Err::<Forecast, _>(Refusal::TooFew { servers: 1, least: 3 });

@@ -4,7 +4,8 @@ use block::BlockError;
 
 use crate::GroupId;
 
-/// What to do about a drive that is not blank. Not all that bring a drive can erase it (a declaration cannot).
+/// What to do about a drive that is not blank. Not all that bring a drive can erase it (a declaration
+/// cannot).
 pub const TO_ERASE: &str =
     "only --overwrite of masu drive create, group create, group replace and serve erases it";
 

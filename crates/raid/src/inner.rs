@@ -84,8 +84,8 @@ pub(crate) struct Inner {
     /// User operations since the group was opened.
     pub(crate) foreground: Cell<u64>,
     pub(crate) scrub_progress: Cell<Option<Progress>>,
-    /// Bytes of zeros that may be in flight, if drives write them. More would keep everything else waiting, and
-    /// an operation behind them would count as silent.
+    /// Bytes of zeros that may be in flight, if drives write them. More would keep everything else waiting,
+    /// and an operation behind them would count as silent.
     pub(crate) zeroing: Permits,
     /// One resync at a time.
     pub(crate) resync_turn: Permits,

@@ -175,8 +175,8 @@ pub(super) struct Recorder {
     from: Cell<Instant>,
     /// By load and window of the phase.
     cells: RefCell<Vec<Vec<Counting>>>,
-    /// By load: when what is in flight was due, and how many of each. No more than the outstanding I/Os of all
-    /// loads, which are limited.
+    /// By load: when what is in flight was due, and how many of each. No more than the outstanding I/Os of
+    /// all loads, which are limited.
     in_flight: RefCell<Vec<BTreeMap<Instant, u32>>>,
     pub(super) stopped: Cell<bool>,
     /// Clients that have not ended.
@@ -209,9 +209,9 @@ impl Recorder {
         *self.in_flight.borrow_mut()[load].entry(due).or_default() += 1;
     }
 
-    /// A window of the phase is over. What is in flight counts in it with its age, where that is more than the
-    /// response time of everything that ended in it: a load that gets no answer has response times, too, and
-    /// one that is answered quickly is not made quicker by what it has just sent.
+    /// A window of the phase is over. What is in flight counts in it with its age, where that is more than
+    /// the response time of everything that ended in it: a load that gets no answer has response times, too,
+    /// and one that is answered quickly is not made quicker by what it has just sent.
     pub(super) fn close(&self, number: usize) {
         let end = self.from.get().0 + (number as u64 + 1) * self.window_ns;
         let (mut cells, in_flight) = (self.cells.borrow_mut(), self.in_flight.borrow());

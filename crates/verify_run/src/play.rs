@@ -19,8 +19,9 @@ use lab_tools::load::workers::{self, Counts, Own};
 
 /// How often it is looked whether what is in flight at the end has ended.
 const END_LOOK: Duration = Duration::from_millis(100);
-/// What is in flight then is waited for so long: a target that does not answer is given up after 30 s, and so is
-/// a drive. What takes longer may never end, as a write that waits for room in a cache whose drives are gone.
+/// What is in flight then is waited for so long: a target that does not answer is given up after 30 s, and so
+/// is a drive. What takes longer may never end, as a write that waits for room in a cache whose drives are
+/// gone.
 const END_MAX: Duration = Duration::from_secs(60);
 
 /// One of the tasks that do a job of a load on a volume.

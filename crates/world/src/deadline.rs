@@ -9,8 +9,9 @@
 //! Time is counted in turns of a task that runs while something is in flight, so that an operation needs no
 //! timer and no clock, and a suspended process blames no drive for it.
 //!
-//! A drive with a long queue is busy, not silent: while its operations end, the others may take so much longer
-//! as the queue that they were in is long. Once none has ended for the whole time, all of them are silent.
+//! A drive with a long queue is busy, not silent: while its operations end, the others may take so much
+//! longer as the queue that they were in is long. Once none has ended for the whole time, all of them are
+//! silent.
 //!
 //! Until abandoned operations have ended, the drive accepts no others: it is unknown when the old ones will
 //! be carried out, and a write must not be overtaken by one that its caller believes to have ended. So there

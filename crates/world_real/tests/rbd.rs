@@ -474,8 +474,8 @@ fn a_paused_holder_that_was_fenced_cannot_write_when_it_wakes_up() {
     });
 }
 
-/// Nothing is written, and the probe finds it: the group lost its drive, and the process stayed the owner, with errors for
-/// every host.
+/// Nothing is written, and the probe finds it: the group lost its drive, and the process stayed the owner,
+/// with errors for every host.
 #[test]
 fn an_idle_owner_that_was_fenced_ends_at_its_next_probe() {
     let Some(spec) = new_image() else { return };

@@ -4,7 +4,7 @@ use array::Severity;
 use status::{Cache, Journal, Status, Trouble};
 
 use super::drives::{drive_of, named, with_medium};
-use super::trouble;
+use super::told::trouble;
 
 /// A second level that its drive has failed.
 pub(super) fn of_cache(cache: &Cache, status: &Status, all: &mut Vec<Trouble>) {

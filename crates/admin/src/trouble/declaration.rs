@@ -3,7 +3,7 @@
 use array::Severity;
 use status::Trouble;
 
-use super::trouble;
+use super::told::trouble;
 
 /// A state that cannot be saved.
 pub(super) fn of_state(cause: &str, differs: bool) -> Trouble {

@@ -3,7 +3,7 @@
 use array::Severity;
 use status::{Drive, Status, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 /// Drives in a group are told with the group.
 pub(super) fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {

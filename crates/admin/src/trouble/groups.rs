@@ -3,7 +3,7 @@
 use array::Severity;
 use status::{Drive, Group, Member, Status, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 /// A drive whose 99th percentile is so many times that of the others of its group is told.
 const SLOW_FACTOR: u64 = 10;

@@ -3,7 +3,7 @@
 use array::Severity;
 use status::{Refusals, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;

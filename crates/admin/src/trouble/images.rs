@@ -4,7 +4,7 @@ use array::Severity;
 use config::RAW_FILE_TO_DO;
 use status::{Image, ImageFault, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 pub(super) fn of_image(image: &Image, all: &mut Vec<Trouble>) {
     let object = || format!("image {}", image.name);

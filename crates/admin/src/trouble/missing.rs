@@ -4,7 +4,7 @@ use array::Severity;
 use status::{Missing, Reason, Status, Trouble};
 
 use super::groups::lost_of;
-use super::trouble;
+use super::told::trouble;
 
 /// What cannot be opened, and how it comes back.
 pub(super) fn of_missing(missing: &Missing, status: &Status, all: &mut Vec<Trouble>) {

@@ -1,6 +1,6 @@
-//! What is wrong with an array: pure functions say it of a status, for `masu status`, the metrics and the events.
-//! Every trouble has its kind and its object from the status, where they come from where the fault arises; what
-//! to do is a function of these, never of the words of an error.
+//! What is wrong with an array: pure functions say it of a status, for `masu status`, the metrics and the
+//! events. Every trouble has its kind and its object from the status, where they come from where the fault
+//! arises; what to do is a function of these, never of the words of an error.
 
 mod caches;
 mod declaration;
@@ -13,6 +13,7 @@ mod nodes;
 mod pools;
 #[cfg(test)]
 mod testing;
+mod told;
 mod tracker;
 mod volumes;
 
@@ -20,6 +21,7 @@ use array::Severity;
 use status::{Status, Trouble};
 
 pub(crate) use declaration::{trouble_of_declaration, trouble_of_following};
+pub(crate) use told::trouble;
 pub(crate) use tracker::Tracker;
 
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
@@ -51,21 +53,4 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
 /// The worst first; of one severity in the order in which they were found.
 pub(crate) fn sort(all: &mut [Trouble]) {
     all.sort_by_key(|t| t.severity != "error");
-}
-
-pub(crate) fn trouble(
-    severity: Severity,
-    object: impl Into<String>,
-    kind: &str,
-    text: impl Into<String>,
-    to_do: impl Into<String>,
-) -> Trouble {
-    Trouble {
-        severity: severity.name().into(),
-        object: object.into(),
-        kind: kind.into(),
-        text: text.into(),
-        to_do: to_do.into(),
-        since_ms: 0,
-    }
 }

@@ -3,7 +3,7 @@
 use array::Severity;
 use status::{Failover, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 /// An array of several nodes that no other node could take over now.
 pub(super) fn of_failover(failover: &Failover, all: &mut Vec<Trouble>) {

@@ -5,7 +5,7 @@ use config::format_bytes;
 use status::{Pool, Status, Trouble};
 
 use super::drives::{named, with_medium};
-use super::trouble;
+use super::told::trouble;
 
 /// A pool that will be full by then is told: a week, in which drives can be had.
 const FULL_SOON_S: u64 = 7 * 86_400;

@@ -3,7 +3,7 @@
 use array::Severity;
 use status::{BelowMinimum, Trouble};
 
-use super::trouble;
+use super::told::trouble;
 
 /// Undeclared volumes that are named.
 const UNDECLARED_MAX: usize = 8;

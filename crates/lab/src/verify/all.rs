@@ -49,8 +49,9 @@ pub enum Said<'a> {
 }
 
 /// Runs one after the other, because all of them measure, and after each writes the page over the records
-/// below `request.out`. A verification that cannot run does not stop the others; a request to stop ends the one that
-/// runs, and no other begins. Returns what the last page shows of the verifications with these names and questions.
+/// below `request.out`. A verification that cannot run does not stop the others; a request to stop ends the
+/// one that runs, and no other begins. Returns what the last page shows of the verifications with these names
+/// and questions.
 ///
 /// # Errors
 ///

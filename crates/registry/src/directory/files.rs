@@ -155,7 +155,8 @@ fn name_format(root: &Path, file: &Path) -> Result<bool, RegistryError> {
     Ok(true)
 }
 
-/// What to do about a registry whose `format` does not name its layout, while no node runs that puts it again.
+/// What to do about a registry whose `format` does not name its layout, while no node runs that puts it
+/// again.
 fn without_format(file: &Path, what: &str) -> RegistryError {
     let (shown, line) = (file.display(), FORMAT.trim_end());
     let cause = format!(

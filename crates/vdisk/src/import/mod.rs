@@ -156,8 +156,8 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
 /// Deflate makes this many bytes of one at most (RFC 1951: a match of 258 bytes takes two bits or more).
 const INFLATED_PER_BYTE: u64 = 1032;
 
-/// What is still decompressed of a file to examine it: no more than all of it can be. Entries that all name the
-/// same bytes would take as long as the disk is large.
+/// What is still decompressed of a file to examine it: no more than all of it can be. Entries that all name
+/// the same bytes would take as long as the disk is large.
 struct Budget(u64);
 
 impl Budget {

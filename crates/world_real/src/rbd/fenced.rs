@@ -23,8 +23,9 @@ pub(super) fn key_of(spec: &RbdImage) -> String {
     RbdImage { user: None, ..spec.clone() }.to_string()
 }
 
-/// Another client has the image's lock, or had it. A process that owns an array for a term ends, however it has come
-/// to know: the group that loses the drive would ask it nothing more, and the process would stay the owner.
+/// Another client has the image's lock, or had it. A process that owns an array for a term ends, however it
+/// has come to know: the group that loses the drive would ask it nothing more, and the process would stay the
+/// owner.
 pub(super) fn remember(key: &str) {
     lock().insert(key.to_owned());
     term::fenced(key);

@@ -1,6 +1,6 @@
 //! The examination of a QCOW2 image: every entry of its tables, and what two of them claim. Linear in the
-//! entries; of the file it remembers which clusters are used, a bit each. Compressed clusters are decompressed:
-//! their bytes are what a reader has to understand, unlike those of plain ones.
+//! entries; of the file it remembers which clusters are used, a bit each. Compressed clusters are
+//! decompressed: their bytes are what a reader has to understand, unlike those of plain ones.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,8 @@ impl Report {
 
 impl Qcow2 {
     /// The faults of the tables: entries with reserved bits, tables and clusters outside the file, what lies
-    /// where something else is, and compressed clusters that cannot be decompressed. Reference counts count only where two entries name one cluster.
+    /// where something else is, and compressed clusters that cannot be decompressed. Reference counts count
+    /// only where two entries name one cluster.
     pub(in crate::import) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
         let (mut report, mut used) = (Report::default(), Used::none_of(&self.drive));
         let counts = self.own_tables(&mut used, &mut report).await?;
