@@ -182,6 +182,12 @@ fn restore_state(data: &Path, registry: &RegistryOption, keys: Option<&Path>, ye
         texts.push((name, sealed.map(String::into_bytes)));
     }
     let (id, volumes) = (kept.config.id, kept.config.volumes.len());
+    let secrets = kept.config.hosts.iter().filter(|host| host.chap.is_some()).count();
+    if secrets > 0 && !keys.encrypt() && registry.spans_machines()? {
+        eprintln!(
+            "masu: the CHAP secrets of {secrets} hosts will be in the registry in the clear: pass --state-key if the nodes have one"
+        );
+    }
     ask_unless(
         yes,
         &format!("the array will go on as {id} with {volumes} volumes, as {} has it", data.display()),
