@@ -201,7 +201,10 @@ impl Agent {
                 let lease = look.owner.as_ref().map(|(_, owner)| owner.lease);
                 self.member.set(|state| {
                     state.owner_leaves = owner_leaves;
-                    state.epoch_seen = state.epoch_seen.max(found);
+                    // What nobody can go on from is not remembered: the record may be wrong.
+                    if !matches!(waits, Waits::LastEpoch { .. }) {
+                        state.epoch_seen = state.epoch_seen.max(found);
+                    }
                     // While its node is not listed, it is where it was.
                     let last =
                         state.owner.take().filter(|last| look.owner_lives && Some(last.lease) == lease);
@@ -479,8 +482,8 @@ impl Agent {
                 continue;
             };
             if let Some(other) = self.readable(MemberRecord::decode(key.as_str(), &entry.value)) {
-                let number = other.number.filter(|number| *number < NUMBERS_MAX).unwrap_or_default();
-                let MemberRecord { portals, certificate, .. } = other;
+                // Of a version without numbers: its portals have no tags.
+                let MemberRecord { portals, certificate, number: Some(number), .. } = other else { continue };
                 others.push(Other { number, portals, is_up: lives(name), certificate });
             }
         }
@@ -580,6 +583,10 @@ impl Waits {
             Waits::NoState { .. } => {
                 format!("the registry has had an owner, and has no state of the array; {RESTORE}")
             }
+            Waits::LastEpoch { found } => format!(
+                "the registry has epoch {found}, and no owner can have a higher one; if no owner had that, stop all \
+                 nodes, delete the key {OWNER}, and {RESTORE}"
+            ),
             Waits::Damaged { cause } => format!("{cause}; {RESTORE}"),
             Waits::Refuses { cause } => cause.clone(),
         }

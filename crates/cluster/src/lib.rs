@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bounds;
 mod decide;
 mod followed;
 mod forecast;
@@ -41,6 +42,7 @@ mod successor;
 use std::time::Duration;
 
 pub use agent::run;
+pub use bounds::{EPOCH_MAX, RAISED_EPOCH_MAX};
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use followed::Follows;
 pub use forecast::Forecast;

@@ -44,10 +44,15 @@ pub(crate) async fn number_of(registry: &dyn Registry, name: &str) -> Result<Opt
     claim(registry, name).await
 }
 
+/// None: no number that a node can have, or not as masu writes it.
+fn number_of_key(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|number: &u16| *number < NUMBERS_MAX && number.to_string() == text)
+}
+
 async fn claim(registry: &dyn Registry, name: &str) -> Result<Option<u16>, RegistryError> {
     let mut taken = Taken::new();
     for (key, entry) in registry.list(NUMBERS).await? {
-        let number = key.as_str().strip_prefix(NUMBERS).and_then(|text| text.parse().ok());
+        let number = key.as_str().strip_prefix(NUMBERS).and_then(number_of_key);
         // One that cannot be read is somebody's.
         let node = decode::<NumberRecord>(key.as_str(), &entry.value).ok().map(|record| record.node);
         taken.extend(number.map(|number| (number, (entry.version, node))));
