@@ -324,29 +324,33 @@ impl Agent {
         Ok(())
     }
 
-    /// Its record in place of nothing, or of that version.
+    /// Its record in place of nothing, of that version, or of a value that cannot be read: a value that no node
+    /// can have put is nobody's.
     async fn put_record(&mut self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
         let record = self.member.record(lease.0);
         let value = record.encode();
-        let put = self.registry.compare_and_put(&self.own_key, expected, &value, Some(lease));
-        match self.member.within(put).await {
-            Ok(version) => {
-                self.listed_trouble = record.trouble;
-                Ok(version)
-            }
+        let put = async |expected| {
+            let put = self.registry.compare_and_put(&self.own_key, expected, &value, Some(lease));
+            self.member.within(put).await
+        };
+        let version = match put(expected).await {
             Err(RegistryError::Conflict { .. }) => {
                 // Its own, of an attempt that was not answered; or another's.
                 let found = self.member.within(self.registry.get(&self.own_key)).await?;
                 let found = found.ok_or(Fault::NameInUse)?;
-                let node = NodeRecord::decode(self.own_key.as_str(), &found.value)?;
-                if node.lease != lease.0 {
-                    return Err(Fault::NameInUse);
+                match NodeRecord::decode(self.own_key.as_str(), &found.value) {
+                    Ok(node) if node.lease != lease.0 => return Err(Fault::NameInUse),
+                    Ok(node) => {
+                        self.listed_trouble = node.trouble;
+                        return Ok(found.version);
+                    }
+                    Err(_) => put(Some(found.version)).await?,
                 }
-                self.listed_trouble = node.trouble;
-                Ok(found.version)
             }
-            Err(error) => Err(error.into()),
-        }
+            answer => answer?,
+        };
+        self.listed_trouble = record.trouble;
+        Ok(version)
     }
 
     /// Puts its record again where the registry has lost or damaged it: others would not know that this node
@@ -359,10 +363,10 @@ impl Agent {
         self.listed = match node {
             Some(Ok(node)) if node.lease == lease.0 => return Ok(()),
             None => Some(self.put_record(lease, None).await?),
-            // Nobody has replaced it: it was damaged where it is.
-            Some(Err(_)) if self.listed == version => Some(self.put_record(lease, version).await?),
-            // Another node's.
-            Some(_) => None,
+            // Whoever has put that, no node did.
+            Some(Err(_)) => Some(self.put_record(lease, version).await?),
+            // Another process of its name.
+            Some(Ok(_)) => None,
         };
         Ok(())
     }
