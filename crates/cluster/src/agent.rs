@@ -21,7 +21,7 @@ use crate::{
 /// An owner that was not answered asks again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The owner lists the other nodes at one look in so many.
+/// The owner lists the other nodes, and each node looks for what it has put itself, at one look in so many.
 const LOOKS_PER_LIST: u32 = 4;
 
 /// What to do about a state that is gone or damaged.
@@ -79,6 +79,8 @@ struct Agent {
     registry: Rc<dyn Registry>,
     own_key: Key,
     member_key: Key,
+    /// Intervals that were done, so far.
+    intervals: u32,
     /// Looks around as the owner, so far.
     looks: u32,
     /// And how long an owner may serve with it.
@@ -111,6 +113,7 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
         registry,
         own_key,
         member_key,
+        intervals: 0,
         looks: 0,
         lease,
         listed,
@@ -152,6 +155,10 @@ impl Agent {
             // Best effort: the next interval tries again, and a node does its work also where others do not
             // learn of its trouble.
             let _ = self.list_trouble().await;
+            self.intervals = self.intervals.wrapping_add(1);
+            if self.intervals.is_multiple_of(LOOKS_PER_LIST) {
+                let _ = self.look_for_membership().await;
+            }
         }
         let late = || self.held.filter(|_| !self.in_term()).map(|_| Lost::Late);
         let (fault, lost) = match done {
@@ -296,6 +303,10 @@ impl Agent {
     /// It is the owner, if its term still holds; if not, the next interval looks again.
     fn serve(&mut self, held: Held) {
         if let Some((_, term)) = self.lease.filter(|_| self.in_term()) {
+            if self.held.is_none() {
+                // It looks for what it has put at other intervals than around: each has to be done in its term.
+                self.intervals = 0;
+            }
             self.held = Some(held);
             self.serve_until(held, term);
         }
@@ -371,8 +382,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Puts what the registry has lost or damaged of what stays when the node is down: hosts would not find its
+    /// portals any more.
+    async fn look_for_membership(&mut self) -> Result<(), Fault> {
+        if self.held.is_none() {
+            self.look_for_itself().await?;
+        }
+        // While another process of its name is listed, that one looks for it.
+        let (Some(_), Some(number)) = (self.listed, self.member.state().number) else { return Ok(()) };
+        Ok(self.member.within(self.join(number)).await?)
+    }
+
     /// Puts what stays of the node when it is down.
-    async fn join(&self, number: u16) -> Result<(), Fault> {
+    async fn join(&self, number: u16) -> Result<(), RegistryError> {
         let found = self.registry.get(&self.member_key).await?;
         self.member.set(|state| state.number = Some(number));
         let record = encode(&self.member.member_record(number));

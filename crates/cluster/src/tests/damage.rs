@@ -115,6 +115,45 @@ fn a_node_whose_record_was_overwritten_with_what_no_node_puts_puts_it_again_boun
     });
 }
 
+/// Before, the portals of such a node were missing until it was started again.
+#[test]
+fn a_node_whose_membership_is_lost_or_damaged_puts_it_again() {
+    with_bed(&[0, 0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let member = async |key: &Key| client.get(key).await.expect("it answers").map(|entry| entry.value);
+        for at in 0..3 {
+            let key = named(&format!("{MEMBERS}{}", bed.nodes[at].name));
+            let before = member(&key).await.expect("a member");
+            let harms: [&dyn Fn(); 2] =
+                [&|| bed.store.forget(key.as_str()), &|| bed.store.damage(&key, b"\xff")];
+            for harm in harms {
+                harm();
+                bed.sleep(3).await;
+                assert_eq!(member(&key).await.as_ref(), Some(&before), "{key}");
+            }
+            for value in [&b"garbage"[..], b"portals = [\"192.0.2.1:3260\"]\nnumber = 7\n"] {
+                overwrite(bed, key.as_str(), value, None).await;
+                bed.sleep(3).await;
+                assert_eq!(member(&key).await.as_ref(), Some(&before), "{key}");
+            }
+        }
+        bed.sleep(3).await;
+        let state = bed.nodes[owner].member.borrow().state();
+        assert_eq!((state.others.len(), bed.owner()), (2, Some((owner, epoch))));
+        // That of a node that is down stays away.
+        let down = (owner + 1) % 3;
+        bed.nodes[down].kill();
+        bed.sleep(10).await;
+        let key = named(&format!("{MEMBERS}{}", bed.nodes[down].name));
+        bed.store.forget(key.as_str());
+        bed.sleep(5).await;
+        assert_eq!(member(&key).await, None);
+    });
+}
+
 /// Before, an owner whose node was not listed was dead for the others: one of them took over from an owner
 /// that lived, and for commands and the status there was none.
 #[test]
