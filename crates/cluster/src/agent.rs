@@ -10,12 +10,12 @@ use world::Instant;
 
 use crate::followed::{Followed, refusal};
 use crate::kept::make_room;
-use crate::number::number_of;
+use crate::number::{keep_number, number_of};
 use crate::record::refused_by_labels;
 use crate::{
     ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
-    MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step, Term,
-    Waits, decide,
+    MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step,
+    Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -319,7 +319,7 @@ impl Agent {
             return Ok(());
         }
         // First what may have to wait for other nodes: one that is listed is a member a moment later.
-        let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
+        let number = self.number(self.member.state().number).await?;
         let version = self.put_record(lease, None).await?;
         self.join(number).await?;
         self.listed = Some(version);
@@ -383,14 +383,33 @@ impl Agent {
     }
 
     /// Puts what the registry has lost or damaged of what stays when the node is down: hosts would not find its
-    /// portals any more.
+    /// portals any more, and another node would get its number.
     async fn look_for_membership(&mut self) -> Result<(), Fault> {
         if self.held.is_none() {
             self.look_for_itself().await?;
         }
         // While another process of its name is listed, that one looks for it.
         let (Some(_), Some(number)) = (self.listed, self.member.state().number) else { return Ok(()) };
+        let kept = keep_number(&*self.registry, self.member.name(), number);
+        let number = match self.member.within(kept).await? {
+            None => number,
+            // Its target ports stay what they are as long as it serves.
+            Some(other) if self.held.is_some() => {
+                let name = self.member.name();
+                let text = format!(
+                    "restart {name}: node {other} has its number, too, by the record {NUMBERS}{number}"
+                );
+                self.member.set(|state| state.passes_over(text));
+                number
+            }
+            Some(_) => self.number(None).await?,
+        };
         Ok(self.member.within(self.join(number)).await?)
+    }
+
+    async fn number(&self, remembered: Option<u16>) -> Result<u16, Fault> {
+        let number = number_of(&*self.registry, self.member.name(), remembered).await?;
+        number.ok_or(Fault::TooManyNodes)
     }
 
     /// Puts what stays of the node when it is down.
