@@ -304,7 +304,7 @@ impl Agent {
     fn serve(&mut self, held: Held) {
         if let Some((_, term)) = self.lease.filter(|_| self.in_term()) {
             if self.held.is_none() {
-                // It looks for what it has put at other intervals than around: each has to be done in its term.
+                // It looks for what it has put at other intervals than around: each has to fit its term.
                 self.intervals = 0;
             }
             self.held = Some(held);
@@ -335,8 +335,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Its record in place of nothing, of that version, or of a value that cannot be read: a value that no node
-    /// can have put is nobody's.
+    /// Its record in place of nothing, of that version, or of a value that cannot be read: one that no node can
+    /// have put is nobody's.
     async fn put_record(&mut self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
         let record = self.member.record(lease.0);
         let value = record.encode();
@@ -382,8 +382,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Puts what the registry has lost or damaged of what stays when the node is down: hosts would not find its
-    /// portals any more, and another node would get its number.
+    /// Puts what the registry has lost or damaged of what stays when the node is down: hosts would not find
+    /// its portals any more, and another node would get its number.
     async fn look_for_membership(&mut self) -> Result<(), Fault> {
         if self.held.is_none() {
             self.look_for_itself().await?;

@@ -1,16 +1,20 @@
-//! What records of the registry may have. Its values are input: fields are checked where they are decoded, and a
-//! record with one beyond its limit is damaged, like one that is no table. So no other code has to expect it.
+//! Limits of the fields of records. Values of the registry are input: fields are checked where they are
+//! decoded, and a record with one beyond its limit is damaged, like one that is no table. So no other code
+//! has to expect it.
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-use crate::NUMBERS_MAX;
-
 /// The highest epoch. Labels of drives, and arithmetic, have room for more.
 pub const EPOCH_MAX: u64 = 1 << 48;
-/// The highest epoch that a person may ask for. Owners count on from it: an array that has a new owner each second
-/// goes on for 136 years.
+/// The highest epoch that a person may ask for. Owners count on from it: an array that has a new owner each
+/// second goes on for 136 years.
 pub const RAISED_EPOCH_MAX: u64 = EPOCH_MAX - (1 << 32);
 const _: () = assert!(RAISED_EPOCH_MAX < EPOCH_MAX && EPOCH_MAX < 1 << 62);
+
+/// Portals of a node.
+pub const PORTALS_MAX: usize = 64;
+/// As many nodes have portal group tags of their own, of which there are 65,535.
+pub const NUMBERS_MAX: u16 = u16::MAX / PORTALS_MAX as u16;
 
 /// The longest name of a node.
 const NAME_LEN_MAX: usize = 128;

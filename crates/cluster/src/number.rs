@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use registry::record::{decode, encode};
 use registry::{Key, Registry, RegistryError, Version};
 
-use crate::{MEMBERS, MemberRecord, NUMBERS, NumberRecord, PORTALS_MAX};
-
-/// As many nodes have portal group tags of their own, of which there are 65,535.
-pub const NUMBERS_MAX: u16 = u16::MAX / PORTALS_MAX as u16;
+use crate::{MEMBERS, MemberRecord, NUMBERS, NUMBERS_MAX, NumberRecord, PORTALS_MAX};
 
 /// The portal group tag of the portal at this place of a node's record, from 1.
 pub fn portal_group(number: u16, index: usize) -> u16 {
@@ -30,8 +27,8 @@ const TRIES: usize = 32;
 type Taken = BTreeMap<u16, (Version, Option<String>)>;
 
 /// The number of the node of this name: the one that it had, or else the lowest that none had. Of removed
-/// nodes only when no other is left. None: each belongs to a node that was not removed. `remembered` is the one
-/// that the node has had in this life: the registry may have lost its record.
+/// nodes only when no other is left. None: each belongs to a node that was not removed. `remembered` is the
+/// one that the node has had in this life: the registry may have lost its record.
 ///
 /// # Errors
 /// The registry does not answer, or other nodes were faster at each try.

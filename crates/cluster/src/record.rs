@@ -4,10 +4,8 @@ use registry::record::{decode, encode};
 use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
-use crate::{EPOCH_MAX, LABELS, MEMBERS, Waits, bounds};
+use crate::{EPOCH_MAX, LABELS, MEMBERS, PORTALS_MAX, Waits, bounds};
 
-/// Portals of a node.
-pub const PORTALS_MAX: usize = 64;
 /// Characters of a portal, and of a version.
 const TEXT_LEN_MAX: usize = 100;
 

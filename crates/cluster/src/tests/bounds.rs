@@ -99,8 +99,8 @@ fn nobody_counts_on_from_an_epoch_beyond_the_limit() {
     }
 }
 
-/// Before, the highest epoch that could be typed was the highest that could be read: the next owner had one that
-/// neither command took, and the array could not be restored any more.
+/// Before, the highest epoch that could be typed was the highest that could be read: the next owner had one
+/// that neither command took, and the array could not be restored any more.
 #[test]
 fn an_array_whose_epoch_was_raised_as_far_as_possible_can_be_restored() {
     with_bed(&[0], async |bed| {

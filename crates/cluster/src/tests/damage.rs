@@ -72,7 +72,8 @@ fn a_node_whose_record_is_lost_or_damaged_puts_it_again() {
     });
 }
 
-/// Before, such a value counted as another node's: the standby never took over, also when it was started again.
+/// Before, such a value counted as another node's: the standby never took over, also when it was started
+/// again.
 #[test]
 fn a_node_whose_record_was_overwritten_with_what_no_node_puts_puts_it_again_bound_to_its_lease() {
     with_bed(&[0, 0], async |bed| {
