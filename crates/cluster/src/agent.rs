@@ -335,8 +335,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Its record in place of nothing, of that version, or of a value that cannot be read: one that no node can
-    /// have put is nobody's.
+    /// Its record in place of nothing, of that version, or of a value that cannot be read: one that no node
+    /// can have put is nobody's.
     async fn put_record(&mut self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
         let record = self.member.record(lease.0);
         let value = record.encode();
