@@ -10,18 +10,18 @@ use world::Instant;
 
 use crate::followed::{Followed, refusal};
 use crate::kept::make_room;
-use crate::number::number_of;
+use crate::number::{keep_number, number_of};
 use crate::record::refused_by_labels;
 use crate::{
     ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
-    MemberRecord, NODES, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step, Term,
-    Waits, decide,
+    MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step,
+    Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The owner lists the other nodes at one look in so many.
+/// The owner lists the other nodes, and each node looks for what it has put itself, at one look in so many.
 const LOOKS_PER_LIST: u32 = 4;
 
 /// What to do about a state that is gone or damaged.
@@ -79,6 +79,8 @@ struct Agent {
     registry: Rc<dyn Registry>,
     own_key: Key,
     member_key: Key,
+    /// Intervals that were done, so far.
+    intervals: u32,
     /// Looks around as the owner, so far.
     looks: u32,
     /// And how long an owner may serve with it.
@@ -111,6 +113,7 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
         registry,
         own_key,
         member_key,
+        intervals: 0,
         looks: 0,
         lease,
         listed,
@@ -152,6 +155,10 @@ impl Agent {
             // Best effort: the next interval tries again, and a node does its work also where others do not
             // learn of its trouble.
             let _ = self.list_trouble().await;
+            self.intervals = self.intervals.wrapping_add(1);
+            if self.intervals.is_multiple_of(LOOKS_PER_LIST) {
+                let _ = self.look_for_membership().await;
+            }
         }
         let late = || self.held.filter(|_| !self.in_term()).map(|_| Lost::Late);
         let (fault, lost) = match done {
@@ -201,7 +208,10 @@ impl Agent {
                 let lease = look.owner.as_ref().map(|(_, owner)| owner.lease);
                 self.member.set(|state| {
                     state.owner_leaves = owner_leaves;
-                    state.epoch_seen = state.epoch_seen.max(found);
+                    // What nobody can go on from is not remembered: the record may be wrong.
+                    if !matches!(waits, Waits::LastEpoch { .. }) {
+                        state.epoch_seen = state.epoch_seen.max(found);
+                    }
                     // While its node is not listed, it is where it was.
                     let last =
                         state.owner.take().filter(|last| look.owner_lives && Some(last.lease) == lease);
@@ -293,6 +303,10 @@ impl Agent {
     /// It is the owner, if its term still holds; if not, the next interval looks again.
     fn serve(&mut self, held: Held) {
         if let Some((_, term)) = self.lease.filter(|_| self.in_term()) {
+            if self.held.is_none() {
+                // It looks for what it has put at other intervals than around: each has to fit its term.
+                self.intervals = 0;
+            }
             self.held = Some(held);
             self.serve_until(held, term);
         }
@@ -305,7 +319,7 @@ impl Agent {
             return Ok(());
         }
         // First what may have to wait for other nodes: one that is listed is a member a moment later.
-        let number = number_of(&*self.registry, self.member.name()).await?.ok_or(Fault::TooManyNodes)?;
+        let number = self.number(self.member.state().number).await?;
         let version = self.put_record(lease, None).await?;
         self.join(number).await?;
         self.listed = Some(version);
@@ -321,29 +335,33 @@ impl Agent {
         Ok(())
     }
 
-    /// Its record in place of nothing, or of that version.
+    /// Its record in place of nothing, of that version, or of a value that cannot be read: one that no node
+    /// can have put is nobody's.
     async fn put_record(&mut self, lease: LeaseId, expected: Option<Version>) -> Result<Version, Fault> {
         let record = self.member.record(lease.0);
         let value = record.encode();
-        let put = self.registry.compare_and_put(&self.own_key, expected, &value, Some(lease));
-        match self.member.within(put).await {
-            Ok(version) => {
-                self.listed_trouble = record.trouble;
-                Ok(version)
-            }
+        let put = async |expected| {
+            let put = self.registry.compare_and_put(&self.own_key, expected, &value, Some(lease));
+            self.member.within(put).await
+        };
+        let version = match put(expected).await {
             Err(RegistryError::Conflict { .. }) => {
                 // Its own, of an attempt that was not answered; or another's.
                 let found = self.member.within(self.registry.get(&self.own_key)).await?;
                 let found = found.ok_or(Fault::NameInUse)?;
-                let node = NodeRecord::decode(self.own_key.as_str(), &found.value)?;
-                if node.lease != lease.0 {
-                    return Err(Fault::NameInUse);
+                match NodeRecord::decode(self.own_key.as_str(), &found.value) {
+                    Ok(node) if node.lease != lease.0 => return Err(Fault::NameInUse),
+                    Ok(node) => {
+                        self.listed_trouble = node.trouble;
+                        return Ok(found.version);
+                    }
+                    Err(_) => put(Some(found.version)).await?,
                 }
-                self.listed_trouble = node.trouble;
-                Ok(found.version)
             }
-            Err(error) => Err(error.into()),
-        }
+            answer => answer?,
+        };
+        self.listed_trouble = record.trouble;
+        Ok(version)
     }
 
     /// Puts its record again where the registry has lost or damaged it: others would not know that this node
@@ -356,16 +374,46 @@ impl Agent {
         self.listed = match node {
             Some(Ok(node)) if node.lease == lease.0 => return Ok(()),
             None => Some(self.put_record(lease, None).await?),
-            // Nobody has replaced it: it was damaged where it is.
-            Some(Err(_)) if self.listed == version => Some(self.put_record(lease, version).await?),
-            // Another node's.
-            Some(_) => None,
+            // Whoever has put that, no node did.
+            Some(Err(_)) => Some(self.put_record(lease, version).await?),
+            // Another process of its name.
+            Some(Ok(_)) => None,
         };
         Ok(())
     }
 
+    /// Puts what the registry has lost or damaged of what stays when the node is down: hosts would not find
+    /// its portals any more, and another node would get its number.
+    async fn look_for_membership(&mut self) -> Result<(), Fault> {
+        if self.held.is_none() {
+            self.look_for_itself().await?;
+        }
+        // While another process of its name is listed, that one looks for it.
+        let (Some(_), Some(number)) = (self.listed, self.member.state().number) else { return Ok(()) };
+        let kept = keep_number(&*self.registry, self.member.name(), number);
+        let number = match self.member.within(kept).await? {
+            None => number,
+            // Its target ports stay what they are as long as it serves.
+            Some(other) if self.held.is_some() => {
+                let name = self.member.name();
+                let text = format!(
+                    "restart {name}: node {other} has its number, too, by the record {NUMBERS}{number}"
+                );
+                self.member.set(|state| state.passes_over(text));
+                number
+            }
+            Some(_) => self.number(None).await?,
+        };
+        Ok(self.member.within(self.join(number)).await?)
+    }
+
+    async fn number(&self, remembered: Option<u16>) -> Result<u16, Fault> {
+        let number = number_of(&*self.registry, self.member.name(), remembered).await?;
+        number.ok_or(Fault::TooManyNodes)
+    }
+
     /// Puts what stays of the node when it is down.
-    async fn join(&self, number: u16) -> Result<(), Fault> {
+    async fn join(&self, number: u16) -> Result<(), RegistryError> {
         let found = self.registry.get(&self.member_key).await?;
         self.member.set(|state| state.number = Some(number));
         let record = encode(&self.member.member_record(number));
@@ -479,8 +527,8 @@ impl Agent {
                 continue;
             };
             if let Some(other) = self.readable(MemberRecord::decode(key.as_str(), &entry.value)) {
-                let number = other.number.filter(|number| *number < NUMBERS_MAX).unwrap_or_default();
-                let MemberRecord { portals, certificate, .. } = other;
+                // Of a version without numbers: its portals have no tags.
+                let MemberRecord { portals, certificate, number: Some(number), .. } = other else { continue };
                 others.push(Other { number, portals, is_up: lives(name), certificate });
             }
         }
@@ -580,6 +628,10 @@ impl Waits {
             Waits::NoState { .. } => {
                 format!("the registry has had an owner, and has no state of the array; {RESTORE}")
             }
+            Waits::LastEpoch { found } => format!(
+                "the registry has epoch {found}, and no owner can have a higher one; if no owner had that, stop all \
+                 nodes, delete the key {OWNER}, and {RESTORE}"
+            ),
             Waits::Damaged { cause } => format!("{cause}; {RESTORE}"),
             Waits::Refuses { cause } => cause.clone(),
         }

@@ -3,7 +3,7 @@
 use registry::{LeaseId, Version};
 use world::Instant;
 
-use crate::{NodeRecord, OWN_TIME, OwnerRecord};
+use crate::{EPOCH_MAX, NodeRecord, OWN_TIME, OwnerRecord};
 
 /// How long an owner may serve: until [`OWN_TIME`] after it sent its last successful renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub enum Waits {
     NoState { epoch: u64 },
     /// The state that follows the owner cannot be read.
     Damaged { cause: String },
+    /// The last owner has the highest epoch that there is.
+    LastEpoch { found: u64 },
     /// This node must not go on with the state that is there.
     Refuses { cause: String },
 }
@@ -142,6 +144,9 @@ pub fn decide(lease: LeaseId, held: Option<Held>, look: &Look, seen: u64) -> Ste
         }
         Some(_) if look.moved_away => Step::Wait(Waits::Moved),
         Some(_) if let Some(node) = &look.left_to => Step::Wait(Waits::Chosen { node: node.clone() }),
+        Some((_, OwnerRecord { epoch: found, .. })) if *found >= EPOCH_MAX => {
+            Step::Wait(Waits::LastEpoch { found: *found })
+        }
         Some((version, owner)) => Step::Take { expected: Some(*version), epoch: owner.epoch + 1 },
     }
 }
@@ -196,6 +201,9 @@ mod tests {
             (owner(Some("n1"), 7, 4, true), 0, Step::Wait(Waits::Owner { node: "n1".into(), epoch: 4 })),
             (owner(Some("n2"), 2, 4, false), 5, Step::Wait(Waits::Older { found: 4, seen: 5 })),
             (Look::default(), 1, Step::Wait(Waits::Older { found: 0, seen: 1 })),
+            (owner(None, 2, EPOCH_MAX - 1, true), 0, take(Some(Version(9)), EPOCH_MAX)),
+            (owner(None, 2, EPOCH_MAX, true), 0, Step::Wait(Waits::LastEpoch { found: EPOCH_MAX })),
+            (owner(None, 2, u64::MAX, true), 0, Step::Wait(Waits::LastEpoch { found: u64::MAX })),
         ];
         for (look, seen, expected) in rows {
             assert_eq!(decide(me, None, &look, seen), expected, "{look:?}");

@@ -17,7 +17,7 @@ use registry::record::{decode, encode};
 use registry::{Key, RecordError, Registry, RegistryError, VALUE_LEN_MAX, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::{OWNER, OwnerRecord};
+use crate::{OWNER, OwnerRecord, bounds};
 
 /// Parts of a text.
 const PARTS_MAX: usize = 64;
@@ -43,11 +43,24 @@ pub enum KeptError {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
+    #[serde(deserialize_with = "bounds::epoch")]
     epoch: u64,
     slot: u8,
     len: usize,
     /// Versions of the parts.
     parts: Vec<u64>,
+}
+
+impl Head {
+    fn decode(key: &Key, value: &[u8]) -> Result<Head, RecordError> {
+        let head: Head = decode(key.as_str(), value)?;
+        // Numbers of TOML have a sign, and so have the versions of etcd.
+        let has_versions = head.parts.iter().all(|version| i64::try_from(*version).is_ok());
+        if head.slot > 1 || head.parts.len() > PARTS_MAX || head.len > TEXT_LEN_MAX || !has_versions {
+            return Err(RecordError::new(key.as_str(), "invalid slot, length or parts"));
+        }
+        Ok(head)
+    }
 }
 
 /// A text, and this owner's right to replace it.
@@ -89,11 +102,7 @@ fn part_key(name: &str, slot: u8, part: usize) -> Result<Key, KeptError> {
 async fn read_head(registry: &dyn Registry, name: &str) -> Result<Option<(Version, Head)>, KeptError> {
     let key = head_key(name)?;
     let Some(entry) = registry.get(&key).await? else { return Ok(None) };
-    let head: Head = decode(key.as_str(), &entry.value)?;
-    if head.slot > 1 || head.parts.len() > PARTS_MAX {
-        return Err(RecordError::new(key.as_str(), "invalid slot or number of parts").into());
-    }
-    Ok(Some((entry.version, head)))
+    Ok(Some((entry.version, Head::decode(&key, &entry.value)?)))
 }
 
 async fn read_parts(registry: &dyn Registry, name: &str, head: &Head) -> Result<Vec<u8>, KeptError> {
@@ -279,8 +288,8 @@ impl Kept {
         let key = head_key(name)?;
         let found = registry.get(&key).await?;
         let version = found.as_ref().map_or(Version(0), |entry| entry.version);
-        let head = found.as_ref().and_then(|entry| decode::<Head>(key.as_str(), &entry.value).ok());
-        let slot = head.map_or(0, |head| 1 - head.slot.min(1));
+        let head = found.as_ref().and_then(|entry| Head::decode(&key, &entry.value).ok());
+        let slot = head.map_or(0, |head| 1 - head.slot);
         let head = Head { epoch, slot: 1 - slot, len: 0, parts: vec![] };
         let mut kept = Kept { registry, name: name.into(), epoch, version, head, text: None };
         let before = kept.versions(slot, text).await?;

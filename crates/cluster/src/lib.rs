@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bounds;
 mod decide;
 mod followed;
 mod forecast;
@@ -41,17 +42,18 @@ mod successor;
 use std::time::Duration;
 
 pub use agent::run;
+pub use bounds::{EPOCH_MAX, NUMBERS_MAX, PORTALS_MAX, RAISED_EPOCH_MAX};
 pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
 pub use followed::Follows;
 pub use forecast::Forecast;
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
 pub use member::{Clock, Member, Other, Standing, State};
-pub use number::{NUMBERS_MAX, portal_group, portal_of};
+pub use number::{portal_group, portal_of};
 pub use overview::{Immovable, LookError, Overview};
 pub use raise::{RaiseError, raise_epoch, restore_state};
 pub use record::{
-    Ask, AskRecord, LabelsRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, PORTALS_MAX,
-    ServesRecord, TestRecord, certificates, put, wants_epoch,
+    Ask, AskRecord, LabelsRecord, MemberRecord, NodeRecord, NumberRecord, OwnerRecord, ServesRecord,
+    TestRecord, certificates, put, wants_epoch,
 };
 pub use successor::{Successor, another_lives, successor};
 

@@ -1,15 +1,12 @@
 //! Numbers of nodes. From its number follow the portal group tags of a node's portals: they stay the same
 //! whoever owns the array, as hosts and their persistent reservations expect of target ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use registry::record::{decode, encode};
-use registry::{Key, Registry, RegistryError};
+use registry::{Key, Registry, RegistryError, Version};
 
-use crate::{MEMBERS, NUMBERS, NumberRecord, PORTALS_MAX};
-
-/// As many nodes have portal group tags of their own, of which there are 65,535.
-pub const NUMBERS_MAX: u16 = u16::MAX / PORTALS_MAX as u16;
+use crate::{MEMBERS, MemberRecord, NUMBERS, NUMBERS_MAX, NumberRecord, PORTALS_MAX};
 
 /// The portal group tag of the portal at this place of a node's record, from 1.
 pub fn portal_group(number: u16, index: usize) -> u16 {
@@ -26,46 +23,111 @@ pub fn portal_of(group: u16) -> Option<(u16, usize)> {
 /// Nodes that start at the same moment try the same number: each try gives it to one of them.
 const TRIES: usize = 32;
 
-/// Who has which number.
-type Taken = BTreeMap<u16, (registry::Version, Option<String>)>;
+/// Who has which number, by the records of the numbers. No name: the record cannot be read.
+type Taken = BTreeMap<u16, (Version, Option<String>)>;
 
 /// The number of the node of this name: the one that it had, or else the lowest that none had. Of removed
-/// nodes only when no other is left. None: each belongs to a node that was not removed.
+/// nodes only when no other is left. None: each belongs to a node that was not removed. `remembered` is the
+/// one that the node has had in this life: the registry may have lost its record.
 ///
 /// # Errors
 /// The registry does not answer, or other nodes were faster at each try.
-pub(crate) async fn number_of(registry: &dyn Registry, name: &str) -> Result<Option<u16>, RegistryError> {
+pub(crate) async fn number_of(
+    registry: &dyn Registry,
+    name: &str,
+    remembered: Option<u16>,
+) -> Result<Option<u16>, RegistryError> {
     for _ in 1..TRIES {
-        match claim(registry, name).await {
+        match claim(registry, name, remembered).await {
             Err(RegistryError::Conflict { .. }) => {}
             done => return done,
         }
     }
-    claim(registry, name).await
+    claim(registry, name, remembered).await
 }
 
-async fn claim(registry: &dyn Registry, name: &str) -> Result<Option<u16>, RegistryError> {
+/// Puts the record of this node's number again where the registry has lost or damaged it: the number would be
+/// given to another node, too. Some: the node to which it was given.
+///
+/// # Errors
+/// The registry does not answer, or another node was faster.
+pub(crate) async fn keep_number(
+    registry: &dyn Registry,
+    name: &str,
+    number: u16,
+) -> Result<Option<String>, RegistryError> {
+    let key = number_key(number)?;
+    let found = registry.get(&key).await?;
+    let record = found.as_ref().and_then(|entry| decode::<NumberRecord>(key.as_str(), &entry.value).ok());
+    if let Some(NumberRecord { node }) = record {
+        return Ok(Some(node).filter(|node| node != name));
+    }
+    put_number(registry, name, (number, found.map(|entry| entry.version))).await?;
+    Ok(None)
+}
+
+fn number_key(number: u16) -> Result<Key, RegistryError> {
+    Key::new(&format!("{NUMBERS}{number}"))
+}
+
+/// None: no number that a node can have, or not as masu writes it.
+fn number_of_key(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|number: &u16| *number < NUMBERS_MAX && number.to_string() == text)
+}
+
+async fn put_number(
+    registry: &dyn Registry,
+    name: &str,
+    (number, expected): (u16, Option<Version>),
+) -> Result<(), RegistryError> {
+    let record = encode(&NumberRecord { node: name.into() });
+    registry.compare_and_put(&number_key(number)?, expected, &record, None).await?;
+    Ok(())
+}
+
+async fn claim(
+    registry: &dyn Registry,
+    name: &str,
+    remembered: Option<u16>,
+) -> Result<Option<u16>, RegistryError> {
     let mut taken = Taken::new();
     for (key, entry) in registry.list(NUMBERS).await? {
-        let number = key.as_str().strip_prefix(NUMBERS).and_then(|text| text.parse().ok());
+        let number = key.as_str().strip_prefix(NUMBERS).and_then(number_of_key);
         // One that cannot be read is somebody's.
         let node = decode::<NumberRecord>(key.as_str(), &entry.value).ok().map(|record| record.node);
         taken.extend(number.map(|number| (number, (entry.version, node))));
     }
-    if let Some((number, _)) = taken.iter().find(|(_, (_, node))| node.as_deref() == Some(name)) {
+    let is_own = |number: &u16| taken.get(number).is_some_and(|(_, node)| node.as_deref() == Some(name));
+    if let Some(number) = remembered.iter().chain(taken.keys()).find(|number| is_own(number)) {
         return Ok(Some(*number));
     }
-    let mut free = (0..NUMBERS_MAX).find(|number| !taken.contains_key(number)).map(|number| (number, None));
-    if free.is_none() {
-        let members = registry.list(MEMBERS).await?;
-        let is_removed =
-            |node: &String| !members.iter().any(|(key, _)| key.as_str() == format!("{MEMBERS}{node}"));
-        let removed = taken.iter().find(|(_, (_, node))| node.as_ref().is_some_and(is_removed));
-        free = removed.map(|(number, (version, _))| (*number, Some(*version)));
+    // The registry may have lost records of numbers: those that stand in members' records are theirs.
+    let (mut members, mut own, mut of_others) = (BTreeSet::new(), None, BTreeSet::new());
+    for (key, entry) in registry.list(MEMBERS).await? {
+        let Some(member) = key.as_str().strip_prefix(MEMBERS) else { continue };
+        let number = MemberRecord::decode(key.as_str(), &entry.value).ok().and_then(|member| member.number);
+        match member == name {
+            true => own = number,
+            false => of_others.extend(number),
+        }
+        members.insert(member.to_owned());
     }
-    let Some((number, expected)) = free else { return Ok(None) };
-    let key = Key::new(&format!("{NUMBERS}{number}"))?;
-    let record = encode(&NumberRecord { node: name.into() });
-    registry.compare_and_put(&key, expected, &record, None).await?;
+    // A record of its own number that cannot be read is its own.
+    let had = remembered.into_iter().chain(own).filter(|number| !of_others.contains(number));
+    let mut had = had.filter_map(|number| match taken.get(&number) {
+        None => Some((number, None)),
+        Some((version, None)) => Some((number, Some(*version))),
+        Some((_, Some(_))) => None,
+    });
+    let is_free = |number: &u16| !taken.contains_key(number) && !of_others.contains(number);
+    let removed = || {
+        let is_removed = |node: &String| !members.contains(node);
+        let mut removed = taken.iter().filter(|(number, _)| !of_others.contains(number));
+        let (number, (version, _)) = removed.find(|(_, (_, node))| node.as_ref().is_some_and(is_removed))?;
+        Some((*number, Some(*version)))
+    };
+    let lowest = || (0..NUMBERS_MAX).find(is_free).map(|number| (number, None));
+    let Some((number, expected)) = had.next().or_else(lowest).or_else(removed) else { return Ok(None) };
+    put_number(registry, name, (number, expected)).await?;
     Ok(Some(number))
 }

@@ -7,10 +7,7 @@ use registry::record::encode;
 use registry::{Key, Registry, RegistryError};
 
 use crate::kept::{Seen, seen};
-use crate::{Kept, KeptError, LookError, NODES, OWNER, Overview, OwnerRecord};
-
-/// No epoch is above this one: owners count on from it.
-const EPOCH_MAX: u64 = 1 << 48;
+use crate::{EPOCH_MAX, Kept, KeptError, LookError, NODES, OWNER, Overview, OwnerRecord, RAISED_EPOCH_MAX};
 
 /// Why the epoch cannot be raised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,8 +21,16 @@ pub enum RaiseError {
     Owned { node: String, epoch: u64 },
     #[error("the registry has epoch {found}, which is not below {wanted}: there is nothing to raise")]
     NotBelow { found: u64, wanted: u64 },
-    #[error("invalid epoch {wanted}: must be at most {EPOCH_MAX}")]
+    #[error(
+        "invalid epoch {wanted}: must be at most {RAISED_EPOCH_MAX}; if a node has seen it, put back the state of \
+         its data directory: masu node restore-state"
+    )]
     TooHigh { wanted: u64 },
+    #[error(
+        "epoch {found} is the highest one that there is, and no owner can have a higher one: take the data directory \
+         of another node, or delete the key owner/array of the registry if that has it"
+    )]
+    LastEpoch { found: u64 },
     #[error("the owner's record cannot be read, and nodes live: stop all nodes first")]
     Unknown,
     #[error(transparent)]
@@ -39,7 +44,7 @@ pub enum RaiseError {
 /// An owner lives, the epoch is not above that of the registry, or the registry does not answer or was
 /// changed meanwhile.
 pub async fn raise_epoch(registry: &dyn Registry, epoch: u64) -> Result<u64, RaiseError> {
-    if epoch > EPOCH_MAX {
+    if epoch > RAISED_EPOCH_MAX {
         return Err(RaiseError::TooHigh { wanted: epoch });
     }
     let key = Key::new(OWNER)?;
@@ -96,8 +101,8 @@ pub async fn restore_state(
             (None, _) => {}
         }
     }
-    if epoch > EPOCH_MAX {
-        return Err(RaiseError::TooHigh { wanted: epoch });
+    if epoch >= EPOCH_MAX {
+        return Err(RaiseError::LastEpoch { found: epoch });
     }
     // First, so that no new node takes the registry for a new one meanwhile.
     if epoch > found || !is_readable {

@@ -4,10 +4,8 @@ use registry::record::{decode, encode};
 use registry::{Entry, Key, LeaseId, RecordError, Registry, RegistryError};
 use serde::{Deserialize, Serialize};
 
-use crate::{LABELS, MEMBERS, Waits};
+use crate::{EPOCH_MAX, LABELS, MEMBERS, PORTALS_MAX, Waits, bounds};
 
-/// Portals of a node.
-pub const PORTALS_MAX: usize = 64;
 /// Characters of a portal, and of a version.
 const TEXT_LEN_MAX: usize = 100;
 
@@ -32,6 +30,8 @@ pub async fn put(registry: &dyn Registry, key: &str, value: &[u8]) -> Result<(),
 /// # Errors
 /// The registry does not answer, or somebody else put one meanwhile.
 pub async fn wants_epoch(registry: &dyn Registry, epoch: u64) -> Result<(), RegistryError> {
+    // Of a label, which may have a higher one than any owner: no node takes the array then.
+    let epoch = epoch.min(EPOCH_MAX);
     let key = Key::new(LABELS)?;
     let found = registry.get(&key).await?;
     let wanted = found.as_ref().and_then(|entry| decode::<LabelsRecord>(LABELS, &entry.value).ok());
@@ -82,9 +82,10 @@ pub struct NodeRecord {
     #[serde(default)]
     pub version: String,
     /// When it joined: milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounds::time_ms")]
     pub since_ms: u64,
     /// The lease that it is bound to. Two processes of one name differ in it.
+    #[serde(deserialize_with = "bounds::lease")]
     pub lease: u64,
     /// What nodes of a version without TLS show that carry connections of hosts to it: 32 hexadecimal digits.
     /// Who reads the registry has it. None: of a version that takes no such connections.
@@ -108,21 +109,22 @@ pub struct NodeRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerRecord {
     /// None: the last owner has handed it over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::some_name")]
     pub node: Option<String>,
     /// Who has handed it over so that another node takes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::some_name")]
     pub left_by: Option<String>,
     /// Whom it was left to: the others wait for that node for a moment. None: any node may take over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::some_name")]
     pub left_to: Option<String>,
     /// The owner's lease: when it has ended, any node may take over.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounds::lease")]
     pub lease: u64,
     /// Raised by one with each owner.
+    #[serde(deserialize_with = "bounds::epoch")]
     pub epoch: u64,
     /// When it began: milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounds::time_ms")]
     pub since_ms: u64,
 }
 
@@ -137,10 +139,10 @@ pub struct MemberRecord {
     #[serde(default)]
     pub version: String,
     /// When it joined last: milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounds::time_ms")]
     pub since_ms: u64,
     /// Its number in the array, from 0. None: of a version that had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::number")]
     pub number: Option<u16>,
     /// As in [`NodeRecord`]. A node that leaves still carries connections of hosts to the next owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +154,7 @@ pub struct MemberRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct NumberRecord {
+    #[serde(deserialize_with = "bounds::name")]
     pub node: String,
 }
 
@@ -170,10 +173,11 @@ pub enum Ask {
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct AskRecord {
     pub ask: Ask,
+    #[serde(deserialize_with = "bounds::epoch")]
     pub epoch: u64,
     /// Which node is to take over after a drain. An owner of a version that does not know it leaves that
     /// open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::some_name")]
     pub to: Option<String>,
 }
 
@@ -181,7 +185,9 @@ pub struct AskRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ServesRecord {
+    #[serde(deserialize_with = "bounds::name")]
     pub node: String,
+    #[serde(deserialize_with = "bounds::epoch")]
     pub epoch: u64,
 }
 
@@ -191,6 +197,7 @@ pub struct ServesRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct LabelsRecord {
+    #[serde(deserialize_with = "bounds::epoch")]
     pub epoch: u64,
 }
 
@@ -198,12 +205,16 @@ pub struct LabelsRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct TestRecord {
+    #[serde(deserialize_with = "bounds::name")]
     pub from: String,
+    #[serde(deserialize_with = "bounds::name")]
     pub to: String,
     /// Until the new owner served: from the request of a test; of a take-over the time of the lease, and
     /// from its end.
+    #[serde(deserialize_with = "bounds::time_ms")]
     pub took_ms: u64,
     /// When: milliseconds since 1970.
+    #[serde(deserialize_with = "bounds::time_ms")]
     pub at_ms: u64,
     /// The owner was gone, and nobody had asked for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

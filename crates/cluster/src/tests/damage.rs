@@ -72,6 +72,89 @@ fn a_node_whose_record_is_lost_or_damaged_puts_it_again() {
     });
 }
 
+/// Before, such a value counted as another node's: the standby never took over, also when it was started
+/// again.
+#[test]
+fn a_node_whose_record_was_overwritten_with_what_no_node_puts_puts_it_again_bound_to_its_lease() {
+    with_bed(&[0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let (standby, client) = (1 - owner, Memory::new(&bed.world, &bed.store));
+        let key = |at: usize| format!("{NODES}{}", bed.nodes[at].name);
+        let is_listed = async |at: usize| {
+            let found = client.get(&named(&key(at))).await.expect("it answers");
+            found.is_some_and(|found| NodeRecord::decode(&key(at), &found.value).is_ok())
+        };
+        for at in [standby, owner] {
+            overwrite(bed, &key(at), b"garbage", None).await;
+            assert_eq!(bed.looks(Duration::from_secs(3)).await.len(), 1, "one owner all the time");
+            assert!(is_listed(at).await);
+            assert_eq!(bed.nodes[at].member.borrow().state().fault, None);
+        }
+        assert_eq!(bed.owner(), Some((owner, epoch)));
+        // Also one that starts.
+        bed.nodes[standby].kill();
+        overwrite(bed, &key(standby), b"garbage", None).await;
+        bed.nodes[standby].start(&bed.world);
+        bed.sleep(1).await;
+        assert!(is_listed(standby).await);
+        // It takes over, and the record of the node that died ends with its lease.
+        overwrite(bed, &key(standby), b"garbage", None).await;
+        bed.nodes[owner].kill();
+        assert!(bed.until_owned(|node| node == standby).await <= TAKE_OVER_MAX);
+        assert!(!is_listed(owner).await);
+        // A value that a node can have put is that of another process of its name.
+        let twin = NodeRecord { lease: 4711, ..NodeRecord::default() };
+        overwrite(bed, &key(owner), &twin.encode(), None).await;
+        bed.nodes[owner].start(&bed.world);
+        bed.sleep(3).await;
+        let fault = bed.nodes[owner].member.borrow().state().fault.unwrap_or_default();
+        assert!(fault.contains("another node is called"), "{fault}");
+        let found = client.get(&named(&key(owner))).await.expect("it answers").expect("there");
+        assert_eq!(found.value, twin.encode());
+    });
+}
+
+/// Before, the portals of such a node were missing until it was started again.
+#[test]
+fn a_node_whose_membership_is_lost_or_damaged_puts_it_again() {
+    with_bed(&[0, 0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let member = async |key: &Key| client.get(key).await.expect("it answers").map(|entry| entry.value);
+        for at in 0..3 {
+            let key = named(&format!("{MEMBERS}{}", bed.nodes[at].name));
+            let before = member(&key).await.expect("a member");
+            let harms: [&dyn Fn(); 2] =
+                [&|| bed.store.forget(key.as_str()), &|| bed.store.damage(&key, b"\xff")];
+            for harm in harms {
+                harm();
+                bed.sleep(3).await;
+                assert_eq!(member(&key).await.as_ref(), Some(&before), "{key}");
+            }
+            for value in [&b"garbage"[..], b"portals = [\"192.0.2.1:3260\"]\nnumber = 7\n"] {
+                overwrite(bed, key.as_str(), value, None).await;
+                bed.sleep(3).await;
+                assert_eq!(member(&key).await.as_ref(), Some(&before), "{key}");
+            }
+        }
+        bed.sleep(3).await;
+        let state = bed.nodes[owner].member.borrow().state();
+        assert_eq!((state.others.len(), bed.owner()), (2, Some((owner, epoch))));
+        // That of a node that is down stays away.
+        let down = (owner + 1) % 3;
+        bed.nodes[down].kill();
+        bed.sleep(10).await;
+        let key = named(&format!("{MEMBERS}{}", bed.nodes[down].name));
+        bed.store.forget(key.as_str());
+        bed.sleep(5).await;
+        assert_eq!(member(&key).await, None);
+    });
+}
+
 /// Before, an owner whose node was not listed was dead for the others: one of them took over from an owner
 /// that lived, and for commands and the status there was none.
 #[test]

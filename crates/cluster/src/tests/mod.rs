@@ -1,6 +1,7 @@
 //! Nodes over the model world's registry, with partitions, delays, pauses, lost watches, kills, and clocks
 //! that drift: within their terms there is never more than one owner.
 
+mod bounds;
 mod damage;
 mod numbers;
 mod trouble;
