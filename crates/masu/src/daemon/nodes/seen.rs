@@ -3,6 +3,7 @@
 
 use admin::Store;
 use anyhow::{Context, Result, bail};
+use cluster::EPOCH_MAX;
 
 const FILE: &str = "array.epoch";
 
@@ -33,8 +34,14 @@ impl Seen {
     /// 0: this node was never one of several.
     pub(super) fn open(store: &Store) -> Result<Seen> {
         let text = store.text(FILE)?;
-        let invalid = || format!("{}: invalid epoch: must be a number", store.dir().join(FILE).display());
-        let epoch = text.map(|text| text.trim().parse().with_context(invalid)).transpose()?;
+        let invalid = || {
+            format!(
+                "{}: invalid epoch: must be a number of at most {EPOCH_MAX}",
+                store.dir().join(FILE).display()
+            )
+        };
+        let read = |text: String| text.trim().parse().ok().filter(|epoch| *epoch <= EPOCH_MAX);
+        let epoch = text.map(|text| read(text).with_context(invalid)).transpose()?;
         Ok(Seen { store: store.clone(), epoch: epoch.unwrap_or_default() })
     }
 
@@ -65,7 +72,9 @@ mod tests {
         seen.raise(4).expect("written");
         seen.raise(3).expect("nothing to do");
         assert_eq!(Seen::open(&store).expect("kept").epoch(), 4);
-        store.adopt(FILE, "x").expect("written");
-        assert!(Seen::open(&store).is_err());
+        for bad in ["x", "-1", "9223372036854775807"] {
+            store.adopt(FILE, bad).expect("written");
+            assert!(Seen::open(&store).is_err(), "{bad}");
+        }
     }
 }
