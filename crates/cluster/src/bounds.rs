@@ -1,6 +1,6 @@
 //! Limits of the fields of records. Values of the registry are input: fields are checked where they are
 //! decoded, and a record with one beyond its limit is damaged, like one that is no table. So no other code
-//! has to expect it.
+//! has to expect it. A lease is the registry's own number: any is one.
 
 use serde::de::{Deserialize, Deserializer, Error};
 
@@ -35,11 +35,6 @@ pub(crate) fn epoch<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error>
 /// A point in time, or a duration.
 pub(crate) fn time_ms<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     at_most(from, "time", TIME_MS_MAX)
-}
-
-/// Numbers of TOML have a sign, and so have the leases of etcd.
-pub(crate) fn lease<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    at_most(from, "lease", i64::MAX as u64)
 }
 
 /// Portal group tags are computed from it.

@@ -85,7 +85,6 @@ pub struct NodeRecord {
     #[serde(default, deserialize_with = "bounds::time_ms")]
     pub since_ms: u64,
     /// The lease that it is bound to. Two processes of one name differ in it.
-    #[serde(deserialize_with = "bounds::lease")]
     pub lease: u64,
     /// What nodes of a version without TLS show that carry connections of hosts to it: 32 hexadecimal digits.
     /// Who reads the registry has it. None: of a version that takes no such connections.
@@ -118,7 +117,7 @@ pub struct OwnerRecord {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounds::some_name")]
     pub left_to: Option<String>,
     /// The owner's lease: when it has ended, any node may take over.
-    #[serde(default, deserialize_with = "bounds::lease")]
+    #[serde(default)]
     pub lease: u64,
     /// Raised by one with each owner.
     #[serde(deserialize_with = "bounds::epoch")]

@@ -61,8 +61,8 @@ fn a_record_with_a_number_or_name_beyond_its_limit_is_damaged() {
     for bad in ["", ".", "..", "a/b", "a b", "ä", "a\nb", &"n".repeat(129)] {
         assert!(names(bad).iter().all(Result::is_err), "{bad:?}");
     }
-    let most = i64::MAX as u64;
-    for (lease, since_ms, is_read) in [(most, 1, true), (most + 1, 1, false), (1, most, false)] {
+    // Leases of a directory are any number.
+    for (lease, since_ms, is_read) in [(u64::MAX, 1, true), (1, i64::MAX as u64, false)] {
         let text = format!("lease = {lease}\nsince_ms = {since_ms}\nepoch = 1\n");
         assert_eq!(OwnerRecord::decode(OWNER, text.as_bytes()).is_ok(), is_read, "{text}");
         assert_eq!(NodeRecord::decode("nodes/n1", text.as_bytes()).is_ok(), is_read, "{text}");
