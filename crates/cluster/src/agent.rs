@@ -14,8 +14,8 @@ use crate::number::{keep_number, number_of};
 use crate::record::refused_by_labels;
 use crate::{
     ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
-    MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, SERVES, Standing, Step,
-    Term, Waits, decide,
+    MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, RAISED_EPOCH_MAX,
+    SERVES, Standing, Step, Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -617,6 +617,11 @@ impl Waits {
             Waits::Owner { node, epoch } => format!("standby of {node} (epoch {epoch})"),
             Waits::Moved => "standby; another node is to take over".into(),
             Waits::Chosen { node } => format!("standby; {node} is to take over"),
+            Waits::Older { found, seen } if *seen > RAISED_EPOCH_MAX => format!(
+                "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \
+                 restore a newer registry, or put back the state of the node that owned the array last: masu node \
+                 restore-state"
+            ),
             Waits::Older { found: 0, seen } => format!(
                 "the registry is older than the array: it names no owner, and this node has seen epoch {seen}; if it \
                  has the state, take it with `masu node raise-epoch {seen}`, or else {RESTORE}"

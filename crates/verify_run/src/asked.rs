@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lab_core::bound::Bound;
-use lab_core::claim::{ClaimSpec, Claims, Compares};
+use lab_core::claim::{ClaimSpec, Claims, Compares, Kind};
 use lab_core::record::World;
 use lab_core::toml_text::TomlFileError;
 
@@ -167,6 +167,10 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
             format!("{} is not compared: leave out compared_with", quantity.name()),
         ));
     }
+    if let Some(key) = cannot_fail(table) {
+        let cause = format!("invalid bound: {} is never less, so the claim cannot fail", quantity.name());
+        return Err((key, cause));
+    }
     let compared_with = table.compared_with.as_ref().map(|other| {
         let or = |own: &Option<String>, than: &Option<String>| own.clone().or_else(|| than.clone());
         let load = or(&other.load, &table.load);
@@ -181,6 +185,16 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
         return Err(("compared_with", "missing array: the comparison requires one".into()));
     }
     Ok(Asked { id: table.id.clone(), quantity, at, compared_with, world: table.world })
+}
+
+/// The key of a bound that everything keeps to: no quantity, and no ratio of two, is below zero. Of a claim that
+/// says itself that it could not have failed nothing is wrong.
+fn cannot_fail(table: &ClaimTable) -> Option<&'static str> {
+    if table.kind != Kind::Emerges || table.at_most.is_some() || table.below.is_some() {
+        return None;
+    }
+    let at_least = table.at_least.filter(|least| *least <= 0.0).map(|_| "at_least");
+    at_least.or_else(|| table.above.filter(|most| *most < 0.0).map(|_| "above"))
 }
 
 fn spec(table: &ClaimTable) -> ClaimSpec {

@@ -80,6 +80,11 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
             if let Some(fault) = there.and_then(|there| fault(there, asked.quantity, other)) {
                 return fault;
             }
+            let is_nothing =
+                |there| level(there, asked.quantity, other).is_some_and(|level| level.mean == 0.0);
+            if there.is_some_and(is_nothing) {
+                return missing("what it is compared with is 0: there is no ratio");
+            }
             there.and_then(|there| compared(ran, there, asked.quantity, (asked.at, other)))
         }
     };

@@ -21,6 +21,7 @@ use super::play::{Opened, Stage, clients};
 use super::recording::{FoundLu, Ran, Recording};
 use super::search::{self, Found};
 use super::testbed::{self, Paths};
+use lab_tools::load;
 use lab_tools::testbed::Testbed;
 use lab_tools::testbed::TimedArray;
 
@@ -134,6 +135,13 @@ pub(super) fn check(plan: &Plan, world: World, targets: &[String]) -> Result<()>
         );
         if let Some(phase) = plan.phases.iter().find(|phase| phase.changes_array()) {
             bail!("phase {:?} changes the array: leave out --target, or policies, pull and grow", phase.name);
+        }
+    }
+    for of_volumes in &plan.loads {
+        let on = of_volumes.volumes.iter().map(|number| &plan.volumes[*number]);
+        for (volume, job) in on.flat_map(|volume| of_volumes.jobs.iter().map(move |job| (volume, job))) {
+            load::within(job, volume.len_bytes)
+                .with_context(|| format!("load {:?} on volume {:?}", of_volumes.name, volume.name))?;
         }
     }
     let pulls = plan.phases.iter().find(|phase| !phase.pull.is_empty());

@@ -171,6 +171,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("at_most = 20", "# at_most = 20", "must have one of"),
         ("id = \"slower\"", "id = \"response\"", "twice"),
         ("at_most = 20", "at_most = inf", "finite"),
+        ("at_most = 20", "at_least = 0", "response_mean is never less, so the claim cannot fail"),
         ("size = \"8GiB\"", "size = \"8GiB\"\ncount = 9223372036854775807", "more than 1000 volumes"),
         ("metric = \"response_mean\"", "metric = \"largest_count\"", "leave out load"),
         // Memory is taken for these: the process was ended by the system.
@@ -215,6 +216,8 @@ fn a_check_refuses_what_a_run_refuses() {
     for world in [World::Model, World::Real] {
         let said = refused("size = \"8GiB\"", "size = \"60TiB\"", world);
         assert!(said.contains("raid10"), "the array: {said}");
+        let said = refused("outstanding = 32", "span = \"4KiB\"\noutstanding = 32", world);
+        assert!(said.contains("load \"database\"") && said.contains("does not fit on 4096 bytes"), "{said}");
     }
     let plan = read(EXAMPLE, "my.toml", Path::new("")).expect("reads");
     for world in [World::Model, World::Real] {

@@ -311,7 +311,7 @@ fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
         id: "locking".into(),
         title,
         subtitle: Some(format!(
-            "Time to power on of every VM, sorted; mean of {} repeats at each rank",
+            "Time to power on of every VM, sorted; at each rank the mean of the repeats: {}",
             judgement.run.record.repeats
         )),
         kind: "ranks",

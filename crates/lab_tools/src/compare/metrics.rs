@@ -98,7 +98,8 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     let wrong = |cause: String| CompareError::Syntax { path: path.display().to_string(), cause };
     match RunRecord::read(&path) {
         Ok(record) => return Ok(of_record(path, &record)),
-        Err(error @ RecordError::Contradiction { .. }) => return Err(error.into()),
+        // One of another version, or a damaged one, is not taken for something else.
+        Err(error) if is_record(&text) => return Err(error.into()),
         // Of a load, or of an outcome of masu that is no verification.
         Err(_) => {}
     }
@@ -113,6 +114,11 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
         true => Err(CompareError::Empty { path: path.display().to_string() }),
         false => Ok(Run { path, facts, metrics, inputs: None, stopped: is_stopped(&whole), doubts: vec![] }),
     }
+}
+
+fn is_record(text: &str) -> bool {
+    let whole: Option<Value> = serde_json::from_str(text).ok();
+    whole.is_some_and(|whole| whole.get("verification").is_some() && whole.get("claims").is_some())
 }
 
 /// Of a verification: what it measured, by name.
@@ -313,6 +319,8 @@ mod tests {
         for empty in ["", "{}", "[]", "null", "\"x\"", "{\"seed\":1}"] {
             assert!(said(empty).ends_with("no metrics"), "{empty}");
         }
+        let other = said("{\"schema\": 2, \"verification\": \"run\", \"claims\": []}");
+        assert!(!other.contains("no metrics") && other.contains("x.json"), "{other}");
         assert!(read(&dir.path().join("nowhere")).is_err());
     }
 }

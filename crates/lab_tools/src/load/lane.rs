@@ -105,7 +105,15 @@ pub fn room(job: &Job, facts: &Facts) -> Result<u64> {
         );
     }
     ensure!(job.from.is_multiple_of(block), "{}: begins within a block of {block} bytes", job.name);
-    let len = job.span.unwrap_or(u64::MAX).min(facts.len_bytes.saturating_sub(job.from));
+    within(job, facts.len_bytes)
+}
+
+/// The bytes that it goes over of so many.
+///
+/// # Errors
+/// Its largest I/O does not fit on them.
+pub fn within(job: &Job, len_bytes: u64) -> Result<u64> {
+    let len = job.span.unwrap_or(u64::MAX).min(len_bytes.saturating_sub(job.from));
     ensure!(len >= job.mix.size_max(), "{}: does not fit on {len} bytes", job.name);
     Ok(len)
 }

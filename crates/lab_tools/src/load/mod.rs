@@ -20,7 +20,7 @@ mod window;
 pub mod workers;
 mod written;
 
-pub use lane::room;
+pub use lane::{room, within};
 
 pub use access::{Access, AccessError, Burst, Mix};
 pub use job::{Arrivals, Job, JobError, Pace, Plan};

@@ -281,15 +281,19 @@ fn remove(name: &str, registry: &RegistryOption) -> Result<ExitCode> {
     let key = Key::new(&format!("{MEMBERS}{name}")).with_context(|| format!("invalid name {name:?}"))?;
     let removed = name.to_owned();
     with(registry, async move |_, registry| {
-        let is_listed = registry.get(&Key::new(&format!("{NODES}{removed}"))?).await?.is_some();
-        // Its node may have lost its record.
-        let owns = async || match Overview::look(&*registry, &[]).await {
-            Ok(seen) => Ok(seen.living_owner().is_some_and(|(owner, _)| owner == removed)),
-            // Nobody knows who owns it: what is not listed may be removed, as before.
-            Err(LookError::Damaged(_)) => Ok(false),
-            Err(LookError::Registry(error)) => Err(error),
+        // Its lease says whether it is up: its record may be lost, or something else in the place of one.
+        let is_up = match Overview::look(&*registry, &[]).await {
+            Ok(seen) => {
+                let owns = seen.living_owner().is_some_and(|(owner, _)| owner == removed);
+                owns || seen.nodes.iter().any(|(name, _)| *name == removed)
+            }
+            // Nobody knows who owns it.
+            Err(LookError::Damaged(_)) => {
+                registry.get(&Key::new(&format!("{NODES}{removed}"))?).await?.is_some()
+            }
+            Err(LookError::Registry(error)) => return Err(error.into()),
         };
-        if is_listed || owns().await? {
+        if is_up {
             bail!("node {removed} is up: stop it first, and wait until its lease has ended (6 s)");
         }
         let entry = registry.get(&key).await?.with_context(|| format!("no node {removed:?}"))?;

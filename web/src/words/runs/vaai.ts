@@ -164,7 +164,7 @@ export const vaai: Record<string, string> = {
   "LU reserved": "LU リザーブ",
   "one host alone": "ホスト 1 台のみ",
   "{} VMs that power on at once take {} each instead of {}; alone on their host they take {}": "VM {1} 台の一斉起動は、各 {3} から {2} に短縮。ホスト単独では {4}",
-  "Time to power on of every VM, sorted; mean of {} repeats at each rank": "各 VM の起動時間（昇順）。各順位の値は繰り返し {1} 回の平均",
+  "Time to power on of every VM, sorted; at each rank the mean of the repeats: {}": "各 VM の起動時間（昇順）。各順位の値は繰り返しの平均（{1} 回）",
   "VM, by rank": "VM（順位）",
   "time to power on": "起動時間",
   "pool used": "プール使用率",
