@@ -187,8 +187,8 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
     Ok(Asked { id: table.id.clone(), quantity, at, compared_with, world: table.world })
 }
 
-/// The key of a bound that everything keeps to: no quantity, and no ratio of two, is below zero. Of a claim that
-/// says itself that it could not have failed nothing is wrong.
+/// The key of a bound that everything keeps to: no quantity, and no ratio of two, is below zero. Of a claim
+/// that says itself that it could not have failed nothing is wrong.
 fn cannot_fail(table: &ClaimTable) -> Option<&'static str> {
     if table.kind != Kind::Emerges || table.at_most.is_some() || table.below.is_some() {
         return None;

@@ -83,7 +83,7 @@ fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outc
             let is_nothing =
                 |there| level(there, asked.quantity, other).is_some_and(|level| level.mean == 0.0);
             if there.is_some_and(is_nothing) {
-                return missing("what it is compared with is 0: there is no ratio");
+                return missing("what it is compared with is 0: the ratio is not defined");
             }
             there.and_then(|there| compared(ran, there, asked.quantity, (asked.at, other)))
         }

@@ -33,8 +33,8 @@ fn rewrite(path: &Path, without: &[&str], with: &str) {
     fs::write(path, text + "\n").expect("written");
 }
 
-/// What stays of a node has no certificate. The node is of no older version, and puts its own again every 2 s:
-/// what is not there at the moment will be.
+/// What stays of a node has no certificate. The node is of no older version, and puts its own again every
+/// 2 s: what is not there at the moment will be.
 fn without_certificate(cluster: &Cluster, node: usize) {
     let keys = keys(cluster, &format!("members%{}", cluster.nodes[node].name));
     let Some(path) = keys.first().and_then(|key| files(key, "=").pop()) else { return };

@@ -22,6 +22,7 @@ export const run: Record<string, string> = {
   "{} I/Os failed: they have no response time": "I/O {1} 件が失敗し、応答時間がない",
   "no I/O ended in the last {} windows": "最後の {1} ウィンドウで完了した I/O がない",
   "in {} of {} windows I/Os were in flight and none ended, first at {} s: they count with their age": "{2} ウィンドウ中 {1} で、実行中の I/O が 1 件も完了しなかった（最初は {3} s）。それらは経過時間で数える",
+  "what it is compared with is 0: the ratio is not defined": "比較の相手が 0 のため、比は定まらない",
   "--target stands for both arrays": "--target は両方のアレイを表す",
   "the run was stopped before a drive was pulled": "ドライブを抜く前に中止された",
   "a group was not optimal again when the run ended": "終了時にグループが正常に戻っていなかった",
