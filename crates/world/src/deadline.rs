@@ -33,14 +33,12 @@ use crate::{DriveError, Filled, Io, Kind, LatencyCounts, TaskBackend};
 const TURN: Duration = Duration::from_millis(250);
 /// The task ends after this many turns without an operation.
 const IDLE_TURNS_MAX: u32 = 40;
-/// Zeroing takes time for its length: each of these lengths gets another turn, for written and for cheap
-/// zeros.
-const ZEROS_PER_TURN: u64 = 4 << 20;
-const CHEAP_ZEROS_PER_TURN: u64 = 256 << 20;
-
 /// What a slow drive does in a turn, beside other work: operations, and bytes of them.
 const OPERATIONS_PER_TURN: u64 = 10;
 const BYTES_PER_TURN: u64 = 4 << 20;
+/// Zeroing takes time for its length: each of these lengths gets another turn if zeros are cheap; written
+/// ones take as long as other bytes.
+const CHEAP_ZEROS_PER_TURN: u64 = 256 << 20;
 
 /// How long a drive may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +209,7 @@ impl Deadlines {
     pub(crate) fn zero(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, len: u64) {
         let (more, moved) = match self.cheap_zero {
             true => (len / CHEAP_ZEROS_PER_TURN, 0),
-            false => (len / ZEROS_PER_TURN, len),
+            false => (len / BYTES_PER_TURN, len),
         };
         self.follow(io, &self.others, (moved, 0), more, None);
     }
