@@ -314,6 +314,20 @@ impl ArrayOwner {
         Ok(done)
     }
 
+    /// Has a controller that has just begun anew open what is declared, and shows it to hosts.
+    ///
+    /// # Errors
+    /// It has stopped again, or the state cannot be stored.
+    pub async fn bring_up(&self, controller: usize) -> Result<Vec<String>, array::ControlError> {
+        let mut array = self.0.array.hold(format!("controller {controller}, which begins")).await;
+        array.bring_up(controller).await
+    }
+
+    /// What is declared now.
+    pub async fn config(&self) -> array::Config {
+        self.0.array.hold("a look at the declaration").await.config().clone()
+    }
+
     /// Stops the array in order.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ mod deletions;
 mod groups;
 mod host_changes;
 mod moves;
+mod places;
 mod pools;
 pub mod refusals;
 mod stored;

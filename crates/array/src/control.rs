@@ -40,6 +40,8 @@ pub enum Steer {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Control {
+    /// What ran this controller is gone, and with it all sessions at its ports: another one begins in its place.
+    Forget(usize),
     /// These are the nodes of the array from now on. The tags of this node's portals are set before it
     /// declares any.
     Nodes(Arc<Nodes>),
@@ -299,14 +301,28 @@ pub struct ControllerHandle {
 }
 
 /// The receiving end, given to the controller's thread.
+#[derive(Clone)]
 pub struct Mailbox {
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
     pub(crate) traces: Option<TraceSender>,
     pub(crate) moves: Option<MoveSender>,
+    pub(crate) lasts: bool,
 }
 
 impl Mailbox {
+    /// The same mailbox, which stays open when its controller has stopped: another one goes on with what waits
+    /// in it. Who has a copy keeps it open; see also [`Mailbox::discard`].
+    pub fn lasting(self) -> Mailbox {
+        Mailbox { lasts: true, ..self }
+    }
+
+    /// Ends what waits in it, and takes no more: no controller comes any more.
+    pub fn discard(self) {
+        self.messages.close();
+        while self.messages.try_recv().is_ok() {}
+    }
+
     /// The same mailbox, for a controller that also sends its events there.
     pub fn telling(self, events: EventSender) -> Mailbox {
         Mailbox { events: Some(events), ..self }
@@ -329,7 +345,7 @@ impl ControllerHandle {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
         (
             ControllerHandle { index, sender },
-            Mailbox { messages: receiver, events: None, traces: None, moves: None },
+            Mailbox { messages: receiver, events: None, traces: None, moves: None, lasts: false },
         )
     }
 

@@ -52,7 +52,7 @@ pub use move_request::{MoveReceiver, MoveRequest, MoveSender, move_channel};
 pub use nodes::{Nodes, OtherPortal};
 pub use raid::{Ownership, TO_ERASE};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
-pub use service_loop::{run_controller, run_with_local_port};
+pub use service_loop::{answer_for_absent, run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
 pub use why::Why;
 pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};

@@ -5,12 +5,16 @@ use std::net::SocketAddr;
 use iscsi::RelayKey;
 use raid::Ownership;
 
+use crate::config::{Config, PortalConfig};
+
 /// The nodes.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     /// Portal group tag of this node's first portal, from 1. The others follow in the order of the
     /// declaration: the tag is the relative target port identifier, too, and 0 is reserved there.
     pub first_group: u16,
+    /// The portals of this node, if they are not those of the declaration: with the controllers that open them.
+    pub portals: Option<Vec<PortalConfig>>,
     /// What comes before a connection of a host that another node carries to this one: one of these. None:
     /// no node may.
     pub relay_keys: Vec<RelayKey>,
@@ -31,16 +35,30 @@ pub struct OtherPortal {
     pub portal_group: u16,
     /// Whether its node is up, and carries connections to this one.
     pub is_up: bool,
+    /// The controller that opens it, where its node runs one: it carries nothing. None: a standby's.
+    pub controller: Option<usize>,
 }
 
 impl Default for Nodes {
     /// One node, which knows of no others.
     fn default() -> Nodes {
-        Nodes { first_group: 1, relay_keys: vec![], others: vec![], ownership: None, refused: None }
+        Nodes {
+            first_group: 1,
+            portals: None,
+            relay_keys: vec![],
+            others: vec![],
+            ownership: None,
+            refused: None,
+        }
     }
 }
 
 impl Nodes {
+    /// The portals of this node.
+    pub(crate) fn portals<'a>(&'a self, config: &'a Config) -> &'a [PortalConfig] {
+        self.portals.as_deref().unwrap_or(&config.portals)
+    }
+
     /// The portal group tag of the portal at this place of the declaration.
     pub(crate) fn portal_group(&self, index: usize) -> u16 {
         self.first_group.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))

@@ -27,6 +27,11 @@ pub struct Config {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = CONTROLLERS_MAX))]
     pub controllers: usize,
+    /// Of an array of several nodes: the node that runs each controller while it is up, by its `--node`, the
+    /// first for controller 0. The owner runs those of nodes that are down, and those of `""`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub controller_nodes: Vec<String>,
     /// Whether hosts may move a pool to another controller of the array (SET TARGET PORT GROUPS): explicit
     /// ALUA.
     #[serde(default = "on", skip_serializing_if = "Clone::clone")]
@@ -133,6 +138,7 @@ impl Config {
             id: ArrayId::default(),
             target: target.into(),
             controllers: 1,
+            controller_nodes: vec![],
             portals: vec![],
             explicit_alua: true,
             balance: true,
@@ -171,6 +177,7 @@ impl Config {
             id: self.id,
             target: other.target,
             controllers: other.controllers,
+            controller_nodes: other.controller_nodes.clone(),
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
             explicit_alua: other.explicit_alua,
             balance: other.balance,

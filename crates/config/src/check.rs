@@ -19,6 +19,8 @@ const DIRECT_PARTS_MIN: u64 = 8;
 
 /// The largest number that a declaration can have: integers of TOML are signed.
 const NUMBER_MAX: u64 = i64::MAX as u64;
+/// As of `--node`.
+const NODE_NAME_LEN_MAX: usize = 128;
 /// What a group can be made of, and a pool: the layers below refuse anything else (`raid/src/spec.rs`,
 /// `pool/src/create.rs`).
 const GROUP_DRIVES_MAX: usize = 32;
@@ -58,6 +60,7 @@ impl Config {
         if self.controllers == 0 || self.controllers > CONTROLLERS_MAX {
             return refuse("controllers", format!("between 1 and {CONTROLLERS_MAX}"));
         }
+        self.check_nodes()?;
         self.check_cache()?;
         self.traces.iter().try_for_each(|traces| traces.check().or_else(|cause| refuse("traces", cause)))?;
         self.check_portals()?;
@@ -71,6 +74,26 @@ impl Config {
         check_numbers("drive", &self.drives)?;
         check_numbers("pool", &self.pools)?;
         check_numbers("policy", &self.policies)
+    }
+
+    fn check_nodes(&self) -> Result<(), ConfigError> {
+        let (nodes, controllers) = (&self.controller_nodes, self.controllers);
+        if nodes.len() > controllers {
+            let cause =
+                format!("{} nodes, and {controllers} controllers: a controller has one node", nodes.len());
+            return refuse("controller_nodes", cause);
+        }
+        for name in nodes.iter().filter(|name| !name.is_empty()) {
+            if let Err(cause) = new_name(name, NODE_NAME_LEN_MAX) {
+                return refuse("controller_nodes", cause);
+            }
+        }
+        if !nodes.is_empty() && !self.spares.is_empty() {
+            let cause =
+                "spares are of all controllers, and must not be declared beside controllers of several nodes";
+            return refuse("controller_nodes", cause.into());
+        }
+        Ok(())
     }
 
     fn check_cache(&self) -> Result<(), ConfigError> {

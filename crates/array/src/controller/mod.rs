@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use scsi::{Tokens, Tracer};
 use stack::Disk;
+use world::sync::Signal;
 use world::{Instant, World};
 
 use crate::config::Config;
@@ -57,6 +58,8 @@ pub(crate) struct Controller {
     /// Start time, and the CPU time that the thread had used by then.
     pub(crate) started: (Instant, Duration),
     pub(crate) stopping: Cell<bool>,
+    /// Whether it has had a declaration, and who waits for that.
+    begun: (Cell<bool>, Signal),
 }
 
 impl Controller {
@@ -71,7 +74,36 @@ impl Controller {
         let tracer = Rc::new(Tracer::new(world.clone()));
         let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
         let (state, stopping, moves) = (RefCell::new(State::new()), Cell::new(false), OnceCell::new());
-        Controller { world, index, handles, tokens, events, tracer, jobs, moves, state, started, stopping }
+        let begun = Default::default();
+        Controller {
+            world,
+            index,
+            handles,
+            tokens,
+            events,
+            tracer,
+            jobs,
+            moves,
+            state,
+            started,
+            stopping,
+            begun,
+        }
+    }
+
+    /// It has its first declaration: hosts' commands find their logical units.
+    pub(crate) fn begin(&self) {
+        self.begun.0.set(true);
+        self.begun.1.wake_all();
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.0.get()
+    }
+
+    /// Returns when it has begun.
+    pub(crate) async fn begun(&self) {
+        self.begun.1.wait_for(|| self.has_begun().then_some(())).await;
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

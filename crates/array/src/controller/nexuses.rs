@@ -90,6 +90,11 @@ impl Proof {
 /// one of them is on its way.
 const ENDED_MAX: usize = 4096;
 
+/// Where the number of the controller is in an identifier.
+const CONTROLLER_SHIFT: u32 = 48;
+/// Nexuses that a controller counts before the number of its life.
+const COUNT_BITS: u32 = 32;
+
 /// All nexuses that this controller serves.
 #[derive(Default)]
 pub(crate) struct Nexuses {
@@ -100,10 +105,22 @@ pub(crate) struct Nexuses {
 }
 
 impl Nexuses {
-    /// An identifier that is unique in the array: the controller's number and a count.
+    /// Counts from here: other controllers may know of nexuses of one that ran under this number before.
+    pub(crate) fn begin_at(&mut self, life: u16) {
+        self.next = u64::from(life) << COUNT_BITS;
+    }
+
+    /// An identifier that is unique in the array: the controller's number, its life, and a count.
     pub(crate) fn fresh_id(&mut self, controller: usize) -> NexusId {
         self.next += 1;
-        NexusId((controller as u64) << 48 | self.next)
+        NexusId((controller as u64) << CONTROLLER_SHIFT | self.next & ((1 << CONTROLLER_SHIFT) - 1))
+    }
+
+    /// All nexuses at the ports of another controller have ended.
+    pub(crate) fn forget(&mut self, other: usize) {
+        let is_its = |seen: &&Rc<Seen>| !seen.local && seen.nexus.id.0 >> CONTROLLER_SHIFT == other as u64;
+        let ended: Vec<NexusId> = self.by_id.values().filter(is_its).map(|seen| seen.nexus.id).collect();
+        ended.into_iter().for_each(|id| self.end(id));
     }
 
     pub(crate) fn get(&self, id: NexusId) -> Option<Rc<Seen>> {
@@ -141,6 +158,18 @@ impl Nexuses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lives_of_a_controller_have_nexuses_of_their_own() {
+        let ids = |life| {
+            let mut nexuses = Nexuses::default();
+            nexuses.begin_at(life);
+            (0..3).map(|_| nexuses.fresh_id(2)).collect::<Vec<_>>()
+        };
+        for (a, b) in [(0, 1), (7, u16::MAX)] {
+            assert!(ids(a).iter().all(|id| !ids(b).contains(id) && id.0 >> CONTROLLER_SHIFT == 2));
+        }
+    }
 
     #[test]
     fn the_last_sessions_that_ended_are_known_and_no_more_are_kept() {

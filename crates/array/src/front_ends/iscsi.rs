@@ -198,7 +198,7 @@ impl Target for PortTarget {
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
             (SocketAddr::new(ip, port), nodes.portal_group(i))
         };
-        let mut portals: Vec<_> = config.portals.iter().enumerate().map(reached).collect();
+        let mut portals: Vec<_> = nodes.portals(&config).iter().enumerate().map(reached).collect();
         for OtherPortal { listen, portal_group, .. } in &nodes.others {
             if !portals.iter().any(|(address, _)| address == listen) {
                 portals.push((*listen, *portal_group));
@@ -232,7 +232,7 @@ impl Target for PortTarget {
         let (config, nodes) = (self.0.controller.config(), self.0.controller.state().nodes.clone());
         nodes.relay_keys.contains(&relayed.key)
             && relayed.portal_group != 0
-            && !nodes.is_own(relayed.portal_group, config.portals.len())
+            && !nodes.is_own(relayed.portal_group, nodes.portals(&config).len())
     }
 
     fn open(

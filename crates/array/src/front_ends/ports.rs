@@ -43,10 +43,10 @@ fn same_logins(before: &Config, after: &Config) -> bool {
 }
 
 /// Closes the ports that are no longer declared.
-pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
+pub(crate) fn close_ports(controller: &Controller, portals: &[PortalConfig], done: &mut Vec<String>) {
     let mut state = controller.state.borrow_mut();
     state.ports.retain(|port| {
-        let stays = config.portals.get(port.index) == Some(&port.config);
+        let stays = portals.get(port.index) == Some(&port.config);
         if !stays {
             port.front_end.stop();
             done.push(format!("port {}: closed", port.listen));

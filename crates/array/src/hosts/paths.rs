@@ -12,8 +12,9 @@ use crate::nexus::target_port;
 pub(crate) fn list_ports(controller: &Controller) {
     let (config, state) = (controller.config(), controller.state());
     // An array without a portal has one port, which a process or a test opens in it.
-    let own_len = config.portals.len().max(1);
-    let owner = |index: usize| config.portals.get(index).map_or(controller.index, |p| p.controller);
+    let portals = state.nodes.portals(&config);
+    let own_len = portals.len().max(1);
+    let owner = |index: usize| portals.get(index).map_or(controller.index, |p| p.controller);
     let own = (0..own_len).map(|index| ListedPort {
         port: target_port(&config.target, state.nodes.portal_group(index)),
         access: match owner(index) == controller.index {
@@ -26,6 +27,7 @@ pub(crate) fn list_ports(controller: &Controller) {
     let others = state.nodes.others(own_len).map(|other| ListedPort {
         port: target_port(&config.target, other.portal_group),
         access: match other.is_up || used.contains(&other.portal_group) {
+            true if other.controller == Some(controller.index) => AccessState::Optimized,
             true => AccessState::NonOptimized,
             false => AccessState::Unavailable,
         },

@@ -33,10 +33,14 @@ impl Mover for PoolMover {
 
     fn begin(&self, group: u16) -> bool {
         let Some(controller) = self.controller.upgrade() else { return false };
-        let config = controller.config();
-        let mut own = config.portals.iter().enumerate();
-        let asked = own.find(|(index, _)| controller.portal_group(*index) == group);
-        let (Some((_, portal)), Some(moves), true) = (asked, controller.moves.get(), config.explicit_alua)
+        let (config, nodes) = (controller.config(), controller.state().nodes.clone());
+        let mut own = nodes.portals(&config).iter().enumerate();
+        let asked = own.find(|(index, _)| nodes.portal_group(*index) == group).map(|(_, own)| own.controller);
+        // Of another node only where that runs a controller: see docs/cluster.md.
+        let other =
+            || nodes.others.iter().find(|other| other.portal_group == group && other.is_up)?.controller;
+        let (Some(to), Some(moves), true) =
+            (asked.or_else(other), controller.moves.get(), config.explicit_alua)
         else {
             return false;
         };
@@ -46,6 +50,6 @@ impl Mover for PoolMover {
             return false;
         }
         controller.state.borrow_mut().asked_to_move.insert(self.pool.clone(), now);
-        moves.ask(MoveRequest { pool: self.pool.clone(), controller: portal.controller })
+        moves.ask(MoveRequest { pool: self.pool.clone(), controller: to })
     }
 }

@@ -265,8 +265,10 @@ pub(crate) async fn commit(
     close_journals(controller, |pool| !is_own(controller, &config, pool)).await?;
     follow_spares(controller, &before, &config).await;
     close_drives(controller, &config);
-    close_ports(controller, &config, &mut done);
-    for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
+    let nodes = controller.state().nodes.clone();
+    let portals = nodes.portals(&config);
+    close_ports(controller, portals, &mut done);
+    for (i, portal) in portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
         open_port(controller, portal, i, &mut done).await?;
     }
     let left = left_undeclared(controller, &index, &mut slices).await;

@@ -1,15 +1,18 @@
 //! The service loop of a controller: it takes what is asked of the controller and has it done. All that
 //! controllers do is below it, and calls nothing of it.
 
+mod absent;
 mod apply;
 mod later;
 mod observe;
 mod stages;
 mod stop;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
 use std::rc::Rc;
 
+use futures::future::{Either, select};
 use raid::Overwrite;
 use scsi::HostView;
 use world::World;
@@ -21,6 +24,11 @@ use crate::front_ends::LocalPort;
 use crate::hosts::{announce, hold, list_ports, remote_nexus};
 use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
+
+pub use absent::answer_for_absent;
+
+/// Commands of hosts that wait for a controller that begins.
+const EARLY_MAX: usize = 1024;
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
 pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
@@ -36,6 +44,12 @@ pub fn run_with_local_port(
 ) -> (LocalPort, impl Future<Output = ()>) {
     let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
     let controller = Rc::new(Controller::new(world, (index, handles), events));
+    if mailbox.lasts {
+        let mut life = [0; 2];
+        let of_this = format!("array.life.{}", controller.world.now().0);
+        controller.world.random(&of_this).fill(&mut life);
+        controller.state.borrow_mut().nexuses.begin_at(u16::from_le_bytes(life));
+    }
     if let Some(traces) = &mailbox.traces {
         send_traces(&controller, traces.clone());
     }
@@ -47,11 +61,14 @@ pub fn run_with_local_port(
 
 async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
     let world = controller.world.clone();
-    while let Ok(message) = mailbox.messages.recv().await {
+    let mut early = VecDeque::new();
+    while let Some(message) = next(&controller, &mailbox, &mut early).await {
         match message {
             Message::Control(Control::Stop { grace }, reply) => {
                 let stopped = stop::stop(&controller, grace).await;
-                mailbox.messages.close();
+                if !mailbox.lasts {
+                    mailbox.messages.close();
+                }
                 let _ = reply.send(stopped);
                 break;
             }
@@ -91,11 +108,36 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
     }
 }
 
+/// The next message. What hosts send before the controller has its first declaration waits for that: it would
+/// not find its logical units. `early` has what waits.
+async fn next(controller: &Controller, mailbox: &Mailbox, early: &mut VecDeque<Message>) -> Option<Message> {
+    loop {
+        if controller.has_begun() {
+            return match early.pop_front() {
+                Some(message) => Some(message),
+                None => mailbox.messages.recv().await.ok(),
+            };
+        }
+        let (received, begun) = (pin!(mailbox.messages.recv()), pin!(controller.begun()));
+        match select(received, begun).await {
+            Either::Left((Ok(message @ Message::Control(..)), _)) => return Some(message),
+            Either::Left((Ok(message), _)) if early.len() < EARLY_MAX => early.push_back(message),
+            // Without an answer the host is told that the unit is busy.
+            Either::Left((Ok(_), _)) | Either::Right(_) => {}
+            Either::Left((Err(_), _)) => return None,
+        }
+    }
+}
+
 async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply, ControlError> {
     match control {
         Control::Nodes(nodes) => {
             controller.state.borrow_mut().nodes = nodes;
             list_ports(controller);
+            Ok(Reply::Done(vec![]))
+        }
+        Control::Forget(other) => {
+            controller.state.borrow_mut().nexuses.forget(other);
             Ok(Reply::Done(vec![]))
         }
         Control::MakeReady(pool) => pools::make_ready(controller, &pool).await.map(|()| Reply::Done(vec![])),
@@ -116,7 +158,11 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Prepare { config, made, arrival } => {
             apply::prepare(controller, &config, (made, arrival)).await
         }
-        Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),
+        Control::Commit(config) => {
+            let done = apply::commit(controller, config).await.map(Reply::Done);
+            controller.begin();
+            done
+        }
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
         Control::GroupIds(names) => Ok(named(group_ids(&controller.world, names))),
         Control::AtNextStart(config) => Ok(Reply::Done(later::told(controller, &config).await)),

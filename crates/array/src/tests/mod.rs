@@ -18,6 +18,7 @@ mod many_volumes;
 mod moving;
 mod overtaken;
 mod paths;
+mod places;
 mod placing;
 mod qos;
 mod refusing;

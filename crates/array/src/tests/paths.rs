@@ -50,6 +50,7 @@ async fn tell(rig: &Rig, others: &[(u16, bool)]) {
         listen: super::rig::portal(100 + *portal_group as u8),
         portal_group: *portal_group,
         is_up: *is_up,
+        controller: None,
     };
     let nodes = Arc::new(Nodes { others: others.iter().map(other).collect(), ..Nodes::default() });
     for controller in rig.array.controllers() {

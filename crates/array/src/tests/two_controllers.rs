@@ -1,6 +1,7 @@
 //! Two controllers, each with a pool and two volumes, as hosts see them through a port of either.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use block::Pieces;
 use scsi::{Request, Response, Status};
@@ -10,8 +11,8 @@ use world_model::Disks;
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
 use crate::{
-    Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, MoveReceiver, TraceSender, move_channel,
-    run_with_local_port,
+    Array, Config, Control, ControllerHandle, LocalPort, LocalSession, Lun, Mailbox, MoveReceiver,
+    TraceSender, move_channel, run_with_local_port,
 };
 
 pub(super) const BLOCK: u64 = 512;
@@ -24,6 +25,8 @@ pub(super) struct Rig {
     /// The moves that hosts ask for.
     pub(super) asked: MoveReceiver,
     ports: Vec<LocalPort>,
+    /// Of controllers that can begin anew.
+    mailboxes: Vec<Mailbox>,
 }
 
 pub(super) fn config() -> Config {
@@ -61,13 +64,28 @@ impl Rig {
     ) {
         let model = model(9, 3);
         let disks = model.disks().clone();
-        model.run(async |world| test(Rig::start(&world, disks, config, traces).await).await);
+        let mailboxes = (0..2).map(ControllerHandle::new).collect();
+        model.run(async |world| test(Rig::start(&world, disks, (config, traces), mailboxes).await).await);
     }
 
-    async fn start(world: &World, disks: Disks, config: Config, traces: Option<TraceSender>) -> Rig {
-        let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
+    /// The same with controllers that can begin anew.
+    pub(super) fn run_lasting<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F) {
+        let (model, config) = (model(9, 3), config());
+        let disks = model.disks().clone();
+        let mailboxes = (0..2).map(ControllerHandle::new).map(|(handle, own)| (handle, own.lasting()));
+        let mailboxes = mailboxes.collect();
+        model.run(async |world| test(Rig::start(&world, disks, (config, None), mailboxes).await).await);
+    }
+
+    async fn start(
+        world: &World,
+        disks: Disks,
+        (config, traces): (Config, Option<TraceSender>),
+        mailboxes: Vec<(ControllerHandle, Mailbox)>,
+    ) -> Rig {
+        let (handles, mailboxes): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
         let (mut ports, (moves, asked)) = (Vec::new(), move_channel());
-        for (index, mailbox) in mailboxes.into_iter().enumerate() {
+        for (index, mailbox) in mailboxes.iter().cloned().enumerate() {
             let mailbox = match &traces {
                 Some(traces) => mailbox.tracing(traces.clone()),
                 None => mailbox,
@@ -79,7 +97,28 @@ impl Rig {
         }
         let mut array = Array::new(handles, TARGET);
         array.apply(config).await.expect("applied");
-        Rig { array, world: world.clone(), disks, asked, ports }
+        Rig { array, world: world.clone(), disks, asked, ports, mailboxes }
+    }
+
+    /// Ends a controller, which closes what it has.
+    pub(super) async fn end(&self, index: usize) {
+        let stop = Control::Stop { grace: Duration::ZERO };
+        self.array.controllers()[index].ask(stop).await.expect("stopped");
+    }
+
+    /// What waits for a controller that has ended.
+    pub(super) fn mailbox(&self, index: usize) -> &Mailbox {
+        &self.mailboxes[index]
+    }
+
+    /// Another one begins in its place.
+    pub(super) async fn begin(&mut self, index: usize) {
+        let handles = self.array.controllers().to_vec();
+        let mailbox = self.mailboxes[index].clone();
+        let (port, run) = run_with_local_port(self.world.clone(), index, mailbox, handles);
+        self.ports[index] = port;
+        self.world.spawn(run);
+        self.array.bring_up(index).await.expect("open again");
     }
 
     /// A new session of a host at a port.

@@ -251,6 +251,7 @@ fn ports_of(number: u16) -> impl Iterator<Item = OtherPortal> {
         listen: portal(address(usize::from(number)), controller),
         portal_group: portal_group(number, controller),
         is_up: false,
+        controller: None,
     })
 }
 

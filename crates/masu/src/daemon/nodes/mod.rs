@@ -413,7 +413,7 @@ fn other_portals(state: &State) -> Vec<OtherPortal> {
     let portals = state.others.iter().flat_map(|other| {
         other.portals.iter().enumerate().filter_map(|(index, text)| {
             let (listen, portal_group) = (text.parse().ok()?, portal_group(other.number, index));
-            Some(OtherPortal { listen, portal_group, is_up: other.is_up })
+            Some(OtherPortal { listen, portal_group, is_up: other.is_up, controller: None })
         })
     });
     portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
@@ -461,6 +461,7 @@ impl Node {
         let state = self.thread.watch();
         let nodes = Nodes {
             first_group: portal_group(self.number, 0),
+            portals: None,
             // An older node is learnt of in a moment, with a warning.
             relay_keys: self.keys.of(&[]),
             others: other_portals(&state.borrow()),

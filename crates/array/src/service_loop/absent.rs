@@ -1,0 +1,59 @@
+//! What answers for a controller that runs nowhere for a moment.
+
+use std::sync::Arc;
+
+use scsi::{Response, Status, TaskOutcome};
+
+use crate::config::{Config, PoolConfig};
+use crate::control::{Control, ControlError, Mailbox, Message, Reply};
+use crate::status::{ControllerStatus, Missing};
+
+/// Answers for a controller whose node is gone, until it is dropped: hosts are told that its logical units are
+/// busy, and what is asked of it fails with this cause.
+pub async fn answer_for_absent(mailbox: &Mailbox, index: usize, config: &Arc<Config>, cause: &str) {
+    while let Ok(message) = mailbox.messages.recv().await {
+        // Who asked may have given up.
+        match message {
+            Message::Control(control, reply) => {
+                let _ = reply.send(answer(control, index, config, cause));
+            }
+            Message::Execute { reply, .. } => {
+                let _ = reply.send(Response::failed(Status::Busy, Vec::new(), 0));
+            }
+            Message::Manage { reply, .. } => {
+                let _ = reply.send(TaskOutcome::NoSuchLun);
+            }
+            // A copy without an answer fails at the one that asks.
+            Message::Copy { .. } | Message::Open { .. } | Message::Close { .. } => {}
+        }
+    }
+}
+
+fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Result<Reply, ControlError> {
+    match control {
+        Control::Status | Control::Overview => {
+            let own = config.pools.iter().filter(|pool| pool.controller == index);
+            let missing = |pool: &PoolConfig| Missing {
+                kind: "pool".into(),
+                name: pool.name.clone(),
+                cause: cause.into(),
+                ..Missing::default()
+            };
+            let missing = own.map(missing).collect();
+            Ok(Reply::Status(Box::new(ControllerStatus { index, missing, ..ControllerStatus::default() })))
+        }
+        // Nothing is under way that they would change.
+        Control::Nodes(_)
+        | Control::Ping
+        | Control::Forget(_)
+        | Control::StopJobs
+        | Control::Stop { .. }
+        | Control::Hold(_)
+        | Control::Announce(_)
+        | Control::Arrived
+        | Control::Undo(_)
+        | Control::AtNextStart(_) => Ok(Reply::Done(vec![])),
+        Control::ImageFormats(_) => Ok(Reply::Formats(vec![])),
+        _ => Err(ControlError::failed(format!("controller {index}"), cause)),
+    }
+}

@@ -1,0 +1,97 @@
+//! A controller ends, and another one begins in its place, while hosts use its logical units at other ports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::Pieces;
+use futures::future::{Either, join, select};
+use scsi::Status;
+
+use super::two_controllers::{BLOCK, Host, Rig, config};
+use crate::answer_for_absent;
+
+const WRITE: u8 = 0x8a;
+const READ: u8 = 0x88;
+const RESERVE: [u8; 6] = [0x16, 0, 0, 0, 0, 0];
+
+fn block(byte: u8) -> Pieces {
+    Pieces::copy_of(&[byte; BLOCK as usize])
+}
+
+/// Reads one block; a unit attention is heard.
+async fn read(host: &Host, lun: u16) -> Pieces {
+    while host.send(lun, &[0; 6], Pieces::new(), 0).await.status == Status::CheckCondition {}
+    host.transfer(READ, lun, 0, Pieces::new(), BLOCK).await
+}
+
+#[test]
+fn another_controller_goes_on_with_what_waits_and_has_what_was_written() {
+    Rig::run_lasting(async |mut rig| {
+        let host = rig.host("a", 0, 2).await;
+        host.transfer(WRITE, 1, 0, block(1), BLOCK).await;
+        rig.end(1).await;
+        assert_eq!(
+            host.transfer(READ, 0, 0, Pieces::new(), BLOCK).await.len(),
+            BLOCK as usize,
+            "v0 is served"
+        );
+        // Nobody runs the controller: the command waits, and is not refused.
+        let (waiting, ()) = join(read(&host, 1), rig.begin(1)).await;
+        assert_eq!(waiting.first_difference(&block(1)), None);
+        host.transfer(WRITE, 1, 0, block(2), BLOCK).await;
+        let other = rig.host("b", 1, 4).await;
+        assert_eq!(read(&other, 1).await.first_difference(&block(2)), None, "at the port of the new one");
+    });
+}
+
+#[test]
+fn sessions_at_its_ports_are_forgotten_with_what_they_reserve() {
+    Rig::run_lasting(async |mut rig| {
+        let holder = rig.host("b", 1, 4).await;
+        assert_eq!(holder.send(0, &RESERVE, Pieces::new(), 0).await.status, Status::Good);
+        let host = rig.host("a", 0, 0).await;
+        let blocked = async || {
+            let write = host.send(0, &[0x0a, 0, 0, 0, 1, 0], block(3), 0).await;
+            write.status == Status::ReservationConflict
+        };
+        while host.send(0, &[0; 6], Pieces::new(), 0).await.status == Status::CheckCondition {}
+        assert!(blocked().await, "reserved");
+        rig.end(1).await;
+        assert!(blocked().await, "its controller may only have been slow");
+        rig.begin(1).await;
+        assert!(!blocked().await, "its session is gone");
+        // A session of the new controller is not taken for one of the old.
+        let again = rig.host("b", 1, 4).await;
+        assert_eq!(again.send(0, &RESERVE, Pieces::new(), 0).await.status, Status::Good);
+        assert!(blocked().await);
+    });
+}
+
+#[test]
+fn while_no_controller_runs_hosts_hear_busy_and_the_status_says_why() {
+    Rig::run_lasting(async |mut rig| {
+        let host = rig.host("a", 0, 2).await;
+        rig.end(1).await;
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let absent = answer_for_absent(&mailbox, 1, &config, "node n2 is gone");
+        let look = async {
+            let response = host.send(1, &[0; 6], Pieces::new(), 0).await;
+            assert_eq!(response.status, Status::Busy);
+            let parts = rig.array.status().await.expect("a status");
+            let missing: Vec<_> = parts[1].missing.iter().map(|m| (&*m.name, &*m.cause)).collect();
+            assert_eq!(missing, [("p1", "node n2 is gone")]);
+            let config = rig.array.config().clone();
+            let refused = rig.array.apply(config).await.expect_err("not all can follow").to_string();
+            assert!(refused.contains("node n2 is gone") && !refused.contains("undone"), "{refused}");
+            rig.world.sleep(Duration::from_secs(1)).await;
+        };
+        match select(std::pin::pin!(absent), std::pin::pin!(look)).await {
+            Either::Left(_) => panic!("it ended"),
+            Either::Right(_) => {}
+        }
+        rig.begin(1).await;
+        assert_eq!(read(&host, 1).await.len(), BLOCK as usize);
+        let parts = rig.array.status().await.expect("a status");
+        assert!(parts[1].missing.is_empty() && parts[1].pools.len() == 1);
+    });
+}
