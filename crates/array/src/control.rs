@@ -300,9 +300,13 @@ pub struct ControllerHandle {
     sender: async_channel::Sender<Message>,
 }
 
-/// The receiving end, given to the controller's thread.
+/// The receiving end, given to the controller's thread, or to an [`Exchange`](crate::Exchange) that leads to
+/// it. Cheap to clone: each message reaches one of the clones, so that it can be given to another one when the
+/// first has ended.
 #[derive(Clone)]
 pub struct Mailbox {
+    /// The number of the controller.
+    pub(crate) index: usize,
     pub(crate) messages: async_channel::Receiver<Message>,
     pub(crate) events: Option<EventSender>,
     pub(crate) traces: Option<TraceSender>,
@@ -345,7 +349,7 @@ impl ControllerHandle {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
         (
             ControllerHandle { index, sender },
-            Mailbox { messages: receiver, events: None, traces: None, moves: None, lasts: false },
+            Mailbox { index, messages: receiver, events: None, traces: None, moves: None, lasts: false },
         )
     }
 
@@ -362,6 +366,20 @@ impl ControllerHandle {
 
     pub(crate) async fn send(&self, message: Message) -> Result<(), ControlError> {
         self.sender.send(message).await.map_err(|_| ControlError::Stopped(self.index))
+    }
+
+    /// Sends without waiting; gives the message back if the queue has no room. One to a controller that has
+    /// stopped is dropped.
+    pub(crate) fn offer(&self, message: Message) -> Result<(), Message> {
+        match self.sender.try_send(message) {
+            Ok(()) | Err(async_channel::TrySendError::Closed(_)) => Ok(()),
+            Err(async_channel::TrySendError::Full(message)) => Err(message),
+        }
+    }
+
+    /// Whether the controller has stopped.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// For a sender that cannot wait (a drop). Returns whether the queue had room.

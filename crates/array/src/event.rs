@@ -118,6 +118,11 @@ impl EventSender {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    /// Counts events that were lost on their way here.
+    pub(crate) fn lose(&self, events: u64) {
+        self.lost.fetch_add(events, Ordering::Relaxed);
+    }
 }
 
 impl EventReceiver {

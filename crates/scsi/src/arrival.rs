@@ -3,16 +3,45 @@
 //! A transport has a command long before it can execute it: it collects the data of a write, waits for memory
 //! or for an older command. Meanwhile another volume may be mapped to the LUN, or another host may have reset
 //! the logical unit, at whichever controller. So such an event has a number in one order with the arrivals,
-//! over all controllers, and a command from before it is told apart when it is executed.
+//! over all controllers of the process, and a command from before it is told apart when it is executed. What
+//! goes to another process of the array gets numbers of the order there ([`Arrival::renumbered`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Waker;
+
+use futures::task::AtomicWaker;
+use serde::{Deserialize, Serialize};
 
 /// Counts events, so that reading it is all that a command costs. One for the process: only the order of its
 /// values matters.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
+/// Those who tell other processes of events.
+static WATCHES: Mutex<Vec<Weak<AtomicWaker>>> = Mutex::new(Vec::new());
+
+/// Wakes a task after each event of this process, so that other processes hear of it.
+pub struct EventWatch(Arc<AtomicWaker>);
+
+impl EventWatch {
+    /// From now on, until it is dropped.
+    #[expect(clippy::new_without_default, reason = "it registers itself")]
+    pub fn new() -> EventWatch {
+        let waker = Arc::new(AtomicWaker::new());
+        let mut all = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|watch| watch.strong_count() > 0);
+        all.push(Arc::downgrade(&waker));
+        EventWatch(waker)
+    }
+
+    /// The next event wakes this task, and no other that was registered before.
+    pub fn register(&self, waker: &Waker) {
+        self.0.register(waker);
+    }
+}
+
 /// When a command arrived, and for which logical unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     after: u64,
     /// The logical unit that the port's controller found at the LUN, for the controller that owns it.
@@ -28,9 +57,27 @@ impl Arrival {
         Arrival { after: EVENTS.load(Ordering::Acquire), unit: None, luns_changed: false }
     }
 
+    /// The number of the last event.
+    pub fn latest() -> u64 {
+        EVENTS.load(Ordering::Acquire)
+    }
+
     /// The number of an event that happens now.
     pub fn event() -> u64 {
-        EVENTS.fetch_add(1, Ordering::AcqRel) + 1
+        let number = EVENTS.fetch_add(1, Ordering::AcqRel) + 1;
+        let watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.wake());
+        number
+    }
+
+    /// The number of the last event before the command.
+    pub fn after(self) -> u64 {
+        self.after
+    }
+
+    /// The same command in the order of another process, in which this is the last event before it.
+    pub fn renumbered(self, after: u64) -> Arrival {
+        Arrival { after, ..self }
     }
 
     /// Whether the command arrived before the event of this number.

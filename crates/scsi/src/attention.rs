@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use serde::{Deserialize, Serialize};
+
 use crate::sense::Asc;
 
 /// A unit attention condition. The order is the order of reporting: resets first, because they make the
@@ -75,8 +77,16 @@ impl Attention {
 }
 
 /// The pending conditions of one nexus on one LU: a set, so that a host that never asks costs nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "u16")]
 pub struct Attentions(Cell<u16>);
+
+impl From<u16> for Attentions {
+    /// Conditions that nobody knows are none.
+    fn from(bits: u16) -> Attentions {
+        Attentions(Cell::new(bits & ((1 << ALL.len()) - 1)))
+    }
+}
 
 impl Attentions {
     /// One condition.

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The class under which a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -31,7 +33,8 @@ const POWERS: usize = 35;
 pub const BUCKETS: usize = (POWERS + 1) << SUB_BITS;
 
 /// A latency histogram: linear below 8 ns, then eight buckets per power of two.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Used", into = "Used")]
 pub struct Histogram {
     counts: [Cell<u64>; BUCKETS],
     sum_ns: Cell<u64>,
@@ -77,8 +80,36 @@ impl Histogram {
     }
 }
 
+/// The buckets of a histogram that are used.
+#[derive(Serialize, Deserialize)]
+struct Used {
+    /// Index and count.
+    buckets: Vec<(usize, u64)>,
+    sum_ns: u64,
+}
+
+impl From<Histogram> for Used {
+    fn from(histogram: Histogram) -> Used {
+        let used = histogram.counts.iter().map(Cell::get).enumerate().filter(|(_, count)| *count > 0);
+        Used { buckets: used.collect(), sum_ns: histogram.sum_ns.get() }
+    }
+}
+
+impl TryFrom<Used> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(used: Used) -> Result<Histogram, &'static str> {
+        let histogram = Histogram::default();
+        for (index, count) in used.buckets {
+            histogram.counts.get(index).ok_or("a latency histogram has no such bucket")?.set(count);
+        }
+        histogram.sum_ns.set(used.sum_ns);
+        Ok(histogram)
+    }
+}
+
 /// A cell that counts up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Count(Cell<u64>);
 
 impl Count {
@@ -99,7 +130,7 @@ impl Count {
 }
 
 /// The live counters of a logical unit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counting {
     /// Commands that ended with GOOD, per class.
     pub commands: [Count; CLASSES],
@@ -132,7 +163,7 @@ pub struct Counting {
 }
 
 /// A snapshot of the counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of Counting")]
 pub struct Counters {
     pub commands: [u64; CLASSES],

@@ -1,6 +1,7 @@
 //! Why a command did not end with GOOD.
 
 use block::BlockError;
+use serde::{Deserialize, Serialize};
 
 use crate::attention::Attention;
 use crate::sense::Asc;
@@ -143,7 +144,7 @@ pub enum CommandError {
 }
 
 /// Qualifiers of 23h, INVALID TOKEN OPERATION (SPC-5 annex D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "the names are the standard's")]
 pub enum TokenFault {

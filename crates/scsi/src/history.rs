@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 use lu::NexusId;
+use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use crate::nexus::Nexus;
@@ -14,10 +15,11 @@ use crate::reservation::ItNexus;
 const PREEMPTED_MAX: usize = 1024;
 
 /// Commands were aborted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Abort {
     at: u64,
     /// Whose own commands its transport has aborted.
+    #[serde(with = "crate::nexus::Id")]
     by: NexusId,
     /// Those at this LUN; none: at all of its LUNs.
     lun: Option<Lun>,
@@ -37,7 +39,7 @@ pub(crate) enum Stale {
 }
 
 /// The last events of a logical unit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct History {
     /// The last of all: all that a command compares otherwise.
     latest: Cell<u64>,
@@ -62,6 +64,21 @@ impl History {
             preempted: RefCell::default(),
             sanitized: Cell::default(),
         }
+    }
+
+    /// The same with other numbers of its events: in the order of another process.
+    pub(crate) fn renumber(&mut self, number: impl Fn(u64) -> u64) {
+        let History { latest, began, all, preempted, sanitized } = self;
+        let of = |abort: &mut Abort| abort.at = number(abort.at);
+        let numbers = [latest.get_mut(), began, sanitized.get_mut()];
+        numbers.into_iter().for_each(|at| *at = number(*at));
+        all.get_mut().iter_mut().for_each(of);
+        preempted.get_mut().iter_mut().for_each(|(_, abort)| of(abort));
+    }
+
+    /// Whether it remembers no more than it may.
+    pub(crate) fn is_within_limits(&self) -> bool {
+        self.preempted.borrow().len() <= PREEMPTED_MAX
     }
 
     fn abort(&self, (by, lun): (NexusId, Option<Lun>), told: bool, clears: bool) -> Abort {

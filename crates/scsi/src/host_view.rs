@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
+use serde::{Deserialize, Serialize};
 use world::sync::Permits;
 use world::{Instant, LatencyHistogram, Stage};
 
@@ -100,7 +101,7 @@ pub enum CopyRequest {
 }
 
 /// A logical unit of another controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyEnd {
     /// For this host.
     pub lun: Lun,

@@ -5,11 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lu::NexusId;
+use serde::{Deserialize, Serialize};
 
 use crate::attention::{Attention, Attentions};
 
+/// How a [`NexusId`] is written on its way to another process.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "NexusId")]
+pub(crate) struct Id(u64);
+
 /// An iSCSI initiator port: its name and the ISID (RFC 7143 4.4.3).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InitiatorPort {
     /// The initiator's iSCSI name.
     pub name: String,
@@ -43,7 +49,7 @@ impl InitiatorPort {
 }
 
 /// A target port: a portal group of the target (RFC 7143 4.4.3).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TargetPort {
     /// The iSCSI name of the target.
     pub target: String,

@@ -1,17 +1,18 @@
 //! The values that cross between a transport and a logical unit; they can be sent to another thread.
 
 use block::Pieces;
+use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use crate::trace::CommandTrace;
 
 /// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat
 /// addressing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lun(pub u16);
 
 /// SAM-5 8.7: task attribute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskAttribute {
     /// May be reordered.
     #[default]
@@ -63,7 +64,7 @@ impl Request {
 }
 
 /// SAM-5 5.3: status codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Status {
     /// 00h.
@@ -121,7 +122,7 @@ impl Response {
 }
 
 /// SAM-5 clause 7: task management functions that reach a logical unit or the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskFunction {
     /// The command of this nexus on the LU with this tag.
     AbortTask(Lun, u64),
@@ -149,7 +150,7 @@ impl TaskFunction {
 }
 
 /// SAM-5 7.1: how a task management function ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskOutcome {
     /// Done.
     Complete,

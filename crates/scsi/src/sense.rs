@@ -1,6 +1,7 @@
 //! Sense data: content, encoding, and the one function that maps an error to it.
 
 use block::BlockError;
+use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
 use crate::request::Status;
@@ -25,7 +26,7 @@ pub enum Key {
 }
 
 /// Additional sense code (high byte) and its qualifier (low byte), SPC-5 annex D.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Asc(pub u16);
 
 /// The sense-key specific field (SPC-5 4.4.2.4).

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use lu::{LogicalDisk, NexusId};
+use serde::{Deserialize, Serialize};
 use world::World;
 
 use crate::attention::{Attention, Attentions};
@@ -21,13 +22,40 @@ use crate::unit::{Identity, LogicalUnit};
 ///
 /// What does not go along: ROD tokens, and the results of copies. A host that asks for them learns that they
 /// are unknown, and does the work itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolatileState {
     modes: crate::mode::Changeable,
     reservations: State,
-    attentions: Vec<(NexusId, Attentions)>,
+    attentions: Vec<Waiting>,
     counting: Counting,
     history: History,
+}
+
+/// The unit attentions that a nexus has not heard of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting {
+    #[serde(with = "crate::nexus::Id")]
+    nexus: NexusId,
+    attentions: Attentions,
+}
+
+impl Waiting {
+    fn of((nexus, attentions): &(NexusId, Attentions)) -> Waiting {
+        Waiting { nexus: *nexus, attentions: attentions.clone() }
+    }
+}
+
+impl VolatileState {
+    /// The same state for another process of the array, or from one: `number` gives the number there, or
+    /// here, of an event ([`Arrival::event`](crate::Arrival::event)).
+    pub fn renumber(&mut self, number: impl Fn(u64) -> u64) {
+        self.history.renumber(number);
+    }
+
+    /// Whether no list in it is longer than a logical unit makes it: it may come from a wire.
+    pub fn is_within_limits(&self) -> bool {
+        self.history.is_within_limits()
+    }
 }
 
 impl<D: LogicalDisk> LogicalUnit<D> {
@@ -37,7 +65,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         modes.now.set(state.modes);
         let reservations = Reservations::with(state.reservations);
         let lu = LogicalUnit::of(world, identity, disk, (modes, reservations, state.counting, state.history));
-        *lu.moved.borrow_mut() = state.attentions;
+        let moved = state.attentions.into_iter().map(|waiting| (waiting.nexus, waiting.attentions));
+        *lu.moved.borrow_mut() = moved.collect();
         lu
     }
 
@@ -49,7 +78,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         VolatileState {
             modes: self.modes.now.get(),
             reservations: self.reservations.state.borrow().clone(),
-            attentions: self.moved.borrow().clone(),
+            attentions: self.moved.borrow().iter().map(Waiting::of).collect(),
             counting: self.counting.clone(),
             history: self.history.clone(),
         }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use block::BlockError;
 use lu::LogicalDisk;
+use serde::{Deserialize, Serialize};
 
 /// The name of the record with a saved WCE, 0 or 1 in one byte.
 const RECORD: &str = "modes";
@@ -17,7 +18,7 @@ pub(crate) struct Modes {
 }
 
 /// The parameters that MODE SELECT can change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Changeable {
     pub(super) d_sense: bool,
     pub(super) swp: bool,

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::nexus::{InitiatorPort, Nexus};
 
 /// An I_T nexus for reservations: it remains the same when the host logs in again (SPC-5 5.14.5).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ItNexus {
     /// The initiator port.
     pub(crate) initiator: Arc<InitiatorPort>,

@@ -1,7 +1,9 @@
 //! The six types of persistent reservation, and their access rules (SPC-5 5.14.4).
 
+use serde::{Deserialize, Serialize};
+
 /// The type of a persistent reservation (SPC-5 6.16.3.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// 1h.

@@ -11,6 +11,7 @@
 //! succeeded, and then raises the verdict's unit attentions. So a reservation that was acknowledged with
 //! APTPL survives a power failure, and one that could not be saved never existed.
 
+mod carried;
 mod execute;
 mod it_nexus;
 mod kind;

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use super::carried::Carried;
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
 use super::transport_id::ISCSI_NAME_LEN_MAX;
@@ -16,7 +19,7 @@ const _: () = assert!(
 );
 
 /// A persistent reservation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     pub(super) kind: Kind,
     /// Its creator. For the all registrants types this is only history: every registrant holds it.
@@ -24,7 +27,8 @@ pub(super) struct Held {
 }
 
 /// Registrations and reservations of one logical unit. Pure: no I/O, no clock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Carried", into = "Carried")]
 pub(crate) struct State {
     /// Reservation keys by nexus.
     pub(super) registrants: BTreeMap<ItNexus, u64>,

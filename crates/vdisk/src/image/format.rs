@@ -15,6 +15,17 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats.
+    pub const ALL: [Format; 7] = [
+        Format::Raw,
+        Format::VhdFixed,
+        Format::VhdDynamic,
+        Format::VhdDifferencing,
+        Format::VhdxFixed,
+        Format::VhdxDynamic,
+        Format::VhdxDifferencing,
+    ];
+
     /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,49 @@
+//! Pools on their way from one controller to another.
+
+use scsi::VolatileState;
+use serde::{Deserialize, Serialize};
+
+use super::error::RemoteError;
+use super::lists::lists;
+use crate::control::{Arrival, MovedLu};
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MovedLu")]
+pub(super) struct Lu {
+    volume: String,
+    state: VolatileState,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Arrival")]
+pub(super) struct Pool {
+    pool: String,
+    #[serde(with = "lus")]
+    lus: Vec<MovedLu>,
+}
+
+lists! {
+    lus: Vec<MovedLu> as "Lu";
+    pools: Option<Arrival> as "Pool";
+}
+
+/// The logical units of a pool.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Lus(#[serde(with = "lus")] pub(super) Vec<MovedLu>);
+
+/// A pool that arrives, if one does.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Arriving(#[serde(with = "pools")] pub(super) Option<Arrival>);
+
+/// What has the numbers of events in it, which are others in each process.
+pub(super) fn renumber(lus: &mut [MovedLu], number: impl Fn(u64) -> u64) {
+    lus.iter_mut().for_each(|lu| lu.state.renumber(&number));
+}
+
+/// Whether what came from the other side is as a controller makes it.
+pub(super) fn check(lus: &[MovedLu]) -> Result<(), RemoteError> {
+    match lus.iter().find(|lu| !lu.state.is_within_limits()) {
+        Some(lu) => Err(RemoteError::malformed(format!("the state of volume {:?} is too long", lu.volume))),
+        None => Ok(()),
+    }
+}
