@@ -277,6 +277,7 @@ async fn try_missing_again(array: &mut Array, events: &EventSender) {
 }
 
 /// Keeps the array that the API serves reachable for the daemon itself.
+#[derive(Clone)]
 pub struct ArrayOwner(Arc<Served>);
 
 impl ArrayOwner {

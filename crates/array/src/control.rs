@@ -364,6 +364,12 @@ impl ControllerHandle {
         answer.await.map_err(|_| ControlError::Stopped(self.index))?
     }
 
+    /// Sends a request whose reply nobody waits for. A full mailbox loses it.
+    pub fn tell(&self, control: Control) {
+        let (reply, _) = oneshot::channel();
+        let _ = self.try_send(Message::Control(control, reply));
+    }
+
     pub(crate) async fn send(&self, message: Message) -> Result<(), ControlError> {
         self.sender.send(message).await.map_err(|_| ControlError::Stopped(self.index))
     }

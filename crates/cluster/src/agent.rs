@@ -529,7 +529,8 @@ impl Agent {
             if let Some(other) = self.readable(MemberRecord::decode(key.as_str(), &entry.value)) {
                 // Of a version without numbers: its portals have no tags.
                 let MemberRecord { portals, certificate, number: Some(number), .. } = other else { continue };
-                others.push(Other { number, portals, is_up: lives(name), certificate });
+                let (name, is_up) = (name.to_owned(), lives(name));
+                others.push(Other { name, number, portals, is_up, certificate });
             }
         }
         self.member.set(|state| state.others = others);

@@ -106,6 +106,8 @@ impl State {
 /// Another node, as the owner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
+    /// Its name.
+    pub name: String,
     /// Its number in the array.
     pub number: u16,
     /// In the order of its portal group tags.

@@ -98,6 +98,10 @@ pub struct NodeRecord {
     /// version without TLS between nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
+    /// Of the messages by which other nodes run controllers for it: those of the same. None: of a version
+    /// that runs all of them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controllers_protocol: Option<u32>,
     /// Why it could not take over now: it cannot write its data directory, for example. None: nothing is
     /// wrong, or it is of a version that does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]

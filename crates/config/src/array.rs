@@ -250,6 +250,21 @@ impl Config {
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
 
+    /// What these controllers open: their pools, groups, drives and images, and nothing else.
+    pub fn of_controllers(&self, controllers: &[usize]) -> Config {
+        let is_its = |controller: usize| controllers.contains(&controller);
+        let mut part = self.clone();
+        part.groups.retain(|group| is_its(self.owner_of_group(&group.name)));
+        part.pools.retain(|pool| is_its(pool.controller));
+        part.volumes.retain(|volume| part.pools.iter().any(|pool| pool.name == volume.pool));
+        part.images.retain(|image| is_its(image.controller));
+        let ssds = self.cache.iter().flat_map(|cache| cache.ssds.iter().enumerate());
+        let ssds: Vec<&String> = ssds.filter(|(index, _)| is_its(*index)).map(|(_, name)| name).collect();
+        let members: Vec<&String> = part.groups.iter().flat_map(|group| &group.drives).collect();
+        part.drives.retain(|drive| members.contains(&&drive.name) || ssds.contains(&&drive.name));
+        part
+    }
+
     /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
     pub fn owner_of_group(&self, group: &str) -> usize {
         let of = |p: &&PoolConfig| p.all_groups().any(|g| g == group);

@@ -24,11 +24,13 @@ use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
 use tokio::task::JoinHandle;
 
-use self::controllers::Controllers;
+use self::controllers::{Controllers, Ends};
 use self::locks::drives_are_free;
 use self::log::LogFormat;
 pub(crate) use self::nodes::epoch_seen;
-use self::nodes::{Join, Node, Portals, keep, refuse_alone, relay_to_successor, share_drives, stand_by};
+use self::nodes::{
+    Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, relay_to_successor, share_drives, stand_by,
+};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;
@@ -201,7 +203,8 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     let (registry, config) = (&serve.registry, serve.config.as_deref());
     let keys = serve.state_keys()?.into();
     let (listen, node_listen) = (serve.listen, serve.node_listen);
-    let join = Join { registry, name, config, listen, node_listen, keys, kept };
+    let pin_first = serve.pin_first;
+    let join = Join { registry, name, config, listen, node_listen, keys, pin_first, kept };
     let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
         return Ok(None);
     };
@@ -260,13 +263,14 @@ async fn serve_array(
     tell_of_start(&events, &moved, &start, node.is_some());
     let (traces, traced) = array::trace_channel();
     let (moves, asked) = array::move_channel();
-    let ends = (&events, &traces, &moves);
-    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, ends)?;
+    let ends = Ends { events: events.clone(), traces: Some(traces), moves: moves.clone() };
+    let count = (start.config.controllers, node.is_some());
+    let mut controllers = Controllers::start(count, serve.pin_first, &ends)?;
     // Each controller has its own ends: the exporter ends with the last one.
-    drop((traces, moves));
+    drop(ends);
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node {
-        Some(node) => node.tell_of_nodes(&controllers.handles).await,
+        Some(node) => node.tell_of_nodes(&start.config, &controllers.handles),
         None => supervision::watch_controllers(events.clone())?,
     }
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
@@ -279,7 +283,19 @@ async fn serve_array(
         let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter()).with_moves(asked);
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         owner.declaration_is_faulty(fault);
-        let running = (server, owner, controllers);
+        let spans_machines = serve.registry.spans_machines()?;
+        let lending = node.and_then(|node| {
+            let (owner, threads, events) = (owner.clone(), controllers.threads(), events.clone());
+            node.lend_controllers(ServedArray {
+                owner,
+                threads,
+                events,
+                moves: moves.clone(),
+                spans_machines,
+            })
+        });
+        drop(moves);
+        let running = (server, owner, controllers, lending);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let drained = matches!(outcome, Ok(Told::Drain));
         exporter.stop().await;
@@ -313,7 +329,7 @@ fn tell_of_start(events: &EventSender, moved: &[String], start: &Start, is_node:
 /// keeps.
 async fn serve_and_stop(
     serve: &Serve,
-    (server, owner, mut controllers): (Server, ArrayOwner, Controllers),
+    (server, owner, mut controllers, lending): (Server, ArrayOwner, Controllers, Option<Lending>),
     (events, node): (&EventSender, Option<&Node>),
     signals: &mut Signals,
 ) -> (Result<Told>, Option<JoinHandle<Portals>>) {
@@ -340,7 +356,12 @@ async fn serve_and_stop(
     }
     tracing::info!("stopping: ending sessions, making data durable");
     server.stop();
-    (ended(outcome, owner.stop_array().await, controllers), keeping)
+    lending.iter().for_each(Lending::stops);
+    let stopped = owner.stop_array().await;
+    if let Some(lending) = lending {
+        lending.ended().await;
+    }
+    (ended(outcome, stopped, controllers), keeping)
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created

@@ -25,6 +25,8 @@ use rustix::fs::{Mode, OFlags};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/controllers.rs"]
+mod controllers;
 #[path = "nodes/damage.rs"]
 mod damage;
 #[path = "nodes/link.rs"]
@@ -114,6 +116,11 @@ impl Cluster {
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
              [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
         );
+        Cluster::declared(nodes, dir, &text, registry)
+    }
+
+    /// With this declaration.
+    fn declared(nodes: usize, dir: tempfile::TempDir, text: &str, registry: String) -> Cluster {
         fs::write(dir.path().join("array.toml"), text).expect("written");
         let mut cluster = Cluster { nodes: vec![], registry, options: vec![], dir };
         (0..nodes).for_each(|_| cluster.join());

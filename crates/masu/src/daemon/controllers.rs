@@ -1,5 +1,7 @@
-//! The controller threads: started and joined together; an unexpected end is detected.
+//! The controller threads: started and joined; an unexpected end is detected.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
@@ -12,8 +14,42 @@ use admin::random;
 /// Running controllers.
 pub(super) struct Controllers {
     pub(super) handles: Vec<ControllerHandle>,
-    threads: Vec<JoinHandle<Result<(), RunError>>>,
+    threads: Arc<Threads>,
     ended: mpsc::UnboundedReceiver<usize>,
+}
+
+/// Where controllers tell things.
+pub(super) struct Ends {
+    pub(super) events: EventSender,
+    pub(super) traces: Option<TraceSender>,
+    pub(super) moves: MoveSender,
+}
+
+impl Ends {
+    /// The mailbox of a controller that tells things there.
+    pub(super) fn told_by(&self, mailbox: Mailbox) -> Mailbox {
+        let mailbox = mailbox.telling(self.events.clone()).moving(self.moves.clone());
+        match &self.traces {
+            Some(traces) => mailbox.tracing(traces.clone()),
+            None => mailbox,
+        }
+    }
+}
+
+/// The threads of controllers, of which each can end and begin anew.
+pub(super) struct Threads {
+    handles: Vec<ControllerHandle>,
+    mailboxes: Vec<Mailbox>,
+    pin_first: Option<usize>,
+    tell: mpsc::UnboundedSender<usize>,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    threads: BTreeMap<usize, JoinHandle<Result<(), RunError>>>,
+    /// Those that end on purpose.
+    ending: BTreeSet<usize>,
 }
 
 /// Reports that a controller has ended, for any reason.
@@ -27,48 +63,115 @@ impl Drop for TellsEnd {
 }
 
 impl Controllers {
-    /// Starts `count` controllers. If one cannot start, the others are stopped.
+    /// Starts `count` controllers. If one cannot start, the others are stopped. `lasting`: other nodes may run
+    /// some of them.
     pub(super) fn start(
-        count: usize,
+        (count, lasting): (usize, bool),
         pin_first: Option<usize>,
-        (events, traces, moves): (&EventSender, &TraceSender, &MoveSender),
+        ends: &Ends,
     ) -> Result<Controllers> {
-        let (tell, ended) = mpsc::unbounded_channel();
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
-        let mut controllers = Controllers { handles: handles.clone(), threads: vec![], ended };
-        for (index, mailbox) in mailboxes.into_iter().enumerate() {
-            let mailbox = mailbox.telling(events.clone()).tracing(traces.clone()).moving(moves.clone());
-            let end = TellsEnd(index, tell.clone());
-            let cpu = pin_first.map(|first| first + index);
-            match start(index, cpu, mailbox, handles.clone(), end) {
-                Ok(thread) => controllers.threads.push(thread),
-                // Nothing is open yet: the process's end is orderly.
-                Err(error) => return Err(error).context(format!("cannot start controller {index}")),
-            }
-        }
-        Ok(controllers)
+        let told = mailboxes.into_iter().map(|mailbox| ends.told_by(mailbox));
+        let mailboxes = told.map(|mailbox| if lasting { mailbox.lasting() } else { mailbox }).collect();
+        let of_owner = Controllers::of(handles, mailboxes, pin_first);
+        (0..count).try_for_each(|index| of_owner.threads.start(index))?;
+        Ok(of_owner)
     }
 
-    /// Returns when a controller has ended.
+    /// None of them runs yet.
+    pub(super) fn of(
+        handles: Vec<ControllerHandle>,
+        mailboxes: Vec<Mailbox>,
+        pin_first: Option<usize>,
+    ) -> Controllers {
+        let (tell, ended) = mpsc::unbounded_channel();
+        let (all, running) = (handles.clone(), Mutex::default());
+        let threads = Arc::new(Threads { handles: all, mailboxes, pin_first, tell, running });
+        Controllers { handles, threads, ended }
+    }
+
+    /// The threads, for who ends and starts some of them.
+    pub(super) fn threads(&self) -> Arc<Threads> {
+        self.threads.clone()
+    }
+
+    /// Returns when a controller has ended that was not to.
     pub(super) async fn one_ended(&mut self) -> usize {
-        match self.ended.recv().await {
-            Some(index) => index,
-            // The sender's last copy went with the last thread, and each told before.
-            None => std::future::pending().await,
+        loop {
+            match self.ended.recv().await {
+                Some(index) if self.threads.running().ending.remove(&index) => {}
+                Some(index) => return index,
+                // The sender's last copy is here.
+                None => std::future::pending().await,
+            }
         }
     }
 
     /// Joins the threads; returns the error of the first that ended unexpectedly.
     pub(super) fn join(self) -> Result<()> {
+        let threads = std::mem::take(&mut self.threads.running().threads);
         let mut outcome = Ok(());
-        for (index, thread) in self.threads.into_iter().enumerate() {
-            let ended = match thread.join() {
-                Ok(ended) => ended.with_context(|| format!("controller {index}")),
-                Err(_) => Err(anyhow!("controller {index} panicked; see the log above")),
-            };
-            outcome = outcome.and(ended);
+        for (index, thread) in threads {
+            outcome = outcome.and(joined(index, thread));
         }
+        // Whoever still asks a controller hears that it has stopped.
+        self.threads.mailboxes.iter().cloned().for_each(Mailbox::discard);
         outcome
+    }
+}
+
+impl Threads {
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a controller that does not run.
+    ///
+    /// # Errors
+    /// The system has no room for its thread.
+    pub(super) fn start(&self, index: usize) -> Result<()> {
+        let cpu = self.pin_first.map(|first| first + index);
+        let end = TellsEnd(index, self.tell.clone());
+        let thread = start(index, cpu, self.mailboxes[index].clone(), self.handles.clone(), end);
+        // If nothing is open yet, the process's end is orderly.
+        let thread = thread.with_context(|| format!("cannot start controller {index}"))?;
+        self.running().threads.insert(index, thread);
+        Ok(())
+    }
+
+    pub(super) fn runs(&self, index: usize) -> bool {
+        self.running().threads.contains_key(&index)
+    }
+
+    /// A controller is about to be told to stop, while the array goes on.
+    pub(super) fn is_to_end(&self, index: usize) {
+        self.running().ending.insert(index);
+    }
+
+    /// Waits for the end of a controller that was told to stop.
+    ///
+    /// # Errors
+    /// It ended by a fault.
+    pub(super) async fn ended(&self, index: usize) -> Result<()> {
+        let thread = self.running().threads.remove(&index);
+        let Some(thread) = thread else { return Ok(()) };
+        tokio::task::spawn_blocking(move || joined(index, thread)).await?
+    }
+
+    pub(super) fn handles(&self) -> &[ControllerHandle] {
+        &self.handles
+    }
+
+    /// What is sent to a controller, whoever runs it.
+    pub(super) fn mailbox(&self, index: usize) -> &Mailbox {
+        &self.mailboxes[index]
+    }
+}
+
+fn joined(index: usize, thread: JoinHandle<Result<(), RunError>>) -> Result<()> {
+    match thread.join() {
+        Ok(ended) => ended.with_context(|| format!("controller {index}")),
+        Err(_) => Err(anyhow!("controller {index} panicked; see the log above")),
     }
 }
 

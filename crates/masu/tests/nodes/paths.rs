@@ -35,6 +35,16 @@ async fn groups(world: &World, session: &Session, attentions: &mut Vec<u16>) -> 
     list[4..].chunks(12).map(of).collect()
 }
 
+/// The same, at a port of this machine.
+pub(super) fn groups_at(port: u16) -> BTreeMap<u16, (u8, u8)> {
+    let at = SocketAddr::from(([127, 0, 0, 1], port));
+    let look = async move |world: World| {
+        let session = Session::login(&world, &Options::new(at, HOST, TARGET, 9)).await.expect("a session");
+        groups(&world, &session, &mut vec![]).await
+    };
+    world_real::run(world_real::Options::default(), look).expect("a world")
+}
+
 /// The relative target port and the target port group of a session, from VPD page 83h.
 async fn own_port(world: &World, session: &Session) -> (u16, u16) {
     let page = data_in(world, session, &[0x12, 1, 0x83, 4, 0, 0], &mut vec![]).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use array::{DriveSpec, Event, EventSender, opens_without};
 use config::{Config, Made};
 use tokio::time::Instant;
@@ -82,6 +82,16 @@ async fn fence(config: &Config) -> Result<Failed> {
         })
     };
     tokio::task::spawn_blocking(fences).await?.context("cannot fence the drives")
+}
+
+/// Fences the drives of a part of the declaration, all of them.
+///
+/// # Errors
+/// One could not be fenced.
+pub(super) async fn fenced(part: &Config) -> Result<()> {
+    let failed = fence(part).await?;
+    ensure!(failed.is_empty(), "cannot fence {}", text(&failed));
+    Ok(())
 }
 
 /// Whether every group that was made opens without these. A drive that could not be fenced is never written

@@ -20,11 +20,12 @@ use cluster::portal_of;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use super::carry::{Bytes, Pulse, discards, has_hung_up, requests, responses};
+use super::elsewhere::{Hello, MAGIC, Offer};
 use super::relay::{CONNECT_TIME, REACHING_MORE_MAX};
 use super::repeated::Repeated;
 
@@ -59,6 +60,8 @@ pub(super) struct Served {
     /// What the portals take a header with. It leaves this process nowhere but inside of its machine.
     pub(super) key: RelayKey,
     pub(super) knows: Knows,
+    /// Takes nodes that offer to run controllers.
+    pub(super) offer: mpsc::Sender<Offer>,
 }
 
 /// The node port of this process.
@@ -132,6 +135,14 @@ struct Door {
     entering: Mutex<BTreeMap<IpAddr, usize>>,
     pulse: Arc<Pulse>,
     refused: Repeated,
+}
+
+/// What a node that is admitted wants.
+enum Entered<T> {
+    /// To carry the connection of a host to this portal.
+    Carries(T, TcpStream),
+    /// To run controllers.
+    Offers(T, Hello, Vec<u16>),
 }
 
 /// Why a peer is not admitted.
@@ -220,7 +231,7 @@ impl Door {
         served: Arc<Served>,
         entering: Entering,
     ) {
-        let Ok(_place) = self.room.clone().try_acquire_owned() else {
+        let Ok(place) = self.room.clone().try_acquire_owned() else {
             return self.refused.warn(&format!("node port: {CARRIED_MAX} connections are carried: no more"));
         };
         let stills = self.pulse.stills();
@@ -228,7 +239,12 @@ impl Door {
         let entered = timeout(ENTER_TIME, self.enter(stream, &served)).await;
         drop(entering);
         let why = match entered {
-            Ok(Ok((node, portal))) => {
+            Ok(Ok(Entered::Offers(node, hello, numbers))) => {
+                // Without a place it comes again.
+                let _ = served.offer.try_send(Offer { numbers, hello, stream: Box::new(node), place });
+                return;
+            }
+            Ok(Ok(Entered::Carries(node, portal))) => {
                 let is_given_up = || self.pulse.stills() != stills || has_hung_up(&socket);
                 return carry(node, portal, is_given_up).await;
             }
@@ -240,7 +256,11 @@ impl Door {
     }
 
     /// The connection of a node that is known, and that to the portal, which knows of the host.
-    async fn enter(&self, stream: TcpStream, served: &Served) -> Result<(impl Bytes, TcpStream), Refusal> {
+    async fn enter(
+        &self,
+        stream: TcpStream,
+        served: &Served,
+    ) -> Result<Entered<impl Bytes + 'static>, Refusal> {
         prepare(&stream)?;
         let (mut node, sha256) = self.tls.accept(stream).await.map_err(|error| match error.into() {
             Refusal::Because(why) => Refusal::Because(format!("it does not speak TLS as nodes do: {why}")),
@@ -256,6 +276,13 @@ impl Door {
         let (relayed, len) = loop {
             if node.read_buf(&mut bytes).await? == 0 {
                 return Err(Refusal::Left);
+            }
+            if let Some(rest) = bytes.strip_prefix(&MAGIC[..]) {
+                let hello = Hello::read(rest, &mut node).await?;
+                return Ok(Entered::Offers(node, hello, numbers));
+            }
+            if MAGIC.starts_with(&bytes) {
+                continue;
             }
             match Relayed::read(&bytes) {
                 Ok(None) => {}
@@ -276,7 +303,7 @@ impl Door {
         let mut front = Relayed { key: served.key.clone(), ..relayed }.encode();
         front.extend_from_slice(&bytes[len..]);
         portal.write_all(&front).await?;
-        Ok((node, portal))
+        Ok(Entered::Carries(node, portal))
     }
 }
 
@@ -350,7 +377,8 @@ mod tests {
             let known = self.node.fingerprint().to_owned();
             let knows = Box::new(move |sha256: &str| if sha256 == known { vec![3] } else { vec![] });
             let portals = self.portals.iter().map(|portal| portal.local_addr().expect("bound")).collect();
-            self.link.leads_to(Some(Served { portals, key: key(), knows }));
+            let (offer, _) = mpsc::channel(1);
+            self.link.leads_to(Some(Served { portals, key: key(), knows, offer }));
         }
 
         async fn connect(&self, tls: &NodeTls) -> io::Result<Box<dyn Bytes>> {

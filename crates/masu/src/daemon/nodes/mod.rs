@@ -8,6 +8,7 @@
 //! ```
 
 mod carry;
+mod elsewhere;
 mod fence;
 mod leaving;
 mod link;
@@ -21,6 +22,7 @@ mod thread;
 mod trial;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -31,14 +33,15 @@ use array::{
     Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
 };
 use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits, portal_group};
-use config::{Config, Made};
+use config::{Config, Made, PortalConfig};
 
+use elsewhere::{About, Offer, Offering, Own, Turn};
 use link::{Link, Served};
 use relay::{Relay, Way};
 use seen::Seen;
 use state::Judge;
 use thread::{Keeper, Leaves, Thread};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::signals::Signals;
@@ -57,15 +60,20 @@ pub(super) struct Join<'a> {
     pub(super) node_listen: Option<SocketAddr>,
     /// By which the state in the registry is encrypted.
     pub(super) keys: Arc<StateKeys>,
+    /// The processor of its first controller.
+    pub(super) pin_first: Option<usize>,
     /// Portals that this process listens on since its last life as the owner.
     pub(super) kept: relay::Portals,
 }
 
+pub(super) use elsewhere::{Lending, Served as ServedArray};
 pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
 pub(crate) use seen::epoch_seen;
 pub(super) use seen::refuse_alone;
 
+/// Nodes that offer to run controllers, and wait for the array.
+const OFFERS_MAX: usize = 64;
 /// Groups that were refused and are not yet told to the registry; more say nothing new.
 const REFUSALS_MAX: usize = 64;
 
@@ -85,6 +93,12 @@ pub(super) struct Node {
     portals: Vec<SocketAddr>,
     number: u16,
     link: Option<Link>,
+    /// Of other nodes that offer to run controllers.
+    offers: RefCell<Option<mpsc::Receiver<Offer>>>,
+    /// The first controller that runs at each other node, by the node's number.
+    runs: watch::Sender<BTreeMap<u16, usize>>,
+    /// What controllers are told; none before they are.
+    told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
     keys: RelayKeys,
     tls: Arc<NodeTls>,
 }
@@ -133,7 +147,17 @@ pub(super) async fn stand_by(
     tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
     let standby = bound.stand_by().context("cannot answer as a standby")?;
     supervision::ready();
-    let owned = until_owner(name, &mut thread, (&standby, &relay), signals).await;
+    let about = About {
+        tls: tls.clone(),
+        portals: portals.clone(),
+        spans_machines: join.registry.spans_machines()?,
+        pin_first: join.pin_first,
+    };
+    let mut offering = Offering::start(about, thread.watch());
+    let owned =
+        until_owner(name, &mut thread, (&standby, &mut relay, &mut offering), (&portals, &tls), signals)
+            .await;
+    offering.end().await;
     standby.end().await;
     let Some(epoch) = owned? else {
         thread.leave(Leaves::Ends).await;
@@ -151,14 +175,33 @@ pub(super) async fn stand_by(
     relay.set_owner(None);
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
-    let served = |knows| Served { portals: portals.clone(), key: keys.own.clone(), knows };
+    let (offer, offers) = mpsc::channel(OFFERS_MAX);
+    let served =
+        |knows| Served { portals: portals.clone(), key: keys.own.clone(), knows, offer: offer.clone() };
     link.iter().for_each(|link| link.leads_to(Some(served(thread.knows_certificates()))));
     let relay = RefCell::new(Some(relay));
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
     let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
     let remembers = tokio::spawn(remember(heard, thread.keeper()));
-    let node =
-        Node { name, epoch, ownership, refused, remembers, thread, relay, portals, number, link, keys, tls };
+    let (offers, runs, told) =
+        (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0, RefCell::default());
+    let node = Node {
+        name,
+        epoch,
+        ownership,
+        refused,
+        remembers,
+        thread,
+        relay,
+        portals,
+        number,
+        link,
+        offers,
+        runs,
+        told,
+        keys,
+        tls,
+    };
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -207,6 +250,7 @@ fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, 
         relay_key: Some(hex(&keys.plain.0)),
         link: link.map(|link| link.address().to_string()),
         certificate: Some(tls.fingerprint().into()),
+        controllers_protocol: Some(array::PROTOCOL),
         trouble: None,
     }
 }
@@ -274,17 +318,20 @@ fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<
 async fn until_owner(
     name: &str,
     thread: &mut Thread,
-    (standby, relay): (&Standby, &Relay),
+    (standby, relay, offering): (&Standby, &mut Relay, &mut Offering),
+    (portals, tls): (&[SocketAddr], &Arc<NodeTls>),
     signals: &mut Signals,
 ) -> Result<Option<u64>> {
     let (mut said, mut overview) = (String::new(), thread.overview());
+    let mut runs = None;
     loop {
         let state = thread.state();
         if let Standing::Owner { epoch, .. } = state.standing {
             return Ok(Some(epoch));
         }
         relay.set_owner(owner_of(&state));
-        let text = format!("node {name}: {}", words(&state));
+        let runs_too = runs.as_ref().map_or_else(String::new, |runs| format!("; {runs}"));
+        let text = format!("node {name}: {}{runs_too}", words(&state));
         if text != said {
             tracing::info!("{text}");
             said = text;
@@ -295,6 +342,19 @@ async fn until_owner(
         tokio::select! {
             Ok(()) = overview.changed() => {}
             changed = thread.changed() => changed?,
+            turn = offering.turn() => match turn {
+                Turn::Opens(what, lent) => {
+                    relay.lend().await.context("cannot lend the portals to the controllers")?;
+                    // Hosts that it carries to the owner come back to the controllers of this node.
+                    *relay = Relay::start(portals, Portals::new(), tls)?;
+                    runs = Some(what);
+                    let _ = lent.send(());
+                }
+                Turn::Closed => {
+                    *relay = start_relay(portals, keep(portals.to_vec()).await, tls)?;
+                    runs = None;
+                }
+            },
             () = signals.stop() => return Ok(None),
         }
     }
@@ -357,25 +417,30 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
 
 /// Tells the controllers of the other nodes, whenever something of them has changed.
 async fn follow_others(
-    mut state: watch::Receiver<State>,
-    mut told: Nodes,
+    (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
+    told: watch::Sender<Arc<Nodes>>,
     (keys, controllers): (RelayKeys, Vec<ControllerHandle>),
 ) {
-    while state.changed().await.is_ok() {
+    loop {
+        tokio::select! {
+            Ok(()) = state.changed() => {}
+            Ok(()) = runs.changed() => {}
+            else => return,
+        }
         let (others, relay_keys) = {
             let state = state.borrow_and_update();
-            (other_portals(&state), keys.of(&state.others))
+            (other_portals(&state, &runs.borrow_and_update()), keys.of(&state.others))
         };
-        if (&others, &relay_keys) == (&told.others, &told.relay_keys) {
+        let last = told.borrow().clone();
+        if (&others, &relay_keys) == (&last.others, &last.relay_keys) {
             continue;
         }
-        if relay_keys.len() > told.relay_keys.len() {
+        if relay_keys.len() > last.relay_keys.len() {
             warn_of_older(&state.borrow().others);
         }
-        (told.others, told.relay_keys) = (others, relay_keys);
-        if !tell(&told, &controllers).await {
-            return;
-        }
+        let nodes = Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) });
+        told.send_replace(nodes.clone());
+        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
     }
 }
 
@@ -397,23 +462,13 @@ fn warn_of_older(others: &[Other]) {
     }
 }
 
-/// Returns whether all controllers have heard.
-async fn tell(nodes: &Nodes, controllers: &[ControllerHandle]) -> bool {
-    let nodes = Arc::new(nodes.clone());
-    for controller in controllers {
-        if controller.ask(Control::Nodes(nodes.clone())).await.is_err() {
-            return false;
-        }
-    }
-    true
-}
-
 /// The portals of other nodes that hosts can connect to.
-fn other_portals(state: &State) -> Vec<OtherPortal> {
+fn other_portals(state: &State, runs: &BTreeMap<u16, usize>) -> Vec<OtherPortal> {
     let portals = state.others.iter().flat_map(|other| {
         other.portals.iter().enumerate().filter_map(|(index, text)| {
             let (listen, portal_group) = (text.parse().ok()?, portal_group(other.number, index));
-            Some(OtherPortal { listen, portal_group, is_up: other.is_up, controller: None })
+            let (is_up, controller) = (other.is_up, runs.get(&other.number).copied());
+            Some(OtherPortal { listen, portal_group, is_up, controller })
         })
     });
     portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
@@ -457,20 +512,41 @@ async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
 impl Node {
     /// Tells the controllers, which declare nothing yet, of this node and of the others, now and when they
     /// change.
-    pub(super) async fn tell_of_nodes(&self, controllers: &[ControllerHandle]) {
+    pub(super) fn tell_of_nodes(&self, config: &Config, controllers: &[ControllerHandle]) {
         let state = self.thread.watch();
+        // Controllers of other nodes open theirs.
+        let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
+        let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
+        let lends = !config.controller_nodes.is_empty();
         let nodes = Nodes {
             first_group: portal_group(self.number, 0),
-            portals: None,
+            portals: lends.then(|| config.portals.iter().map(at_home).collect()),
             // An older node is learnt of in a moment, with a warning.
             relay_keys: self.keys.of(&[]),
-            others: other_portals(&state.borrow()),
+            others: other_portals(&state.borrow(), &BTreeMap::new()),
             ownership: Some(self.ownership),
             refused: Some(self.refused.clone()),
         };
-        // One that has ended ends the array.
-        tell(&nodes, controllers).await;
-        tokio::spawn(follow_others(state, nodes, (self.keys.clone(), controllers.to_vec())));
+        let nodes = Arc::new(nodes);
+        // The first in their mailboxes.
+        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
+        let (told, tells) = watch::channel(nodes);
+        *self.told.borrow_mut() = Some(tells);
+        let changes = (state, self.runs.subscribe());
+        tokio::spawn(follow_others(changes, told, (self.keys.clone(), controllers.to_vec())));
+    }
+
+    /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers were
+    /// not told of the nodes, or it is done already.
+    pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
+        let own = Own {
+            name: self.name.clone(),
+            ownership: self.ownership,
+            state: self.thread.watch(),
+            nodes: self.told.borrow().clone()?,
+            runs: self.runs.clone(),
+        };
+        Some(Lending::start(own, served, self.offers.borrow_mut().take()?))
     }
 
     /// Where this node serves.

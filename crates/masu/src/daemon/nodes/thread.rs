@@ -1,6 +1,6 @@
 //! The thread on which a node talks to the registry.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
@@ -198,12 +198,17 @@ impl Thread {
 
 /// What happens with each change of the state, renewals included: the term of the process follows it.
 fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
-    let seen = RefCell::new(seen);
+    let (seen, owned) = (RefCell::new(seen), Cell::new(false));
     move |state| {
         match &state.standing {
-            Standing::Owner { until, .. } => set_term(Some(*until)),
+            Standing::Owner { until, .. } => {
+                owned.set(true);
+                set_term(Some(*until));
+            }
             Standing::Lost(lost) => world_real::end(&format!("it does not own the array any more: {lost}")),
-            Standing::Joining | Standing::Standby(_) | Standing::Left => set_term(None),
+            // A standby that runs controllers has a term that its owner gives.
+            Standing::Joining | Standing::Standby(_) | Standing::Left if owned.take() => set_term(None),
+            Standing::Joining | Standing::Standby(_) | Standing::Left => {}
         }
         if let Err(error) = seen.borrow_mut().raise(state.epoch_seen) {
             if matches!(state.standing, Standing::Owner { .. }) {

@@ -1,0 +1,46 @@
+//! Before controllers begin anew: nobody else may write to their drives any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use config::Config;
+use tokio::time::sleep;
+
+use crate::daemon::nodes::fence::fenced;
+use crate::held::wait_until_free;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Ends what waits on another thread when nobody waits for it any more.
+struct Stops(Arc<AtomicBool>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Fences the drives of a part of the declaration, and waits until no other process holds one: that may be a
+/// process that was stopped and not continued, so there is no limit. `tell` hears what it waits for, once for
+/// each cause.
+pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
+    let mut said = String::new();
+    loop {
+        let Err(cause) = try_claim(part).await else { return };
+        if cause != said {
+            tell(cause.clone());
+            said = cause;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn try_claim(part: &Config) -> Result<(), String> {
+    fenced(part).await.map_err(|error| format!("{error:#}"))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (part, seen, _stops) = (part.clone(), stop.clone(), Stops(stop));
+    let free = tokio::task::spawn_blocking(move || wait_until_free(&part, &seen)).await;
+    free.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))
+}

@@ -1,0 +1,36 @@
+//! Controllers of the array that other nodes run.
+//!
+//! ```text
+//!  owner n1: control plane, controller 0 ══ TLS: messages, terms ══ node n2: controller 1, its own portals
+//!        │                                                              │
+//!        └── when n2 is gone: fences its drives, runs controller 1 ─────┴── when n1 is gone: stops it in order
+//! ```
+//!
+//! * A standby connects to the owner's node port and offers to run controllers (`offering.rs`). The owner
+//!   assigns those that the declaration gives to this node (`assignment.rs`, pure), and everything that one
+//!   controller says to another crosses in frames (`frames.rs`).
+//! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it waits for
+//!   the end of the term that it gave, fences the drives, and runs the controller itself.
+//! * A node serves only within a term that the owner gave, which is within the owner's own (`term.rs`, pure).
+
+mod assignment;
+mod claim;
+mod frames;
+mod lending;
+mod offering;
+mod term;
+mod wire;
+
+use tokio::sync::watch;
+
+pub(super) use assignment::home;
+pub(super) use frames::{Hello, MAGIC};
+pub(in crate::daemon) use lending::{Lending, Served};
+pub(super) use lending::{Offer, Own};
+pub(super) use offering::{About, Offering, Turn};
+
+/// Returns when it is told to end.
+async fn told(end: &mut watch::Receiver<bool>) {
+    // Who would say so is gone: that is the end, too.
+    let _ = end.wait_for(|end| *end).await;
+}

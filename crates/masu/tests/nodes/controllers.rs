@@ -1,0 +1,135 @@
+//! Controllers that other nodes run for the owner: LUN 0 is on controller 1, which is that of n2.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::paths::groups_at;
+
+/// Three pools, each with a volume and a controller of its own, the second of which is LUN 0.
+fn declaration(dir: &Path) -> String {
+    let part = |index: usize| {
+        let drive = dir.join(format!("d{index}.img"));
+        format!(
+            "[[drive]]\nname = \"d{index}\"\nfile = \"{}\"\nsize = \"64MiB\"\n\
+             [[group]]\nname = \"g{index}\"\nlevel = \"raid0\"\ndrives = [\"d{index}\"]\n\
+             [[pool]]\nname = \"p{index}\"\ngroups = [\"g{index}\"]\ncontroller = {index}\n\
+             [[volume]]\nname = \"v{index}\"\npool = \"p{index}\"\nsize = \"16MiB\"\n",
+            drive.display()
+        )
+    };
+    let parts: String = (0..3).map(part).collect();
+    format!(
+        "target = \"{TARGET}\"\ncontrollers = 3\ncontroller_nodes = [\"n1\", \"n2\", \"n3\"]\n{parts}\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v1\", 1 = \"v0\", 2 = \"v2\" }}\n"
+    )
+}
+
+/// Three nodes, of which n1 owns the array; n2 and n3 run their controllers.
+fn start() -> Cluster {
+    let dir = directory();
+    let text = declaration(dir.path());
+    let registry = dir.path().join("registry").display().to_string();
+    let mut cluster = Cluster::declared(1, dir, &text, registry);
+    assert_eq!(cluster.owner(), 0);
+    for text in ["controller 1 runs at node n2", "controller 2 runs at node n3"] {
+        // One after the other: they are numbered in this order.
+        cluster.join();
+        cluster.nodes[0].says(text);
+    }
+    cluster
+}
+
+fn count(cluster: &Cluster, at: usize, text: &str) -> usize {
+    cluster.nodes[at].log().matches(text).count()
+}
+
+/// Returns when a node has said it once more than it had before.
+fn again(cluster: &Cluster, at: usize, text: &str, before: usize) {
+    until_within(text, 3 * WAIT, || count(cluster, at, text) > before);
+}
+
+#[test]
+fn the_ports_of_the_node_that_runs_the_controller_are_the_optimized_ones() {
+    let cluster = start();
+    let optimized = |at: usize| {
+        let groups: BTreeMap<u16, (u8, u8)> = groups_at(cluster.nodes[at].port);
+        groups.into_iter().filter(|(_, (_, state))| *state == 0).map(|(tag, _)| tag).collect::<Vec<_>>()
+    };
+    for at in 0..3 {
+        assert_eq!(optimized(at), [65], "LUN 0, as the port of n{} says", at + 1);
+    }
+}
+
+#[test]
+fn a_node_that_dies_loses_nothing_and_gets_its_controller_back_when_it_returns() {
+    let mut cluster = start();
+    let host = Host::start(&cluster);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    cluster.nodes[0].says("controller 1 runs at this node");
+    host.goes_on();
+    let before = count(&cluster, 0, "controller 1 runs at node n2");
+    cluster.again(1);
+    again(&cluster, 0, "controller 1 runs at node n2", before);
+    host.goes_on();
+    // In order: it says so, and nobody waits for its term.
+    cluster.nodes[1].signal("-TERM");
+    again(&cluster, 0, "controller 1 runs at this node", 1);
+    host.goes_on();
+    let done = host.verified();
+    println!("killed, back, stopped: a gap of {:?} in {} writes", done.gap, done.count);
+    assert_eq!(count(&cluster, 0, "owns the array"), 2, "the line and its event: the owner stays");
+}
+
+#[test]
+fn when_the_owner_dies_the_others_stop_their_controllers_and_one_takes_over() {
+    let mut cluster = start();
+    let host = Host::start(&cluster);
+    cluster.nodes[0].process.kill().expect("kill -9");
+    let next = cluster.successor(0);
+    let (own, other) = if next == 1 {
+        ("n2", "controller 2 runs at node n3")
+    } else {
+        ("n3", "controller 1 runs at node n2")
+    };
+    cluster.nodes[next].says(other);
+    let done = host.verified();
+    println!("the owner dies, {own} follows: a gap of {:?} in {} writes", done.gap, done.count);
+    for at in [1, 2] {
+        assert!(cluster.nodes[at].process.try_wait().expect("wait").is_none(), "n{} has ended", at + 1);
+    }
+}
+
+#[test]
+fn a_node_that_stands_still_is_fenced_by_its_locks_and_writes_nothing_when_it_goes_on() {
+    let mut cluster = start();
+    let host = Host::start(&cluster);
+    cluster.nodes[1].signal("-STOP");
+    until("all of its threads stand still", || cluster.nodes[1].stands_still());
+    cluster.nodes[0].says("waits for the drives of controllers that node n2 ran");
+    let status = cluster.nodes[0].ok(&["status"]);
+    assert!(status.contains("node n2 is gone"), "{status}");
+    cluster.nodes[1].signal("-CONT");
+    assert_eq!(cluster.nodes[1].ended(), Some(LOST));
+    cluster.nodes[0].says("controller 1 runs at this node");
+    host.goes_on();
+    let done = host.verified();
+    println!("stands still: a gap of {:?} in {} writes", done.gap, done.count);
+}
+
+#[test]
+fn a_planned_move_ends_the_controllers_of_other_nodes_in_order() {
+    let cluster = start();
+    let host = Host::start(&cluster);
+    for (from, to, then) in
+        [(0, "n2", "controller 0 runs at node n1"), (1, "n1", "controller 1 runs at node n2")]
+    {
+        let at = usize::from(from == 0);
+        let before = count(&cluster, at, then);
+        let node = &cluster.nodes[from];
+        node.ok(&["node", "drain", &node.name, "--to", to, "--registry", &cluster.registry]);
+        again(&cluster, at, then, before);
+        host.goes_on();
+    }
+    let done = host.verified();
+    println!("moved twice: a gap of {:?} in {} writes", done.gap, done.count);
+}
