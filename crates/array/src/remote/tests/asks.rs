@@ -163,6 +163,51 @@ fn a_mailbox_can_be_taken_again_by_another_exchange() {
     assert!(matches!(next(&link.at_node), Message::Control(Control::Ping, _)));
 }
 
+/// An exchange with another process, whose first frame it has heard.
+fn with_another_process(mailbox: crate::Mailbox, link: &Link) -> Exchange {
+    let ((events, _), (moves, _)) = (event_channel(), move_channel());
+    let told = Told::Owner { events, moves, refused: link.refused.0.clone() };
+    let exchange = Exchange::new(vec![mailbox], vec![], told);
+    take(&exchange, &frame(&link.node).expect("a greeting")).expect("valid");
+    exchange
+}
+
+#[test]
+fn another_process_hears_of_events_and_gets_no_command_from_before_the_connection() {
+    let (link, (to_node, mailbox)) = (Link::unheard(), ControllerHandle::new(1));
+    let (before, exchange) = (scsi::Arrival::default(), with_another_process(mailbox, &link));
+    pass(&exchange, &link.node).expect("valid");
+    let execute = |arrival| {
+        let ((reply, answer), nexus) = (oneshot::channel(), samples::nexus());
+        let request = scsi::Request { arrival, ..samples::request() };
+        assert!(to_node.offer(Message::Execute { nexus, lun: None, request, reply }).is_ok());
+        answer
+    };
+    let (mut old, mut new) = (execute(before), execute(scsi::Arrival::now()));
+    pass(&exchange, &link.node).expect("valid");
+    assert_eq!(link.at_node.messages.len(), 1);
+    assert!(old.try_recv().is_err(), "its host gets BUSY");
+    assert!(matches!(new.try_recv(), Ok(None)), "it is on its way");
+    let event = scsi::Arrival::event();
+    let told = frame(&exchange).expect("news");
+    let (header, _) = crate::remote::frame::decode(&told[4..]).expect("valid");
+    assert!(header.events >= event, "{} {event}", header.events);
+}
+
+#[test]
+fn an_exchange_is_used_by_any_thread() {
+    fn is_for_threads<T: Send + Sync>(of: T) -> T {
+        of
+    }
+    fn moves<T: Send>(of: T) -> T {
+        of
+    }
+    let link = Link::new();
+    let exchange = is_for_threads(&link.owner);
+    assert!(moves(exchange.outgoing()).now_or_never().is_none());
+    assert!(moves(exchange.incoming(&[])).now_or_never().expect("it never waits").is_err());
+}
+
 #[test]
 fn what_controllers_of_a_node_tell_reaches_the_owner() {
     let link = Link::new();
