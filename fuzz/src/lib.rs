@@ -10,6 +10,7 @@ pub mod media;
 mod medium;
 mod offers;
 mod peer;
+mod remote;
 pub mod seeds;
 mod sessions;
 
@@ -17,6 +18,7 @@ pub use bench::run_commands;
 pub use lists::run_lists;
 pub use logins::run_login;
 pub use offers::offer;
+pub use remote::{remote_frames, run_remote_frames};
 pub use sessions::run_session;
 
 /// Text as seeds have it, one pair to a line, as it stands on the wire.

@@ -30,6 +30,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let sources = source::read_all(root, &files, &mut findings)?;
     tracked::check(root, &files, &mut findings)?;
     layers::check(&packages, &mut findings);
+    layers::check_within(&sources, &mut findings);
     modules::check(root, &packages, &sources, &mut findings);
     unused::check(root, &packages, &sources, &mut findings);
     functions::check(root, &sources, &mut findings)?;

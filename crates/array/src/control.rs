@@ -376,6 +376,7 @@ impl ControllerHandle {
 
     /// Sends without waiting; gives the message back if the queue has no room. One to a controller that has
     /// stopped is dropped.
+    #[expect(clippy::result_large_err, reason = "the message itself comes back")]
     pub(crate) fn offer(&self, message: Message) -> Result<(), Message> {
         match self.sender.try_send(message) {
             Ok(()) | Err(async_channel::TrySendError::Closed(_)) => Ok(()),

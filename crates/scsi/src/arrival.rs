@@ -90,3 +90,36 @@ impl Arrival {
         Arrival { unit: Some(key), luns_changed, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    #[test]
+    fn every_watch_hears_of_an_event() {
+        let tasks: [Arc<Woken>; 2] = Default::default();
+        let watches = tasks.clone().map(|task| {
+            let watch = EventWatch::new();
+            watch.register(&task.into());
+            watch
+        });
+        let before = Arrival::now();
+        let number = Arrival::event();
+        assert!(tasks.iter().all(|task| task.0.load(Ordering::Acquire) == 1));
+        assert!(before.is_before(number) && Arrival::latest() >= number);
+        assert!(!before.renumbered(number).is_before(number));
+        drop(watches);
+    }
+}

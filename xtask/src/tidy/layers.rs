@@ -1,6 +1,7 @@
 //! The allowed dependencies between crates: the layer table of ARCHITECTURE.md.
 
-use super::{Finding, Package};
+use super::unused::names;
+use super::{Finding, Package, Source};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in
 /// ARCHITECTURE.md.
@@ -159,7 +160,7 @@ const AT_THE_EDGE: [&str; 6] = ["admin", "lab_core", "lab_tools", "masu", "sim",
 const TO_ETCD: [&str; 4] = ["tokio", "prost", "tonic", "tonic-prost"];
 
 /// Crates of plain types that are read and written as text, and what they derive that with.
-const TEXT: [(&str, &str); 9] = [
+const TEXT: [(&str, &str); 12] = [
     ("config", "serde"),
     ("config", "toml"),
     // The JSON Schema of array.toml.
@@ -171,7 +172,15 @@ const TEXT: [(&str, &str); 9] = [
     ("registry", "toml"),
     ("share", "serde"),
     ("cluster", "serde"),
+    // What crosses between nodes, in `array::remote` only.
+    ("array", "serde"),
+    ("array", "serde_json"),
+    ("scsi", "serde"),
 ];
+
+/// Crates of which only one folder may name a dependency.
+const WITHIN: [(&str, &str, &str); 2] =
+    [("crates/array/", "serde", "src/remote/"), ("crates/array/", "serde_json", "src/remote/")];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with
 /// them.
@@ -214,6 +223,19 @@ pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
     }
 }
 
+/// Checks that the dependencies of some crates are named in one folder only.
+pub(super) fn check_within(sources: &[Source], findings: &mut Vec<Finding>) {
+    for source in sources {
+        for (package, dependency, folder) in WITHIN {
+            let Some(file) = source.path.strip_prefix(package) else { continue };
+            if !file.starts_with(folder) && names(&source.text, dependency) {
+                let text = format!("names {dependency}, which only {package}{folder} may do");
+                findings.push(Finding::error(&source.path, 0, text));
+            }
+        }
+    }
+}
+
 /// The crates of the workspace that a package may know; none: the package is not in the table.
 fn allowed(package: &str) -> Option<&'static [&'static str]> {
     let row = LAYERS.iter().find(|(name, _)| *name == package).map(|(_, allowed)| *allowed);
@@ -242,6 +264,21 @@ fn fault(package: &str, known: &[&str], dependency: &str, for_tests: bool) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::source::parsed;
+
+    #[test]
+    fn serde_is_named_in_the_folder_of_what_crosses_only() {
+        let text = "//! A.\nuse serde::Serialize;\n";
+        let sources =
+            ["crates/array/src/remote/a.rs", "crates/array/src/status.rs", "crates/config/src/a.rs"];
+        let sources: Vec<Source> = sources.iter().map(|path| parsed(path, text)).collect();
+        let mut findings = Vec::new();
+        check_within(&sources, &mut findings);
+        let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        let expected =
+            ["error: crates/array/src/status.rs: names serde, which only crates/array/src/remote/ may do"];
+        assert_eq!(lines, expected);
+    }
 
     #[test]
     fn edges_that_the_table_does_not_have_are_found() {
@@ -265,7 +302,8 @@ mod tests {
         assert!(check("config", "axum", false).is_some());
         assert!(check("status", "toml", false).is_some());
         assert!(check("config", "raid", false).is_some());
-        assert!(check("array", "serde", false).is_some());
+        assert_eq!(check("array", "serde", false), None);
+        assert!(check("lu", "serde", false).is_some());
         assert_eq!(check("lab", "verify_vaai", false), None);
         assert_eq!(check("verify_vaai", "lab_tools", false), None);
         assert_eq!(check("verify_vaai", "serde", false), None);

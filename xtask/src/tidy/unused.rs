@@ -26,7 +26,7 @@ pub(super) fn check(root: &Path, packages: &[Package], sources: &[Source], findi
     }
 }
 
-fn names(text: &str, name: &str) -> bool {
+pub(super) fn names(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = &text[at + name.len()..];

@@ -21,7 +21,7 @@ pub(super) enum Controlled {
     Arrived,
     ReleasePool(String),
     Release(Declared),
-    Prepare { config: Declared, made: Recorded, arrival: Arriving },
+    Prepare { config: Declared, made: Box<Recorded>, arrival: Arriving },
     Commit(Declared),
     Undo(Declared),
     AtNextStart(Declared),
@@ -76,9 +76,11 @@ impl Controlled {
             Control::Arrived => Controlled::Arrived,
             Control::ReleasePool(pool) => Controlled::ReleasePool(pool),
             Control::Release(config) => Controlled::Release(config.into()),
-            Control::Prepare { config, made, arrival } => {
-                Controlled::Prepare { config: config.into(), made: made.into(), arrival: Arriving(arrival) }
-            }
+            Control::Prepare { config, made, arrival } => Controlled::Prepare {
+                config: config.into(),
+                made: Box::new(made.into()),
+                arrival: Arriving(arrival),
+            },
             Control::Commit(config) => Controlled::Commit(config.into()),
             Control::Undo(config) => Controlled::Undo(config.into()),
             Control::AtNextStart(config) => Controlled::AtNextStart(config.into()),
@@ -127,7 +129,7 @@ impl From<Controlled> for Control {
             Controlled::ReleasePool(pool) => Control::ReleasePool(pool),
             Controlled::Release(config) => Control::Release(config.into()),
             Controlled::Prepare { config, made, arrival } => {
-                Control::Prepare { config: config.into(), made: made.into(), arrival: arrival.0 }
+                Control::Prepare { config: config.into(), made: (*made).into(), arrival: arrival.0 }
             }
             Controlled::Commit(config) => Control::Commit(config.into()),
             Controlled::Undo(config) => Control::Undo(config.into()),

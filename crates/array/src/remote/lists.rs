@@ -8,6 +8,8 @@ macro_rules! lists {
 
             use super::*;
 
+            type List = $of<$what>;
+
             #[derive(Serialize)]
             struct Each<'a>(#[serde(with = $mirror)] &'a $what);
 
@@ -15,7 +17,7 @@ macro_rules! lists {
             struct One(#[serde(with = $mirror)] $what);
 
             pub(in super::super) fn serialize<S: Serializer>(
-                list: &$of<$what>,
+                list: &List,
                 serializer: S,
             ) -> Result<S::Ok, S::Error> {
                 lists!(@each $of, list).serialize(serializer)
@@ -23,7 +25,7 @@ macro_rules! lists {
 
             pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
                 deserializer: D,
-            ) -> Result<$of<$what>, D::Error> {
+            ) -> Result<List, D::Error> {
                 let list = $of::<One>::deserialize(deserializer)?;
                 Ok(lists!(@one $of, list))
             }

@@ -36,6 +36,9 @@ mod replies;
 mod statuses;
 mod told;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::RemoteError;
 pub use exchange::Exchange;
 pub use frame::{FRAME_MAX, PROTOCOL};

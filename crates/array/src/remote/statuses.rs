@@ -90,6 +90,7 @@ struct ImageStanding {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Result<ServedImage, Unopened>")]
+#[expect(clippy::large_enum_variant, reason = "no value of a mirror is ever made")]
 enum ImageState {
     Ok(#[serde(with = "Served")] ServedImage),
     Err(#[serde(with = "NotServed")] Unopened),

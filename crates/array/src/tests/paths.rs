@@ -60,7 +60,7 @@ async fn tell(rig: &Rig, others: &[(u16, bool)]) {
 
 #[test]
 fn the_ports_of_other_nodes_are_listed_and_hosts_hear_when_their_states_change() {
-    Rig::run(|rig| async move {
+    Rig::run_in_one_process(|rig| async move {
         let host = rig.host("a", 0, 2).await;
         let before = groups(&host, 0).await;
         for (others, listed) in [

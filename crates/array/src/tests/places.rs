@@ -26,7 +26,7 @@ async fn read(host: &Host, lun: u16) -> Pieces {
 
 #[test]
 fn another_controller_goes_on_with_what_waits_and_has_what_was_written() {
-    Rig::run_lasting(async |mut rig| {
+    Rig::run_in_one_process(async |mut rig| {
         let host = rig.host("a", 0, 2).await;
         host.transfer(WRITE, 1, 0, block(1), BLOCK).await;
         rig.end(1).await;
@@ -46,7 +46,7 @@ fn another_controller_goes_on_with_what_waits_and_has_what_was_written() {
 
 #[test]
 fn sessions_at_its_ports_are_forgotten_with_what_they_reserve() {
-    Rig::run_lasting(async |mut rig| {
+    Rig::run_in_one_process(async |mut rig| {
         let holder = rig.host("b", 1, 4).await;
         assert_eq!(holder.send(0, &RESERVE, Pieces::new(), 0).await.status, Status::Good);
         let host = rig.host("a", 0, 0).await;
@@ -69,7 +69,7 @@ fn sessions_at_its_ports_are_forgotten_with_what_they_reserve() {
 
 #[test]
 fn while_no_controller_runs_hosts_hear_busy_and_the_status_says_why() {
-    Rig::run_lasting(async |mut rig| {
+    Rig::run_in_one_process(async |mut rig| {
         let host = rig.host("a", 0, 2).await;
         rig.end(1).await;
         let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));

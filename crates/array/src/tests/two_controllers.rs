@@ -1,6 +1,8 @@
-//! Two controllers, each with a pool and two volumes, as hosts see them through a port of either.
+//! Two controllers, each with a pool and two volumes, as hosts see them through a port of either: in one process, and
+//! each in its own, with an exchange between them.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
@@ -11,8 +13,8 @@ use world_model::Disks;
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
 use crate::{
-    Array, Config, Control, ControllerHandle, LocalPort, LocalSession, Lun, Mailbox, MoveReceiver,
-    TraceSender, move_channel, run_with_local_port,
+    Array, Config, Control, ControllerHandle, Exchange, LocalPort, LocalSession, Lun, Mailbox, MoveReceiver,
+    MoveSender, Told, TraceSender, event_channel, move_channel, run_with_local_port,
 };
 
 pub(super) const BLOCK: u64 = 512;
@@ -25,7 +27,7 @@ pub(super) struct Rig {
     /// The moves that hosts ask for.
     pub(super) asked: MoveReceiver,
     ports: Vec<LocalPort>,
-    /// Of controllers that can begin anew.
+    /// Of controllers that can begin anew: those of one process.
     mailboxes: Vec<Mailbox>,
 }
 
@@ -52,46 +54,62 @@ pub(super) fn config() -> Config {
 }
 
 impl Rig {
-    pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F) {
+    pub(super) fn run<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F + Clone) {
         Rig::run_with(config(), None, test);
     }
 
-    /// The same with another declaration, and with traces that go there.
+    /// The same with another declaration, and with traces that go there. Without traces, which do not cross, each
+    /// test runs with both controllers in one process, and with controller 1 in another one.
     pub(super) fn run_with<F: Future<Output = ()>>(
         config: Config,
+        traces: Option<TraceSender>,
+        test: impl FnOnce(Rig) -> F + Clone,
+    ) {
+        let ways = if traces.is_some() { &[false][..] } else { &[false, true] };
+        for apart in ways {
+            Rig::run_once((config.clone(), *apart), traces.clone(), test.clone());
+        }
+    }
+
+    /// With both controllers in one process only: the test sends what each process makes itself.
+    pub(super) fn run_in_one_process<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F) {
+        Rig::run_once((config(), false), None, test);
+    }
+
+    fn run_once<F: Future<Output = ()>>(
+        config: (Config, bool),
         traces: Option<TraceSender>,
         test: impl FnOnce(Rig) -> F,
     ) {
         let model = model(9, 3);
         let disks = model.disks().clone();
-        let mailboxes = (0..2).map(ControllerHandle::new).collect();
-        model.run(async |world| test(Rig::start(&world, disks, (config, traces), mailboxes).await).await);
-    }
-
-    /// The same with controllers that can begin anew.
-    pub(super) fn run_lasting<F: Future<Output = ()>>(test: impl FnOnce(Rig) -> F) {
-        let (model, config) = (model(9, 3), config());
-        let disks = model.disks().clone();
-        let mailboxes = (0..2).map(ControllerHandle::new).map(|(handle, own)| (handle, own.lasting()));
-        let mailboxes = mailboxes.collect();
-        model.run(async |world| test(Rig::start(&world, disks, (config, None), mailboxes).await).await);
+        model.run(async |world| test(Rig::start(&world, disks, config, traces).await).await);
     }
 
     async fn start(
         world: &World,
         disks: Disks,
-        (config, traces): (Config, Option<TraceSender>),
-        mailboxes: Vec<(ControllerHandle, Mailbox)>,
+        (config, apart): (Config, bool),
+        traces: Option<TraceSender>,
     ) -> Rig {
-        let (handles, mailboxes): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
         let (mut ports, (moves, asked)) = (Vec::new(), move_channel());
-        for (index, mailbox) in mailboxes.iter().cloned().enumerate() {
+        let (handles, controllers, of_node) = match apart {
+            false => {
+                let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..2).map(ControllerHandle::new).unzip();
+                let controllers = mailboxes.into_iter().map(|mailbox| (mailbox.lasting(), handles.clone()));
+                (handles.clone(), controllers.collect::<Vec<_>>(), moves.clone())
+            }
+            true => two_processes(world, moves.clone()),
+        };
+        let mailboxes = controllers.iter().map(|(mailbox, _)| mailbox.clone()).collect();
+        for (index, (mailbox, handles)) in controllers.into_iter().enumerate() {
+            let moves = if index == 0 { &moves } else { &of_node };
             let mailbox = match &traces {
                 Some(traces) => mailbox.tracing(traces.clone()),
                 None => mailbox,
             };
             let mailbox = mailbox.moving(moves.clone());
-            let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles.clone());
+            let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles);
             ports.push(port);
             world.spawn(run);
         }
@@ -146,6 +164,33 @@ impl Rig {
         let all = parts.into_iter().flat_map(|part| part.volumes);
         all.filter(|v| v.name == volume).map(|v| v.counters.moved_bytes).sum()
     }
+}
+
+/// A controller's mailbox, and the handles that it has.
+type Started = (Mailbox, Vec<ControllerHandle>);
+
+/// Controller 1 at a node that is not the owner. The handles of the owner, the controllers, and where that node's
+/// hosts ask for moves.
+fn two_processes(world: &World, moves: MoveSender) -> (Vec<ControllerHandle>, Vec<Started>, MoveSender) {
+    let ((here_0, at_0), (away_1, to_1)) = (ControllerHandle::new(0), ControllerHandle::new(1));
+    let ((away_0, to_0), (here_1, at_1)) = (ControllerHandle::new(0), ControllerHandle::new(1));
+    let ((events, _), (_, of_events)) = (event_channel(), event_channel());
+    let ((refused, _), (_, of_groups)) = (async_channel::bounded(8), async_channel::bounded(8));
+    let (of_node, of_moves) = move_channel();
+    let told = Told::Owner { events, moves, refused };
+    let owner = Rc::new(Exchange::in_one_process(vec![to_1], vec![here_0.clone()], told));
+    let told = Told::Node { events: of_events, moves: of_moves, refused: of_groups };
+    let node = Rc::new(Exchange::in_one_process(vec![to_0], vec![here_1.clone()], told));
+    for (from, to) in [(owner.clone(), node.clone()), (node, owner)] {
+        world.spawn(async move {
+            while let Some(frame) = from.outgoing().await {
+                to.incoming(&frame[4..]).await.expect("a valid frame");
+            }
+        });
+    }
+    let handles = vec![here_0, away_1];
+    let controllers = vec![(at_0, handles.clone()), (at_1, vec![away_0, here_1])];
+    (handles, controllers, of_node)
 }
 
 pub(super) struct Host(LocalSession);
