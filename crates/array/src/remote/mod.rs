@@ -27,6 +27,7 @@ mod failures;
 mod frame;
 mod groups;
 mod here;
+mod leaving;
 mod lists;
 mod messages;
 mod moved;

@@ -94,6 +94,8 @@ fn the_first_frame_is_the_version_and_it_is_the_same() {
     let (header, _) = decode(&greeting[4..]).expect("valid");
     assert!(matches!(header.message, Said::Hello { protocol: PROTOCOL }) && frame(&link.owner).is_none());
     assert_eq!(take(&link.owner, &hello(PROTOCOL)), Ok(()));
+    let twice = RemoteError::Unexpected { what: "its version twice" };
+    assert_eq!(take(&link.owner, &hello(PROTOCOL)), Err(twice));
     assert!(frame(&link.owner).is_some());
 }
 
