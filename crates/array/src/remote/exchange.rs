@@ -9,16 +9,18 @@ use futures::stream::Stream;
 use scsi::{Arrival, EventWatch};
 
 use super::error::RemoteError;
-use super::frame::{self, PROTOCOL};
+use super::frame;
 use super::here::Controllers;
+use super::limits::PROTOCOL;
 use super::messages::{Header, Message as Said};
 use super::order::Order;
 use super::pending::Pending;
 use super::told::{Outlet, Told};
 use crate::control::{ControllerHandle, Mailbox, Message};
 
-/// One side of the exchange between the array's owner and a node that runs some of its controllers. When it is
-/// dropped, whoever waits for a controller of the other side learns that it is not there, as if it had stopped.
+/// One side of the exchange between the array's owner and a node that runs some of its controllers. When
+/// it is dropped, whoever waits for a controller of the other side learns that it is not there, as if it
+/// had stopped.
 pub struct Exchange {
     state: Mutex<State>,
 }
@@ -86,8 +88,8 @@ impl Exchange {
         Exchange { state: Mutex::new(state) }
     }
 
-    /// Waits for the next frame for the other side; its length field is included. Called by one task at a time,
-    /// which may drop it and call it again. `None`: no controller is left at either side.
+    /// Waits for the next frame for the other side; its length field is included. Called by one task at a
+    /// time, which may drop it and call it again. `None`: no controller is left at either side.
     pub async fn outgoing(&self) -> Option<Vec<u8>> {
         std::future::poll_fn(|cx| self.state().poll(cx)).await
     }

@@ -5,9 +5,9 @@ use futures::channel::oneshot;
 use super::link::{Link, frame, take};
 use super::samples;
 use crate::control::{Control, Message};
-use crate::remote::RemoteError;
-use crate::remote::frame::{FRAME_MAX, PROTOCOL, decode, encode};
+use crate::remote::frame::{decode, encode};
 use crate::remote::messages::{Header, Message as Said};
+use crate::remote::{FRAME_MAX, PROTOCOL, RemoteError};
 
 fn said(message: Said) -> Vec<u8> {
     encode(&Header { events: 0, message }, &block::Pieces::new()).expect("it fits")
