@@ -300,9 +300,9 @@ pub struct ControllerHandle {
     sender: async_channel::Sender<Message>,
 }
 
-/// The receiving end, given to the controller's thread, or to an [`Exchange`](crate::Exchange) that leads to
-/// it. Cheap to clone: each message reaches one of the clones, so that it can be given to another one when the
-/// first has ended.
+/// The receiving end, given to the controller's thread, or to an [`Exchange`](crate::Exchange) that leads
+/// to it. Cheap to clone: each message reaches one of the clones, so that it can be given to another one
+/// when the first has ended.
 #[derive(Clone)]
 pub struct Mailbox {
     /// The number of the controller.

@@ -10,8 +10,7 @@ use scsi::{
 use serde::{Deserialize, Serialize};
 
 use super::error::RemoteError;
-use super::frame::pieces;
-use super::messages::Loaded;
+use super::payload::{Loaded, pieces};
 use crate::nexus::RemoteNexus;
 
 /// The longest read for a copy: the longest transfer of a command.

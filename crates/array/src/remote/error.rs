@@ -1,6 +1,6 @@
 //! Why a connection to another node's controllers ends.
 
-use super::frame::{FRAME_MAX, PROTOCOL};
+use super::limits::{FRAME_MAX, PROTOCOL};
 
 /// What the other side sent, and this side cannot accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

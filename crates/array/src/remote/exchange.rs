@@ -6,42 +6,45 @@ use std::task::{Context, Poll, Waker};
 
 use block::Pieces;
 use futures::stream::Stream;
-use scsi::{Arrival, CopyRequest, EventWatch};
+use scsi::{Arrival, EventWatch};
 
-use super::commands::{CopyAsked, Requested};
-use super::controls::Controlled;
 use super::error::RemoteError;
-use super::failures::Failed;
-use super::frame::{self, PROTOCOL};
-use super::here::{Answered, Controllers};
-use super::messages::{Answer, Ask, Header, Loaded, Message as Said};
-use super::moved;
+use super::frame;
+use super::here::Controllers;
+use super::limits::PROTOCOL;
+use super::messages::{Header, Message as Said};
 use super::order::Order;
-use super::pending::{Pending, Waiting};
-use super::replies::Replied;
+use super::pending::Pending;
 use super::told::{Outlet, Told};
-use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
+use crate::control::{ControllerHandle, Mailbox, Message};
 
-/// One side of the exchange between the array's owner and a node that runs some of its controllers. When it is
-/// dropped, whoever waits for a controller of the other side learns that it is not there, as if it had stopped.
+/// One side of the exchange between the array's owner and a node that runs some of its controllers. When
+/// it is dropped, whoever waits for a controller of the other side learns that it is not there, as if it
+/// had stopped.
 pub struct Exchange {
     state: Mutex<State>,
 }
 
-struct State {
+pub(super) struct State {
     greeted: bool,
     has_heard: bool,
-    order: Order,
+    pub(super) order: Order,
     watch: EventWatch,
     away: Vec<Away>,
     /// Whose turn it is.
     turn: usize,
-    pending: Pending,
+    pub(super) pending: Pending,
     here: Controllers,
     told: Outlet,
+    has_told_all: bool,
+    /// The kind of frame that came first in the last turn.
+    first: usize,
     /// The task that waits for the next frame.
     waiting: Option<Waker>,
 }
+
+/// Kinds of frames that take turns: answers, asks, news.
+const KINDS: usize = 3;
 
 /// A controller of the other side.
 struct Away {
@@ -78,13 +81,15 @@ impl Exchange {
             pending: Pending::default(),
             here: Controllers::new(here),
             told: Outlet::new(told),
+            has_told_all: false,
+            first: 0,
             waiting: None,
         };
         Exchange { state: Mutex::new(state) }
     }
 
-    /// Waits for the next frame for the other side; its length field is included. Called by one task at a time,
-    /// which may drop it and call it again. `None`: no controller is left at either side.
+    /// Waits for the next frame for the other side; its length field is included. Called by one task at a
+    /// time, which may drop it and call it again. `None`: no controller is left at either side.
     pub async fn outgoing(&self) -> Option<Vec<u8>> {
         std::future::poll_fn(|cx| self.state().poll(cx)).await
     }
@@ -117,6 +122,7 @@ impl State {
             (false, _) => {
                 return Err(RemoteError::Unexpected { what: "something else than its version first" });
             }
+            (true, Said::Hello { .. }) => return Err(RemoteError::Unexpected { what: "its version twice" }),
             (true, _) => {}
         }
         self.order.hear(header.events, Arrival::event);
@@ -137,30 +143,59 @@ impl State {
         if !self.has_heard {
             return Poll::Pending;
         }
-        if let Poll::Ready((number, answered)) = self.here.poll(cx) {
-            return Poll::Ready(Some(self.answer(number, answered)));
-        }
-        let has_told_all = loop {
-            match self.told.poll(cx) {
-                Poll::Ready(Some(news)) => {
-                    if let Ok(frame) = self.frame(Said::News(news), &Pieces::new()) {
-                        return Poll::Ready(Some(frame));
-                    }
-                }
-                Poll::Ready(None) => break true,
-                Poll::Pending => break false,
-            }
-        };
-        while let Poll::Ready((to, message)) = self.poll_mailboxes(cx) {
-            if let Some(frame) = self.ask(to, message) {
-                return Poll::Ready(Some(frame));
+        // In turn: neither side waits because the other one has much to say.
+        self.first = (self.first + 1) % KINDS;
+        let first = self.first;
+        for n in 0..KINDS {
+            let frame = match (first + n) % KINDS {
+                0 => self.poll_answers(cx),
+                1 => self.poll_asks(cx),
+                _ => self.poll_news(cx),
+            };
+            if frame.is_some() {
+                return Poll::Ready(frame);
             }
         }
         if self.order.has_news(Arrival::latest()) {
             return Poll::Ready(self.frame(Said::Events, &Pieces::new()).ok());
         }
         let is_over = self.away.iter().all(|away| away.has_ended) && self.pending.is_empty();
-        if has_told_all && is_over && self.here.have_stopped() { Poll::Ready(None) } else { Poll::Pending }
+        if self.has_told_all && is_over && self.here.have_stopped() {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Option<Vec<u8>> {
+        match self.here.poll(cx) {
+            Poll::Ready((number, answered)) => Some(self.answer(number, answered)),
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_asks(&mut self, cx: &mut Context<'_>) -> Option<Vec<u8>> {
+        while let Poll::Ready((to, message)) = self.poll_mailboxes(cx) {
+            if let Some(frame) = self.ask(to, message) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn poll_news(&mut self, cx: &mut Context<'_>) -> Option<Vec<u8>> {
+        loop {
+            match self.told.poll(cx) {
+                Poll::Ready(Some(news)) => {
+                    if let Ok(frame) = self.frame(Said::News(news), &Pieces::new()) {
+                        return Some(frame);
+                    }
+                }
+                Poll::Ready(None) => self.has_told_all = true,
+                Poll::Pending => {}
+            }
+            return None;
+        }
     }
 
     /// The next message to a controller of the other side: the mailboxes in turn.
@@ -182,93 +217,4 @@ impl State {
         }
         Poll::Pending
     }
-
-    fn frame(&mut self, message: Said, payload: &Pieces) -> Result<Vec<u8>, String> {
-        let events = self.order.tell(Arrival::latest());
-        frame::encode(&Header { events, message }, payload)
-    }
-
-    /// The frame of an answer. One that does not fit is an error for who asked.
-    fn answer(&mut self, number: u64, answered: Answered) -> Vec<u8> {
-        let is_control = matches!(answered, Answered::Control(_));
-        let (answer, payload) = match answered {
-            Answered::Control(answer) => (self.replied(answer), Pieces::new()),
-            Answered::Other(answer) => answer,
-        };
-        let frame = self.frame(Said::Answer { number, answer }, &payload);
-        frame.unwrap_or_else(|cause| {
-            let failed = |cause| Answer::Control(Box::new(Err(Failed(unsent(cause)))));
-            let answer = if is_control { failed(cause) } else { Answer::Stopped };
-            let frame = self.frame(Said::Answer { number, answer }, &Pieces::new());
-            frame.expect("an answer without data and lists fits a frame")
-        })
-    }
-
-    fn replied(&mut self, mut answer: Result<Reply, ControlError>) -> Answer {
-        if let Ok(Reply::Released(lus)) = &mut answer {
-            self.renumber(lus);
-        }
-        Answer::Control(Box::new(answer.map(Replied::from).map_err(Failed)))
-    }
-
-    fn renumber(&mut self, lus: &mut [crate::control::MovedLu]) {
-        let order = std::cell::RefCell::new(&mut self.order);
-        moved::renumber(lus, |event| order.borrow_mut().sent(event));
-    }
-
-    /// The frame of a message to a controller of the other side. None: it was answered here.
-    fn ask(&mut self, to: usize, message: Message) -> Option<Vec<u8>> {
-        let ((ask, payload), waiting) = self.asked(message)?;
-        let number = self.pending.next_number();
-        match self.frame(Said::Ask { number, to, ask }, &payload) {
-            Ok(frame) => {
-                self.pending.add(waiting);
-                Some(frame)
-            }
-            Err(cause) => {
-                if let Waiting::Control(reply) = waiting {
-                    let _ = reply.send(Err(unsent(cause)));
-                }
-                None
-            }
-        }
-    }
-
-    fn asked(&mut self, message: Message) -> Option<(Loaded<Ask>, Waiting)> {
-        Some(match message {
-            Message::Control(mut control, reply) => {
-                if let Control::Prepare { arrival: Some(arrival), .. } = &mut control {
-                    self.renumber(&mut arrival.lus);
-                }
-                let Some(controlled) = Controlled::of(control) else {
-                    let _ = reply.send(Ok(Reply::Done(vec![])));
-                    return None;
-                };
-                ((Ask::Control(Box::new(controlled)), Pieces::new()), Waiting::Control(reply))
-            }
-            Message::Execute { nexus, lun, request, reply } => {
-                let arrival = self.order.arrival(request.arrival)?;
-                let (request, data) = Requested::of(request, arrival);
-                let ask = Ask::Execute { nexus: nexus.into(), lun, request: Box::new(request) };
-                ((ask, data), Waiting::Execute(reply))
-            }
-            Message::Manage { nexus, function, reply } => {
-                ((Ask::Manage { nexus: nexus.into(), function }, Pieces::new()), Waiting::Manage(reply))
-            }
-            Message::Copy { nexus, request, reply } => {
-                let arrival = match &request {
-                    CopyRequest::Write { arrival, .. } => self.order.arrival(*arrival)?,
-                    _ => Arrival::default(),
-                };
-                let (request, data) = CopyAsked::of(request, arrival);
-                ((Ask::Copy { nexus: nexus.into(), request }, data), Waiting::Copy(reply))
-            }
-            Message::Open { nexus } => ((Ask::Open { nexus: nexus.into() }, Pieces::new()), Waiting::Note),
-            Message::Close { nexus } => ((Ask::Close { nexus: nexus.into() }, Pieces::new()), Waiting::Note),
-        })
-    }
-}
-
-fn unsent(cause: String) -> ControlError {
-    ControlError::failed("message between nodes", cause)
 }

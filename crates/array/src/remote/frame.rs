@@ -2,30 +2,19 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 0..4 | length of what follows, little endian: at most [`FRAME_MAX`] |
+//! | 0..4 | length of what follows, little endian: at most [`FRAME_MAX`](super::FRAME_MAX) |
 //! | 4..8 | length of the header, little endian |
 //! | then | the header: JSON |
 //! | then | the payload: the bytes of one command, or none |
 
 use block::Pieces;
-use world::Data;
 
 use super::error::RemoteError;
+use super::limits::FRAME_MAX;
 use super::messages::Header;
-
-/// The version of the protocol: both sides must have the same.
-pub const PROTOCOL: u32 = 1;
-
-/// The longest frame without its length field. The longest transfer of a command is 32 MiB; the status of
-/// ten thousand volumes, with their latency histograms, is the longest header.
-pub const FRAME_MAX: usize = 128 << 20;
 
 /// The length of a length.
 const LEN: usize = 4;
-
-/// Bytes of a payload in one buffer: one step of the data path.
-const PIECE_BYTES: usize = 1 << 20;
-const _: () = assert!(PIECE_BYTES <= world::BUF_LEN_MAX);
 
 /// A header and its payload as a frame, length field included.
 pub(super) fn encode(header: &Header, payload: &Pieces) -> Result<Vec<u8>, String> {
@@ -56,11 +45,4 @@ pub(super) fn decode(frame: &[u8]) -> Result<(Header, &[u8]), RemoteError> {
         .ok_or_else(|| RemoteError::malformed("its header is longer than it is"))?;
     let header = serde_json::from_slice(header).map_err(RemoteError::malformed)?;
     Ok((header, payload))
-}
-
-/// A payload in buffers of this thread.
-pub(super) fn pieces(payload: &[u8]) -> Pieces {
-    let mut pieces = Pieces::new();
-    payload.chunks(PIECE_BYTES).for_each(|part| pieces.push(Data::copy_of(part)));
-    pieces
 }

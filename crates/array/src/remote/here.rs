@@ -9,9 +9,10 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::commands::{CopyAnswered, Responded};
 use super::error::RemoteError;
-use super::messages::{Answer, Ask, Loaded};
+use super::messages::{Answer, Ask};
 use super::moved;
 use super::order::Order;
+use super::payload::Loaded;
 use super::pending::PENDING_MAX;
 use crate::control::{Control, ControlError, ControllerHandle, Message, Reply};
 

@@ -1,6 +1,5 @@
 //! What a frame says.
 
-use block::Pieces;
 use scsi::TaskOutcome;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +55,3 @@ pub(super) enum Answer {
     /// The controller has stopped.
     Stopped,
 }
-
-/// A message and its payload.
-pub(super) type Loaded<T> = (T, Pieces);

@@ -1,12 +1,14 @@
 //! The order of commands and events ([`scsi::Arrival`]) over two processes.
 //!
-//! Each process numbers its own events, and an arrival of a command is the number of the last event before
-//! it. Every frame has the number of the sender's last event. When the receiver hears of a new one, that is an
-//! event of its own, and it notes both numbers: what it knew of the other side, and since when.
+//! Each process numbers its own events, and an arrival of a command is the number of the last event
+//! before it. Every frame has the number of the sender's last event. When the receiver hears of a new
+//! one, that is an event of its own, and it notes both numbers: what it knew of the other side, and since
+//! when.
 //!
-//! * A command that goes to the other side gets the last event there that this side knew of **when the command
-//!   arrived**. An event there of which this side had not heard counts as later than the command: a command is
-//!   never taken for younger than it is. A host that sends one before the news is here sends it again.
+//! * A command that goes to the other side gets the last event there that this side knew of **when the
+//!   command arrived**. An event there of which this side had not heard counts as later than the command: a
+//!   command is never taken for younger than it is. A host that sends one before the news is here sends it
+//!   again.
 //! * An event that comes with a logical unit from the other side gets the number of the moment when this side
 //!   heard of it.
 //!

@@ -1,5 +1,5 @@
-//! Two controllers, each with a pool and two volumes, as hosts see them through a port of either: in one process, and
-//! each in its own, with an exchange between them.
+//! Two controllers, each with a pool and two volumes, as hosts see them through a port of either: in one
+//! process, and each in its own, with an exchange between them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -58,8 +58,8 @@ impl Rig {
         Rig::run_with(config(), None, test);
     }
 
-    /// The same with another declaration, and with traces that go there. Without traces, which do not cross, each
-    /// test runs with both controllers in one process, and with controller 1 in another one.
+    /// The same with another declaration, and with traces that go there. Without traces, which do not
+    /// cross, each test runs with both controllers in one process, and with controller 1 in another one.
     pub(super) fn run_with<F: Future<Output = ()>>(
         config: Config,
         traces: Option<TraceSender>,
@@ -169,8 +169,8 @@ impl Rig {
 /// A controller's mailbox, and the handles that it has.
 type Started = (Mailbox, Vec<ControllerHandle>);
 
-/// Controller 1 at a node that is not the owner. The handles of the owner, the controllers, and where that node's
-/// hosts ask for moves.
+/// Controller 1 at a node that is not the owner. The handles of the owner, the controllers, and where
+/// that node's hosts ask for moves.
 fn two_processes(world: &World, moves: MoveSender) -> (Vec<ControllerHandle>, Vec<Started>, MoveSender) {
     let ((here_0, at_0), (away_1, to_1)) = (ControllerHandle::new(0), ControllerHandle::new(1));
     let ((away_0, to_0), (here_1, at_1)) = (ControllerHandle::new(0), ControllerHandle::new(1));

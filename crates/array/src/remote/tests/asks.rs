@@ -111,6 +111,25 @@ fn messages_of_one_mailbox_stay_in_order_and_go_both_ways() {
 }
 
 #[test]
+fn asks_and_answers_take_turns() {
+    let link = Link::new();
+    (0..100).for_each(|_| assert!(link.to_owner.offer(ping()).is_ok()));
+    link.pass_on();
+    while let Ok(Message::Control(_, reply)) = link.at_owner.messages.try_recv() {
+        assert!(reply.send(Ok(Reply::Done(vec![]))).is_ok());
+    }
+    // The owner has a hundred answers and a hundred asks.
+    (0..100).for_each(|_| send(&link, ping()));
+    let is_ask = |frame: Vec<u8>| {
+        let (header, _) = crate::remote::frame::decode(&frame[4..]).expect("valid");
+        matches!(header.message, crate::remote::messages::Message::Ask { .. })
+    };
+    let asks =
+        std::iter::from_fn(|| frame(&link.owner)).take(20).filter(|frame| is_ask(frame.clone())).count();
+    assert!((5..=15).contains(&asks), "{asks} of 20");
+}
+
+#[test]
 fn a_mailbox_is_not_read_while_too_much_is_unanswered() {
     let link = Link::new();
     let mut carried = 0;

@@ -5,9 +5,9 @@ use futures::channel::oneshot;
 use super::link::{Link, frame, take};
 use super::samples;
 use crate::control::{Control, Message};
-use crate::remote::RemoteError;
-use crate::remote::frame::{FRAME_MAX, PROTOCOL, decode, encode};
+use crate::remote::frame::{decode, encode};
 use crate::remote::messages::{Header, Message as Said};
+use crate::remote::{FRAME_MAX, PROTOCOL, RemoteError};
 
 fn said(message: Said) -> Vec<u8> {
     encode(&Header { events: 0, message }, &block::Pieces::new()).expect("it fits")
@@ -94,6 +94,8 @@ fn the_first_frame_is_the_version_and_it_is_the_same() {
     let (header, _) = decode(&greeting[4..]).expect("valid");
     assert!(matches!(header.message, Said::Hello { protocol: PROTOCOL }) && frame(&link.owner).is_none());
     assert_eq!(take(&link.owner, &hello(PROTOCOL)), Ok(()));
+    let twice = RemoteError::Unexpected { what: "its version twice" };
+    assert_eq!(take(&link.owner, &hello(PROTOCOL)), Err(twice));
     assert!(frame(&link.owner).is_some());
 }
 
