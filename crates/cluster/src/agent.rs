@@ -87,8 +87,8 @@ struct Agent {
     lease: Option<(LeaseId, Term)>,
     /// The version of its record, if that was there when it was looked at last.
     listed: Option<Version>,
-    /// The trouble that its record has.
-    listed_trouble: Option<String>,
+    /// The trouble that its record has, and the controllers that it runs.
+    listed_as: (Option<String>, Vec<u16>),
     held: Option<Held>,
     /// Which node is to take over from this owner.
     to: Option<String>,
@@ -117,7 +117,7 @@ pub async fn run(member: Rc<Member>, registry: Rc<dyn Registry>) -> Result<Optio
         looks: 0,
         lease,
         listed,
-        listed_trouble: None,
+        listed_as: Default::default(),
         held,
         to: None,
         left_to: None,
@@ -154,7 +154,7 @@ impl Agent {
         if done.is_ok() {
             // Best effort: the next interval tries again, and a node does its work also where others do not
             // learn of its trouble.
-            let _ = self.list_trouble().await;
+            let _ = self.list_again().await;
             self.intervals = self.intervals.wrapping_add(1);
             if self.intervals.is_multiple_of(LOOKS_PER_LIST) {
                 let _ = self.look_for_membership().await;
@@ -326,10 +326,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Puts its record again when its trouble is another one.
-    async fn list_trouble(&mut self) -> Result<(), Fault> {
+    /// Puts its record again when it says something else of itself.
+    async fn list_again(&mut self) -> Result<(), Fault> {
         let (Some((lease, _)), Some(version)) = (self.lease, self.listed) else { return Ok(()) };
-        if self.listed_trouble != self.member.trouble() {
+        if self.listed_as != (self.member.trouble(), self.member.runs()) {
             self.listed = Some(self.put_record(lease, Some(version)).await?);
         }
         Ok(())
@@ -352,7 +352,7 @@ impl Agent {
                 match NodeRecord::decode(self.own_key.as_str(), &found.value) {
                     Ok(node) if node.lease != lease.0 => return Err(Fault::NameInUse),
                     Ok(node) => {
-                        self.listed_trouble = node.trouble;
+                        self.listed_as = (node.trouble, node.runs);
                         return Ok(found.version);
                     }
                     Err(_) => put(Some(found.version)).await?,
@@ -360,7 +360,7 @@ impl Agent {
             }
             answer => answer?,
         };
-        self.listed_trouble = record.trouble;
+        self.listed_as = (record.trouble, record.runs);
         Ok(version)
     }
 

@@ -140,6 +140,7 @@ pub struct Member {
     name: String,
     about: NodeRecord,
     trouble: RefCell<Option<String>>,
+    runs: RefCell<Vec<u16>>,
     state: RefCell<State>,
     tell: Tell,
     leaves: Cell<bool>,
@@ -164,6 +165,7 @@ impl Member {
             name: name.into(),
             about,
             trouble: RefCell::default(),
+            runs: RefCell::default(),
             state: RefCell::new(State::joining(epoch_seen)),
             tell: Box::new(tell),
             leaves: Cell::new(false),
@@ -188,6 +190,15 @@ impl Member {
     /// one without a trouble lives, this one leaves the array to it.
     pub fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.borrow_mut() = trouble.map(|text| shown(&text));
+    }
+
+    /// The controllers of the array that this node runs, for those who look at its record.
+    pub fn set_runs(&self, runs: Vec<u16>) {
+        *self.runs.borrow_mut() = runs;
+    }
+
+    pub(crate) fn runs(&self) -> Vec<u16> {
+        self.runs.borrow().clone()
     }
 
     pub(crate) fn trouble(&self) -> Option<String> {
@@ -240,7 +251,7 @@ impl Member {
     }
 
     pub(crate) fn record(&self, lease: u64) -> NodeRecord {
-        NodeRecord { lease, trouble: self.trouble(), ..self.about.clone() }
+        NodeRecord { lease, trouble: self.trouble(), runs: self.runs(), ..self.about.clone() }
     }
 
     pub(crate) fn member_record(&self, number: u16) -> MemberRecord {

@@ -9,6 +9,9 @@ use crate::{EPOCH_MAX, LABELS, MEMBERS, PORTALS_MAX, Waits, bounds};
 /// Characters of a portal, and of a version.
 const TEXT_LEN_MAX: usize = 100;
 
+/// Controllers of an array.
+const RUNS_MAX: usize = 64;
+
 /// Bytes of a trouble.
 pub(crate) const TROUBLE_LEN_MAX: usize = 512;
 
@@ -102,6 +105,9 @@ pub struct NodeRecord {
     /// that runs all of them itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controllers_protocol: Option<u32>,
+    /// The controllers of the array that it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<u16>,
     /// Why it could not take over now: it cannot write its data directory, for example. None: nothing is
     /// wrong, or it is of a version that does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,6 +245,9 @@ impl NodeRecord {
         if node.trouble.as_ref().is_some_and(|trouble| trouble.len() > TROUBLE_LEN_MAX) {
             return Err(RecordError::new(key, format!("a trouble of more than {TROUBLE_LEN_MAX} bytes")));
         }
+        if node.runs.len() > RUNS_MAX {
+            return Err(RecordError::new(key, format!("runs more than {RUNS_MAX} controllers")));
+        }
         Ok(node)
     }
 }
@@ -348,6 +357,8 @@ mod tests {
         assert_eq!(read(&member(64, 100)).map(|member| member.portals.len()), Ok(64));
         assert!(read(&member(65, 1)).is_err_and(|e| e.contains("members/n1") && e.contains("65 portals")));
         assert!(read(&member(1, 101)).is_err_and(|e| e.contains("more than 100 characters")));
+        let node = NodeRecord { runs: (0..65).collect(), ..NodeRecord::default() };
+        assert!(NodeRecord::decode("nodes/n1", &node.encode()).is_err());
         let node = NodeRecord { version: "1".repeat(101), ..NodeRecord::default() };
         assert!(NodeRecord::decode("nodes/n1", &node.encode()).is_err());
     }

@@ -15,6 +15,7 @@ pub(crate) fn known_nodes(seen: &Overview, this: Option<&str>) -> Vec<Node> {
             is_this: this == Some(name),
             could_take_over: owner.is_none() && node.trouble.is_none(),
             trouble: node.trouble.clone(),
+            runs: node.runs.clone(),
             epoch: owner.map(|owner| owner.epoch),
             lease_left_us: left_us(node.lease),
             since_unix_ms: Some(node.since_ms),

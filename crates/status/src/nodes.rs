@@ -32,6 +32,9 @@ pub struct Node {
     pub certificate: Option<String>,
     /// Its threads that serve hosts, of the owner that answers.
     pub controllers: Option<usize>,
+    /// The numbers of the array's controllers that it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<u16>,
     /// Seconds since it serves, of the owner that answers.
     pub uptime_s: Option<u64>,
 }

@@ -97,6 +97,8 @@ pub(super) struct Node {
     offers: RefCell<Option<mpsc::Receiver<Offer>>>,
     /// The first controller that runs at each other node, by the node's number.
     runs: watch::Sender<BTreeMap<u16, usize>>,
+    /// The controllers that this node runs.
+    own_runs: watch::Sender<Vec<u16>>,
     /// What controllers are told; none before they are.
     told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
     keys: RelayKeys,
@@ -138,9 +140,10 @@ pub(super) async fn stand_by(
     let joined_before = seen.epoch() > 0;
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
     let judges = judge.clone();
+    let own_runs = watch::channel(vec![]).0;
     let mut thread =
         Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone()), {
-            trial::of_directory(store.clone())
+            (trial::of_directory(store.clone()), own_runs.subscribe())
         })
         .await?;
     judge.refuse(&thread.keeper())?;
@@ -154,9 +157,14 @@ pub(super) async fn stand_by(
         pin_first: join.pin_first,
     };
     let mut offering = Offering::start(about, thread.watch());
-    let owned =
-        until_owner(name, &mut thread, (&standby, &mut relay, &mut offering), (&portals, &tls), signals)
-            .await;
+    let owned = until_owner(
+        name,
+        &mut thread,
+        (&standby, &mut relay, &mut offering),
+        (&portals, &tls, &own_runs),
+        signals,
+    )
+    .await;
     offering.end().await;
     standby.end().await;
     let Some(epoch) = owned? else {
@@ -198,6 +206,7 @@ pub(super) async fn stand_by(
         link,
         offers,
         runs,
+        own_runs,
         told,
         keys,
         tls,
@@ -251,6 +260,7 @@ fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, 
         link: link.map(|link| link.address().to_string()),
         certificate: Some(tls.fingerprint().into()),
         controllers_protocol: Some(array::PROTOCOL),
+        runs: vec![],
         trouble: None,
     }
 }
@@ -319,19 +329,21 @@ async fn until_owner(
     name: &str,
     thread: &mut Thread,
     (standby, relay, offering): (&Standby, &mut Relay, &mut Offering),
-    (portals, tls): (&[SocketAddr], &Arc<NodeTls>),
+    (portals, tls, own_runs): (&[SocketAddr], &Arc<NodeTls>, &watch::Sender<Vec<u16>>),
     signals: &mut Signals,
 ) -> Result<Option<u64>> {
     let (mut said, mut overview) = (String::new(), thread.overview());
-    let mut runs = None;
+    let runs_too = || match own_runs.borrow().as_slice() {
+        [] => String::new(),
+        controllers => format!("; {}", elsewhere::text_of(controllers)),
+    };
     loop {
         let state = thread.state();
         if let Standing::Owner { epoch, .. } = state.standing {
             return Ok(Some(epoch));
         }
         relay.set_owner(owner_of(&state));
-        let runs_too = runs.as_ref().map_or_else(String::new, |runs| format!("; {runs}"));
-        let text = format!("node {name}: {}{runs_too}", words(&state));
+        let text = format!("node {name}: {}{}", words(&state), runs_too());
         if text != said {
             tracing::info!("{text}");
             said = text;
@@ -343,16 +355,16 @@ async fn until_owner(
             Ok(()) = overview.changed() => {}
             changed = thread.changed() => changed?,
             turn = offering.turn() => match turn {
-                Turn::Opens(what, lent) => {
+                Turn::Opens(controllers, lent) => {
                     relay.lend().await.context("cannot lend the portals to the controllers")?;
                     // Hosts that it carries to the owner come back to the controllers of this node.
                     *relay = Relay::start(portals, Portals::new(), tls)?;
-                    runs = Some(what);
+                    own_runs.send_replace(controllers);
                     let _ = lent.send(());
                 }
                 Turn::Closed => {
                     *relay = start_relay(portals, keep(portals.to_vec()).await, tls)?;
-                    runs = None;
+                    own_runs.send_replace(vec![]);
                 }
             },
             () = signals.stop() => return Ok(None),
@@ -545,6 +557,7 @@ impl Node {
             state: self.thread.watch(),
             nodes: self.told.borrow().clone()?,
             runs: self.runs.clone(),
+            own_runs: self.own_runs.clone(),
         };
         Some(Lending::start(own, served, self.offers.borrow_mut().take()?))
     }

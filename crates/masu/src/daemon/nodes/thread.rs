@@ -88,7 +88,7 @@ impl Thread {
         place: &RegistryOption,
         (name, about, seen): (&str, NodeRecord, Seen),
         (follows, events): (impl FnOnce() -> Follows + Send + 'static, EventSender),
-        mut trouble: watch::Receiver<Option<String>>,
+        (mut trouble, mut runs): (watch::Receiver<Option<String>>, watch::Receiver<Vec<u16>>),
     ) -> Result<Thread> {
         let (tell, state) = watch::channel(State::joining(seen.epoch()));
         let (looks, overview) = watch::channel(None);
@@ -128,6 +128,12 @@ impl Thread {
                 }
             });
             let kept = AllKept::default();
+            let running = member.clone();
+            world.spawn(async move {
+                while runs.changed().await.is_ok() {
+                    running.set_runs(runs.borrow_and_update().clone());
+                }
+            });
             world.spawn(answer(registry.clone(), (name, kept.clone()), asks));
             world.spawn(look_around(world.clone(), registry.clone(), (kept, events), looks));
             // A lost array has ended the process before.

@@ -20,9 +20,9 @@ use world_real::boot_now;
 use super::assignment::{home, of_node};
 use super::claim::claim;
 use super::frames::{Assignment, Frame, Hello, Path};
-use super::term;
 use super::told;
 use super::wire::{Carries, Wire};
+use super::{numbers, term};
 use crate::daemon::controllers::Threads;
 use crate::daemon::nodes::carry::Bytes;
 
@@ -50,6 +50,8 @@ pub(in crate::daemon::nodes) struct Own {
     pub(in crate::daemon::nodes) nodes: watch::Receiver<Arc<Nodes>>,
     /// The first controller that runs at each node, by the number of the node.
     pub(in crate::daemon::nodes) runs: watch::Sender<BTreeMap<u16, usize>>,
+    /// The controllers that run here.
+    pub(in crate::daemon::nodes) own_runs: watch::Sender<Vec<u16>>,
 }
 
 /// What the running array has.
@@ -75,6 +77,7 @@ impl Lending {
     ) -> Lending {
         let (stops, stop) = watch::channel(false);
         let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent: Mutex::default() });
+        lender.list_own();
         let mut stop = stop;
         let task = tokio::spawn(async move {
             let mut nodes = JoinSet::new();
@@ -146,6 +149,14 @@ impl Lender {
 
     fn stops(&self) -> bool {
         *self.stop.borrow()
+    }
+
+    /// Says which controllers run here.
+    fn list_own(&self) {
+        let lent: Vec<usize> = self.lent().keys().copied().collect();
+        let all = 0..self.served.threads.handles().len();
+        let own: Vec<usize> = all.filter(|index| !lent.contains(index)).collect();
+        self.own.own_runs.send_replace(numbers(&own));
     }
 
     fn name_of(&self, numbers: &[u16]) -> Option<(u16, String)> {
@@ -269,6 +280,7 @@ impl Lender {
             }
             lent.extend(wanted.iter().map(|index| (*index, peer.number)));
         }
+        self.list_own();
         peer.controllers = wanted.clone();
         let (lender, wanted) = (self.clone(), wanted.clone());
         peer.place = Place::Closing(tokio::spawn(async move { lender.close(&wanted, config).await }));
@@ -351,6 +363,7 @@ impl Lender {
             self.begin_here(*index).await;
         }
         self.lent().retain(|index, _| !controllers.contains(index));
+        self.list_own();
         // A rebuild, for example, goes on for hours.
         peer.not_before = boot_now() + AGAIN;
     }
@@ -393,6 +406,7 @@ impl Lender {
             self.begin_here(*index).await;
         }
         self.lent().retain(|index, _| !controllers.contains(index));
+        self.list_own();
     }
 
     /// Waits until a node that does not answer cannot serve any more. Meanwhile hosts hear that its logical

@@ -34,3 +34,15 @@ async fn told(end: &mut watch::Receiver<bool>) {
     // Who would say so is gone: that is the end, too.
     let _ = end.wait_for(|end| *end).await;
 }
+
+/// Controllers as records have them.
+fn numbers(controllers: &[usize]) -> Vec<u16> {
+    controllers.iter().filter_map(|index| u16::try_from(*index).ok()).collect()
+}
+
+/// What a node does that runs these controllers.
+pub(super) fn text_of(controllers: &[u16]) -> String {
+    let names: Vec<String> = controllers.iter().map(ToString::to_string).collect();
+    let word = if names.len() == 1 { "controller" } else { "controllers" };
+    format!("runs {word} {}", names.join(", "))
+}

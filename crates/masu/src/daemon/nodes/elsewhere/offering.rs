@@ -22,6 +22,7 @@ use super::frames::{Assignment, Frame, Hello, Path};
 use super::term::{self, EVERY};
 use super::told;
 use super::wire::{Carries, Wire};
+use super::{numbers, text_of};
 use crate::daemon::controllers::{Controllers, Ends};
 use crate::daemon::nodes::link;
 use crate::daemon::nodes::relay::Way;
@@ -36,8 +37,8 @@ const REFUSALS_MAX: usize = 64;
 
 /// What happens to the portals of this node.
 pub(in crate::daemon::nodes) enum Turn {
-    /// Controllers open them when this is answered; the text says which.
-    Opens(String, oneshot::Sender<()>),
+    /// These controllers open them when this is answered.
+    Opens(Vec<u16>, oneshot::Sender<()>),
     /// They are closed again.
     Closed,
 }
@@ -222,7 +223,7 @@ impl Node {
         let mut running = Running::prepare(&self.about, assignment, (number, paths));
         running.carries = Some(wire.carry(running.exchange.clone()));
         let (lent, is_lent) = oneshot::channel();
-        if self.tell.send(Turn::Opens(running.text.clone(), lent)).await.is_ok() {
+        if self.tell.send(Turn::Opens(numbers(&running.own), lent)).await.is_ok() {
             let _ = is_lent.await;
         }
         running.begin();
@@ -292,8 +293,7 @@ impl Running {
             ownership,
             refused: Some(refused),
         };
-        let names: Vec<String> = own.iter().map(ToString::to_string).collect();
-        let text = format!("runs controller {}", names.join(", "));
+        let text = text_of(&numbers(&own));
         let part = config.of_controllers(&own);
         let running = Running {
             text,
