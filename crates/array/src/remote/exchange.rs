@@ -184,18 +184,16 @@ impl State {
     }
 
     fn poll_news(&mut self, cx: &mut Context<'_>) -> Option<Vec<u8>> {
-        loop {
-            match self.told.poll(cx) {
-                Poll::Ready(Some(news)) => {
-                    if let Ok(frame) = self.frame(Said::News(news), &Pieces::new()) {
-                        return Some(frame);
-                    }
-                }
-                Poll::Ready(None) => self.has_told_all = true,
-                Poll::Pending => {}
+        while let Poll::Ready(news) = self.told.poll(cx) {
+            let Some(news) = news else {
+                self.has_told_all = true;
+                break;
+            };
+            if let Ok(frame) = self.frame(Said::News(news), &Pieces::new()) {
+                return Some(frame);
             }
-            return None;
         }
+        None
     }
 
     /// The next message to a controller of the other side: the mailboxes in turn.
