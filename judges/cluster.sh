@@ -3,6 +3,7 @@
 # the owner is killed, stopped and continued, ended in order, and etcd stands still; a host writes to whichever node serves.
 # For each case a line with the longest time between two acknowledged writes; what was acknowledged is read back from the new owner.
 #   [KILLS=20] judges/cluster.sh
+#   judges/cluster.sh CASE        one of them, by the name of its test
 #   judges/cluster.sh short       one cluster of three nodes, each case once: a part of `make test`
 # Without Ceph or etcd it says that it is skipped.
 set -euo pipefail
@@ -11,7 +12,8 @@ readonly START_TIMEOUT_S=20
 case "${1:-}" in
   "") which=(rbd_and_etcd:: --skip rbd_and_etcd::in_short) ;;
   short) which=(--exact rbd_and_etcd::in_short) ;;
-  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  [a-z]*) which=(--exact "rbd_and_etcd::$1") ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 # shellcheck source=judges/ports.sh
 . judges/ports.sh

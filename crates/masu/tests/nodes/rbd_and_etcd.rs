@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Acknowledged, Cluster, Host, LOST, until};
+use super::{Acknowledged, Cluster, Host, LOST, TARGET, until};
 
 /// A table line of one case, with its bar: said, not judged, for other work may run beside.
 fn tell(case: &str, done: &Acknowledged, bar: Duration) {
@@ -208,4 +208,61 @@ fn in_short() {
     assert_eq!(cluster.nodes[owner].ended(), Some(LOST));
     cluster.successor(owner);
     tell("etcd stopped for 10 s", &host.verified(), ETCD_AWAY);
+}
+
+/// A node that runs a controller for the owner, on an image of its own.
+#[test]
+#[ignore = "needs Ceph and etcd: judges/cluster.sh"]
+fn a_controller_at_another_node() {
+    let conf = of_judge("MASU_CEPH_CONF");
+    let part = |index: usize| {
+        rbd(&["create", "--size", "192M", &format!("vms/part{index}")]);
+        format!(
+            "[[drive]]\nname = \"d{index}\"\nrbd = \"vms/part{index}\"\nrbd_conf = \"{conf}\"\n\
+             [[group]]\nname = \"g{index}\"\nlevel = \"raid0\"\ndrives = [\"d{index}\"]\n\
+             [[pool]]\nname = \"p{index}\"\ngroups = [\"g{index}\"]\ncontroller = {index}\n\
+             [[volume]]\nname = \"v{index}\"\npool = \"p{index}\"\nsize = \"16MiB\"\n"
+        )
+    };
+    let parts = [part(0), part(1)].concat();
+    let text = format!(
+        "target = \"{TARGET}\"\ncontrollers = 2\ncontroller_nodes = [\"n1\", \"n2\"]\n{parts}\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v1\" }}\n"
+    );
+    let (there, here) = ("controller 1 runs at node n2", "controller 1 runs at this node");
+    let times = |cluster: &Cluster, text: &str| cluster.nodes[0].log().matches(text).count();
+    let says = |cluster: &Cluster, text: &str, count| until(text, || times(cluster, text) == count);
+    let registry = format!("etcd://{}/masu/parts", of_judge("MASU_ETCD"));
+    let mut cluster = Cluster::declared(1, tempfile::tempdir().expect("a directory"), &text, registry);
+    assert_eq!(cluster.owner(), 0);
+    cluster.join();
+    says(&cluster, there, 1);
+
+    let host = Host::start(&cluster);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    says(&cluster, here, 1);
+    tell("kill -9 of a controller's node", &host.verified(), UNPLANNED);
+    cluster.nodes[1].ended();
+    cluster.again(1);
+    says(&cluster, there, 2);
+
+    let host = Host::start(&cluster);
+    cluster.nodes[1].signal("-STOP");
+    says(&cluster, here, 2);
+    host.goes_on();
+    // In the middle of writes: what it still sends when it wakes up is refused by the OSDs.
+    host.hold();
+    let before = image("part1");
+    cluster.nodes[1].signal("-CONT");
+    assert_eq!(cluster.nodes[1].ended(), Some(LOST));
+    assert!(image("part1") == before, "the one that woke up has written");
+    host.go_on();
+    tell("SIGSTOP of it, SIGCONT", &host.verified(), UNPLANNED);
+    cluster.again(1);
+    says(&cluster, there, 3);
+
+    let host = Host::start(&cluster);
+    cluster.nodes[1].signal("-TERM");
+    says(&cluster, here, 3);
+    tell("SIGTERM of it", &host.verified(), PLANNED);
 }
