@@ -319,9 +319,23 @@ impl ArrayOwner {
     ///
     /// # Errors
     /// It has stopped again, or the state cannot be stored.
-    pub async fn bring_up(&self, controller: usize) -> Result<Vec<String>, array::ControlError> {
+    pub async fn bring_up(&self, controller: usize) -> Result<(), array::ControlError> {
         let mut array = self.0.array.hold(format!("controller {controller}, which begins")).await;
         array.bring_up(controller).await
+    }
+
+    /// Has controllers end where they run, and open everything again where they run then; see
+    /// [`array::Array::change_places`].
+    ///
+    /// # Errors
+    /// A pool cannot be closed now: nothing has changed. Or one cannot be opened again.
+    pub async fn change_places<F: Future<Output = ()>>(
+        &self,
+        controllers: &[usize],
+        change: impl FnOnce() -> F,
+    ) -> Result<(), array::ControlError> {
+        let mut array = self.0.array.hold("controllers, which change their place").await;
+        array.change_places(controllers, change).await
     }
 
     /// What is declared now.

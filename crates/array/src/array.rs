@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
+
 use self::host_changes::host_changes;
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
@@ -165,6 +167,9 @@ impl Array {
             Ok(mut done) => {
                 // On the control plane's thread, so no data path waits for it.
                 done.extend(host_changes(&self.config, &config));
+                if self.config.controller_nodes != config.controller_nodes {
+                    done.push(format!("controller_nodes: {}", config.controller_nodes.join(", ")));
+                }
                 self.stored.in_force(&config, &made);
                 (self.config, self.made) = (config, made);
                 Ok(done)
@@ -391,6 +396,13 @@ impl Array {
     /// Something could not be made durable or closed; the rest was. What was acknowledged as durable is not
     /// affected.
     pub async fn stop(&self) -> Result<(), ControlError> {
+        // None closes its pools while sessions at another one still use them.
+        let end = |controller: &ControllerHandle| {
+            let controller = controller.clone();
+            async move { controller.ask(Control::EndSessions { grace: STOP_GRACE }).await }
+        };
+        // One that has ended says so when it is told to stop.
+        let _ = join_all(self.controllers.iter().map(end)).await;
         let mut first_error = Ok(());
         for controller in &self.controllers {
             let stopped = controller.ask(Control::Stop { grace: STOP_GRACE }).await;

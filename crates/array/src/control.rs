@@ -155,6 +155,12 @@ pub enum Control {
     Status,
     /// Return the status without volumes and cached volumes, of which there may be thousands.
     Overview,
+    /// End the sessions at the ports of this controller, and let their commands end: all controllers do, before the
+    /// first of them closes what others still use.
+    EndSessions {
+        /// How long hosts get to log out.
+        grace: Duration,
+    },
     /// Stop: notify the hosts, let running commands end within `grace`, make all data durable.
     Stop {
         /// How long hosts get to log out.

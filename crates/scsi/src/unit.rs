@@ -105,6 +105,12 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         LogicalUnit::of(world, identity, disk, state)
     }
 
+    /// The same logical unit as before, opened again: commands that have waited for that are for it.
+    pub fn reopened(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
+        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default(), History::default());
+        LogicalUnit::of(world, identity, disk, state)
+    }
+
     /// A logical unit with this state.
     pub(crate) fn of(
         world: World,

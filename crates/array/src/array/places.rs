@@ -1,34 +1,132 @@
-//! Controllers that begin anew while the array goes on: at another node, or here when that node is gone.
+//! Controllers that begin anew while the array goes on: at another node, or here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::Array;
-use crate::control::{Control, ControlError, Reply};
+use super::stored::also;
+use crate::control::{Arrival, Control, ControlError, MovedLu, Reply};
 
 impl Array {
+    /// Has controllers end where they run, and open everything again where they run then. `change` is called when
+    /// they have ended, and returns when others have begun under their numbers. Commands on their volumes wait
+    /// meanwhile, and what their LUs have in memory goes along, as with [`Array::move_pool`].
+    ///
+    /// # Errors
+    /// A pool cannot be closed now (it is rebuilt, or a command on it does not end): nothing has changed. Or one
+    /// cannot be opened again: that is in the status, and tried again.
+    pub async fn change_places<F: Future<Output = ()>>(
+        &mut self,
+        indices: &[usize],
+        change: impl FnOnce() -> F,
+    ) -> Result<(), ControlError> {
+        let pools = self.config.pools.iter().filter(|pool| indices.contains(&pool.controller));
+        let pools: Vec<(usize, String)> = pools.map(|pool| (pool.controller, pool.name.clone())).collect();
+        for (index, pool) in &pools {
+            self.ask(*index, Control::MakeReady(pool.clone())).await?;
+        }
+        let is_its = |of: &String| pools.iter().any(|(_, pool)| pool == of);
+        let volumes = self.config.volumes.iter().filter(|volume| is_its(&volume.pool));
+        let volumes: BTreeSet<String> = volumes.map(|volume| volume.name.clone()).collect();
+        let changed = self.change_held((indices, &pools), Arc::new(volumes), change).await;
+        // Whatever happened: hosts go on.
+        for what in indices.iter().map(|index| Control::Announce(*index)).chain([Control::Arrived]) {
+            self.tell_each(what).await;
+        }
+        self.tell_each(Control::Hold(Arc::default())).await;
+        changed
+    }
+
+    async fn change_held<F: Future<Output = ()>>(
+        &mut self,
+        (indices, pools): (&[usize], &[(usize, String)]),
+        volumes: Arc<BTreeSet<String>>,
+        change: impl FnOnce() -> F,
+    ) -> Result<(), ControlError> {
+        self.tell_each(Control::Hold(volumes)).await;
+        let mut released = Vec::new();
+        let mut failed = Ok(());
+        for (index, pool) in pools {
+            match self.controllers[*index].ask(Control::ReleasePool(pool.clone())).await {
+                Ok(Reply::Released(lus)) => released.push(((*index, pool.clone()), lus)),
+                Ok(_) => {}
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            }
+        }
+        if failed.is_ok() {
+            for index in indices {
+                // What it cannot close in order is repaired when it is opened again.
+                let _ = self.controllers[*index].ask(Control::Stop { grace: Duration::ZERO }).await;
+            }
+            change().await;
+        }
+        let mut opened = Ok(());
+        for index in indices {
+            let lus = arrival(*index, &released);
+            opened = opened.and(self.open_again(*index, failed.is_ok(), lus).await);
+        }
+        match (failed, opened) {
+            (Err(error), Err(left)) => Err(also(error, &left.to_string())),
+            (Err(error), Ok(())) | (Ok(()), Err(error)) => Err(error),
+            (Ok(()), Ok(())) => Ok(()),
+        }
+    }
+
     /// Has a controller that has just begun open what the declaration in force assigns to it, and shows it to
-    /// hosts. Returns a line for each object that it opened or could not open; what is missing is in the
-    /// status, and tried again.
+    /// hosts. What is missing is in the status, and tried again.
     ///
     /// # Errors
     /// The controller has stopped again.
-    pub async fn bring_up(&mut self, index: usize) -> Result<Vec<String>, ControlError> {
-        for other in self.controllers.iter().filter(|other| other.index != index) {
-            other.ask(Control::Forget(index)).await?;
+    pub async fn bring_up(&mut self, index: usize) -> Result<(), ControlError> {
+        self.open_again(index, true, None).await
+    }
+
+    /// `is_new`: it does not know what it did before.
+    async fn open_again(
+        &mut self,
+        index: usize,
+        is_new: bool,
+        arrival: Option<Arrival>,
+    ) -> Result<(), ControlError> {
+        if is_new {
+            for other in self.controllers.iter().filter(|other| other.index != index) {
+                // One that has ended, too, knows of none.
+                let _ = other.ask(Control::Forget(index)).await;
+            }
         }
         let mut made = self.made.clone();
         let (config, before) = (self.sent.config(&self.config), self.sent.made(&made));
-        let controller = &self.controllers[index];
-        let prepare = Control::Prepare { config: config.clone(), made: before, arrival: None };
-        let mut done = Vec::new();
-        if let Reply::Prepared(lines, ids, not_open) = controller.ask(prepare).await? {
-            done.extend(lines);
+        let prepare = |arrival| Control::Prepare { config: config.clone(), made: before.clone(), arrival };
+        let controller = self.controllers[index].clone();
+        let prepared = match controller.ask(prepare(arrival)).await {
+            // Without that pool, which is missing then.
+            Err(ControlError::Failed { .. }) => controller.ask(prepare(None)).await?,
+            prepared => prepared?,
+        };
+        if let Reply::Prepared(_, ids, not_open) = prepared {
             made.finish(&self.config, &ids, &not_open);
         }
         if made != self.made {
             self.keep_made(made)?;
         }
-        if let Reply::Done(lines) = self.controllers[index].ask(Control::Commit(config)).await? {
-            done.extend(lines);
-        }
-        Ok(done)
+        controller.ask(Control::Commit(config)).await.map(drop)
     }
+
+    /// Those that have ended need not hear it.
+    async fn tell_each(&self, what: Control) {
+        for controller in &self.controllers {
+            let _ = controller.ask(what.clone()).await;
+        }
+    }
+}
+
+/// What the LUs of the pools of a controller take along.
+fn arrival(index: usize, released: &[((usize, String), Vec<MovedLu>)]) -> Option<Arrival> {
+    let own = || released.iter().filter(|((of, _), _)| *of == index);
+    let ((_, pool), _) = own().next()?;
+    Some(Arrival { pool: pool.clone(), lus: own().flat_map(|(_, lus)| lus.iter().cloned()).collect() })
 }

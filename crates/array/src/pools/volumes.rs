@@ -123,6 +123,7 @@ async fn open_lu(
     let pool = volume.pool();
     let number = lu_number(&volume);
     controller.state.borrow_mut().lu_numbers.insert(declared.name.clone(), number);
+    let was_there = controller.state().made.lu_numbers.get(&declared.name) == Some(&number);
     let identity = Identity {
         physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
         read_only: declared.read_only,
@@ -140,6 +141,7 @@ async fn open_lu(
     let world = controller.world.clone();
     let lu = match moved {
         Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
+        None if was_there => LogicalUnit::reopened(world, identity, disk),
         None => LogicalUnit::new(world, identity, disk),
     };
     mover_of(controller, pool.name()).into_iter().for_each(|mover| lu.moved_by(mover));

@@ -46,6 +46,7 @@ pub(super) enum Controlled {
     Ping,
     Status,
     Overview,
+    EndSessions { grace: Duration },
     Stop { grace: Duration },
 }
 
@@ -113,6 +114,7 @@ impl Controlled {
             Control::Ping => Controlled::Ping,
             Control::Status => Controlled::Status,
             Control::Overview => Controlled::Overview,
+            Control::EndSessions { grace } => Controlled::EndSessions { grace },
             Control::Stop { grace } => Controlled::Stop { grace },
         })
     }
@@ -161,6 +163,7 @@ impl From<Controlled> for Control {
             Controlled::Ping => Control::Ping,
             Controlled::Status => Control::Status,
             Controlled::Overview => Control::Overview,
+            Controlled::EndSessions { grace } => Control::EndSessions { grace },
             Controlled::Stop { grace } => Control::Stop { grace },
         }
     }

@@ -9,8 +9,8 @@
 //!   command arrived**. An event there of which this side had not heard counts as later than the command: a
 //!   command is never taken for younger than it is. A host that sends one before the news is here sends it
 //!   again.
-//! * An event that comes with a logical unit from the other side gets the number of the moment when this side
-//!   heard of it.
+//! * An event that comes with a logical unit from the other side counts as before all commands: see
+//!   [`Order::received`].
 //!
 //! What this side hears from the other one it does not tell it again; others that it tells hear of it.
 
@@ -109,16 +109,14 @@ impl Order {
         }
     }
 
-    /// The number here of an event that the other side sent. One that nobody has heard of counts as the
-    /// latest here.
+    /// The number here of an event that the other side sent. One of the other side was before all commands
+    /// that are here now: those that it concerns ended with it where it happened, since a logical unit leaves when
+    /// none of its commands runs. A later number could not be told from that of a command that came after it.
     pub(super) fn received(&self, event: u64) -> u64 {
-        if self.is_one {
-            return event;
+        match (self.is_one, event & YOURS != 0) {
+            (true, _) => event,
+            (false, true) => event & !YOURS,
+            (false, false) => 0,
         }
-        if event & YOURS != 0 {
-            return event & !YOURS;
-        }
-        let at = self.heard.partition_point(|heard| heard.theirs < event);
-        self.heard.get(at).or(self.heard.back()).map_or(0, |heard| heard.own)
     }
 }

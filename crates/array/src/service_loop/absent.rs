@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scsi::{Response, Status, TaskOutcome};
 
-use crate::config::{Config, PoolConfig};
+use crate::config::Config;
 use crate::control::{Control, ControlError, Mailbox, Message, Reply};
 use crate::status::{ControllerStatus, Missing};
 
@@ -32,14 +32,17 @@ pub async fn answer_for_absent(mailbox: &Mailbox, index: usize, config: &Arc<Con
 fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Result<Reply, ControlError> {
     match control {
         Control::Status | Control::Overview => {
-            let own = config.pools.iter().filter(|pool| pool.controller == index);
-            let missing = |pool: &PoolConfig| Missing {
-                kind: "pool".into(),
-                name: pool.name.clone(),
+            let part = config.of_controllers(&[index]);
+            let groups = part.groups.iter().map(|group| ("group", &group.name));
+            let pools = part.pools.iter().map(|pool| ("pool", &pool.name));
+            let volumes = part.volumes.iter().map(|volume| ("volume", &volume.name));
+            let missing = |(kind, name): (&str, &String)| Missing {
+                kind: kind.into(),
+                name: name.clone(),
                 cause: cause.into(),
                 ..Missing::default()
             };
-            let missing = own.map(missing).collect();
+            let missing = groups.chain(pools).chain(volumes).map(missing).collect();
             Ok(Reply::Status(Box::new(ControllerStatus { index, missing, ..ControllerStatus::default() })))
         }
         // Nothing is under way that they would change.
@@ -47,6 +50,7 @@ fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Resul
         | Control::Ping
         | Control::Forget(_)
         | Control::StopJobs
+        | Control::EndSessions { .. }
         | Control::Stop { .. }
         | Control::Hold(_)
         | Control::Announce(_)

@@ -44,12 +44,10 @@ pub fn run_with_local_port(
 ) -> (LocalPort, impl Future<Output = ()>) {
     let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
     let controller = Rc::new(Controller::new(world, (index, handles), events));
-    if mailbox.lasts {
-        let mut life = [0; 2];
-        let of_this = format!("array.life.{}", controller.world.now().0);
-        controller.world.random(&of_this).fill(&mut life);
-        controller.state.borrow_mut().nexuses.begin_at(u16::from_le_bytes(life));
-    }
+    let mut life = [0; 2];
+    let of_this = format!("array.life.{}", controller.world.now().0);
+    controller.world.random(&of_this).fill(&mut life);
+    controller.state.borrow_mut().nexuses.begin_at(u16::from_le_bytes(life));
     if let Some(traces) = &mailbox.traces {
         send_traces(&controller, traces.clone());
     }
@@ -203,6 +201,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Ping => Ok(Reply::Done(vec![])),
         Control::Status => Ok(Reply::Status(Box::new(observe::status(controller, true).await))),
         Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),
+        Control::EndSessions { grace } => {
+            stop::end_sessions(controller, grace).await;
+            Ok(Reply::Done(vec![]))
+        }
         Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
     }
 }

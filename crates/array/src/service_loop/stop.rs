@@ -15,8 +15,8 @@ use crate::status::JobKind;
 /// does not answer.
 const COMMANDS_END: Duration = Duration::from_secs(15);
 
-/// Stops a controller; hosts get so long to log out.
-pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Reply, ControlError> {
+/// Ends the sessions at the ports of a controller; hosts get so long to log out.
+pub(super) async fn end_sessions(controller: &Controller, grace: Duration) {
     controller.stopping.set(true);
     let world = &controller.world;
     let ports = controller.state().ports.clone();
@@ -26,6 +26,11 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
         ports.iter().for_each(|port| port.front_end.disconnect(world, &|_| true));
         nexuses_ended(controller, COMMANDS_END).await;
     }
+}
+
+/// Stops a controller; hosts get so long to log out.
+pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Reply, ControlError> {
+    end_sessions(controller, grace).await;
     controller.state().group_watches.values().for_each(Watch::end);
     controller.state().pool_watches.values().for_each(Watch::end);
     controller.state().image_watch.end();

@@ -143,9 +143,14 @@ impl Threads {
         self.running().threads.contains_key(&index)
     }
 
-    /// A controller is about to be told to stop, while the array goes on.
-    pub(super) fn is_to_end(&self, index: usize) {
-        self.running().ending.insert(index);
+    /// Whether a controller may end now, while the array goes on.
+    pub(super) fn may_end(&self, index: usize, may: bool) {
+        let ending = &mut self.running().ending;
+        if may {
+            ending.insert(index)
+        } else {
+            ending.remove(&index)
+        };
     }
 
     /// Waits for the end of a controller that was told to stop.

@@ -263,7 +263,8 @@ pub(super) fn controls() -> Vec<Control> {
         Control::Forget(_) => Some(Control::Ping),
         Control::Ping => Some(Control::Status),
         Control::Status => Some(Control::Overview),
-        Control::Overview => Some(Control::Stop { grace: Duration::new(3, 5) }),
+        Control::Overview => Some(Control::EndSessions { grace: Duration::new(7, 9) }),
+        Control::EndSessions { .. } => Some(Control::Stop { grace: Duration::new(3, 5) }),
         Control::Stop { .. } => None,
     })
 }

@@ -94,6 +94,8 @@ pub(super) enum Frame {
     Assign(Box<Assignment>),
     /// The portals of the array.
     Paths(Vec<Path>),
+    /// The node is to end: it asks the owner to take its controllers back.
+    Leaves,
     /// The node has stopped its controllers in order: nothing of it reaches their drives any more.
     Ended,
 }
@@ -104,6 +106,7 @@ const TERM: u8 = 2;
 const ASSIGN: u8 = 3;
 const PATHS: u8 = 4;
 const ENDED: u8 = 5;
+const LEAVES: u8 = 6;
 
 fn damaged(why: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
@@ -116,6 +119,7 @@ impl Frame {
         let (kind, body): (u8, &[u8]) = match self {
             Frame::Message(bytes) => (MESSAGE, bytes),
             Frame::Ended => (ENDED, &[]),
+            Frame::Leaves => (LEAVES, &[]),
             Frame::AskTerm(number) => {
                 owned = number.to_be_bytes().to_vec();
                 (ASK_TERM, &owned)
@@ -156,6 +160,7 @@ impl Frame {
         Ok(match (kind, body.len()) {
             (MESSAGE, _) => Frame::Message(body),
             (ENDED, 0) => Frame::Ended,
+            (LEAVES, 0) => Frame::Leaves,
             (ASK_TERM, 8) => Frame::AskTerm(number(&body).unwrap_or_default()),
             (TERM, 12) => {
                 let granted_ms = body[8..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -234,6 +239,7 @@ mod tests {
             Frame::Assign(Box::new(assignment)),
             Frame::Paths(vec![Path::of(&portal)]),
             Frame::Ended,
+            Frame::Leaves,
         ];
         for frame in all {
             assert_eq!(carried(&frame).await, format!("{frame:?}"));

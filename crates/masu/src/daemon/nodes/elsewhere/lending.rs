@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use admin::ArrayOwner;
-use anyhow::{Result, bail};
 use array::{
-    Control, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told, answer_for_absent,
+    Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told,
+    answer_for_absent,
 };
 use cluster::{Standing, State};
 use config::Config;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep};
 use world::Instant;
@@ -76,7 +76,8 @@ impl Lending {
         mut offers: mpsc::Receiver<Offer>,
     ) -> Lending {
         let (stops, stop) = watch::channel(false);
-        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent: Mutex::default() });
+        let (lent, declared) = (Mutex::default(), Mutex::new(Arc::new(Config::empty(""))));
+        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, declared });
         lender.list_own();
         let mut stop = stop;
         let task = tokio::spawn(async move {
@@ -113,18 +114,25 @@ struct Lender {
     stop: watch::Receiver<bool>,
     /// The controllers that other nodes run, or that are on their way, with those nodes.
     lent: Mutex<BTreeMap<usize, u16>>,
+    declared: Mutex<Arc<Config>>,
 }
+
+/// The task that has controllers change their place.
+type Changing = JoinHandle<Result<(), ControlError>>;
 
 /// A node, as far as it runs controllers.
 enum Place {
     /// It runs none.
     Idle,
-    /// They are closed here, to begin there.
-    Closing(JoinHandle<Result<Config>>),
-    /// They are closed here, and do not begin there.
-    Closed,
-    /// It runs them.
-    There { exchange: Arc<Exchange>, carries: Carries, opens: JoinHandle<()> },
+    /// They are closed here, to begin there: `closed` says when, and takes when they have begun.
+    Closing { changing: Changing, closed: oneshot::Receiver<oneshot::Sender<()>> },
+    /// It runs them; `changing` opens them there, and brings them back at last.
+    There {
+        exchange: Arc<Exchange>,
+        carries: Carries,
+        changing: Changing,
+        ended: Option<oneshot::Sender<()>>,
+    },
 }
 
 /// The connection of a node.
@@ -138,6 +146,8 @@ struct Peer {
     over: Option<Instant>,
     /// Whether it has stopped its controllers in order.
     ended: bool,
+    /// Whether it is to end.
+    leaves: bool,
     /// It gets none before.
     not_before: Instant,
 }
@@ -166,10 +176,17 @@ impl Lender {
     }
 
     /// The controllers that a node is to run now.
-    async fn wanted(&self, name: &str) -> (BTreeSet<usize>, Config) {
+    async fn wanted(&self, name: &str) -> BTreeSet<usize> {
         let config = self.served.owner.config().await;
         let home = home(&config.controller_nodes, config.controllers, &self.own.name);
-        (of_node(&config.controller_nodes, home, name), config)
+        let wanted = of_node(&config.controller_nodes, home, name);
+        *self.declared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        wanted
+    }
+
+    /// What was declared at the last look: whoever changes it may wait for a controller that changes its place.
+    fn declared(&self) -> Arc<Config> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The life of a connection.
@@ -192,6 +209,7 @@ impl Lender {
             controllers: BTreeSet::new(),
             over: None,
             ended: false,
+            leaves: false,
             not_before: boot_now(),
         };
         self.serve(&mut peer).await;
@@ -201,7 +219,7 @@ impl Lender {
     /// Until the connection ends, or the node has stopped what it ran.
     async fn serve(self: &Arc<Lender>, peer: &mut Peer) {
         let (mut look, mut nodes, mut stop) = (interval(LOOK), self.own.nodes.clone(), self.stop.clone());
-        let mut looks: Option<JoinHandle<(BTreeSet<usize>, Config)>> = None;
+        let mut looks: Option<JoinHandle<BTreeSet<usize>>> = None;
         nodes.mark_changed();
         loop {
             let is_idle = matches!(peer.place, Place::Idle);
@@ -220,6 +238,10 @@ impl Lender {
                             return;
                         }
                     }
+                    Some(Frame::Leaves) => {
+                        peer.leaves = true;
+                        self.recall(peer);
+                    }
                     Some(Frame::Ended) => {
                         peer.ended = true;
                         return;
@@ -234,23 +256,21 @@ impl Lender {
                     let (lender, name) = (self.clone(), peer.name.clone());
                     looks = Some(tokio::spawn(async move { lender.wanted(&name).await }));
                 }
-                Some((wanted, config)) = finished(&mut looks) => {
-                    let may_lend = is_idle && peer.over.is_some() && !self.stops() && boot_now() >= peer.not_before;
-                    if may_lend && !wanted.is_empty() {
-                        self.close_here(peer, &wanted, config);
-                    } else if matches!(peer.place, Place::There { .. }) && wanted != peer.controllers {
+                Some(wanted) = finished(&mut looks) => {
+                    let may_lend = !peer.leaves && peer.over.is_some() && boot_now() >= peer.not_before;
+                    if is_idle && may_lend && !self.stops() && !wanted.is_empty() {
+                        self.close_here(peer, &wanted);
+                    } else if wanted != peer.controllers {
                         self.recall(peer);
                     }
                 }
-                closed = closed(&mut peer.place) => match closed {
-                    Ok(_) if self.stops() => {
-                        peer.place = Place::Closed;
-                        return;
-                    }
-                    Ok(config) => self.begin_there(peer, config).await,
-                    Err(error) => {
-                        tracing::warn!("controllers stay here: {error:#}");
-                        self.stay(peer).await;
+                begins = closed(&mut peer.place) => match begins {
+                    Ok(begins) => self.begin_there(peer, begins).await,
+                    Err(cause) => {
+                        tracing::warn!("controllers for node {} stay here: {cause}", peer.name);
+                        self.forget(peer);
+                        // A rebuild, for example, goes on for hours.
+                        peer.not_before = boot_now() + AGAIN;
                     }
                 },
                 // It has nothing of the array.
@@ -271,8 +291,8 @@ impl Lender {
         granted
     }
 
-    /// Closes controllers here, so that they can begin at a node.
-    fn close_here(self: &Arc<Lender>, peer: &mut Peer, wanted: &BTreeSet<usize>, config: Config) {
+    /// Has controllers close here, so that they can begin at a node.
+    fn close_here(self: &Arc<Lender>, peer: &mut Peer, wanted: &BTreeSet<usize>) {
         {
             let mut lent = self.lent();
             if wanted.iter().any(|index| lent.contains_key(index)) {
@@ -282,41 +302,64 @@ impl Lender {
         }
         self.list_own();
         peer.controllers = wanted.clone();
-        let (lender, wanted) = (self.clone(), wanted.clone());
-        peer.place = Place::Closing(tokio::spawn(async move { lender.close(&wanted, config).await }));
+        let (tell, closed) = oneshot::channel();
+        let (lender, wanted, name) =
+            (self.clone(), wanted.iter().copied().collect::<Vec<_>>(), peer.name.clone());
+        let changing = tokio::spawn(async move { lender.lend(&wanted, &name, tell).await });
+        peer.place = Place::Closing { changing, closed };
     }
 
-    /// Gives the declaration back: whoever changes it may wait for these controllers now.
-    async fn close(&self, wanted: &BTreeSet<usize>, config: Config) -> Result<Config> {
+    /// Closes controllers here, and opens them at a node when that has begun.
+    async fn lend(
+        &self,
+        controllers: &[usize],
+        name: &str,
+        tell: oneshot::Sender<oneshot::Sender<()>>,
+    ) -> Result<(), ControlError> {
         let threads = &self.served.threads;
-        // Destaged while hosts go on; what cannot move now is refused before anything is closed.
-        for index in wanted {
-            let handle = &threads.handles()[*index];
-            let missing = match handle.ask(Control::Overview).await? {
-                Reply::Status(status) => !status.missing.is_empty(),
-                _ => false,
-            };
-            if missing {
-                bail!("controller {index} misses a pool or a group");
+        self.refuse_missing(controllers).await?;
+        controllers.iter().for_each(|index| threads.may_end(*index, true));
+        let changed = self.served.owner.change_places(controllers, async || {
+            for index in controllers {
+                if let Err(error) = threads.ended(*index).await {
+                    tracing::error!("{error:#}");
+                }
             }
-            for pool in config.pools.iter().filter(|pool| pool.controller == *index) {
-                handle.ask(Control::MakeReady(pool.name.clone())).await?;
+            let (begins, begun) = oneshot::channel();
+            // Without the node they begin here again.
+            if tell.send(begins).is_err() || begun.await.is_err() {
+                controllers.iter().for_each(|index| self.start(*index));
+            }
+        });
+        let changed = changed.await;
+        controllers.iter().for_each(|index| threads.may_end(*index, false));
+        changed?;
+        for index in controllers.iter().filter(|index| !threads.runs(**index)) {
+            self.served.events.tell(Event::info("array", format!("controller {index} runs at node {name}")));
+        }
+        Ok(())
+    }
+
+    /// Nothing is moved of which a part is missing: it would be looked for elsewhere.
+    async fn refuse_missing(&self, controllers: &[usize]) -> Result<(), ControlError> {
+        for index in controllers {
+            if let Reply::Status(status) =
+                self.served.threads.handles()[*index].ask(Control::Overview).await?
+                && let Some(missing) = status.missing.first()
+            {
+                let place = format!("controller {index}");
+                return Err(ControlError::failed(
+                    place,
+                    format!("{} {:?} is missing", missing.kind, missing.name),
+                ));
             }
         }
-        for index in wanted {
-            threads.is_to_end(*index);
-            let closed = threads.handles()[*index].ask(Control::Stop { grace: Duration::ZERO }).await;
-            threads.ended(*index).await?;
-            // What it could not close in order is repaired when it is opened again.
-            if let Err(error) = closed {
-                tracing::warn!("{error}");
-            }
-        }
-        Ok(config)
+        Ok(())
     }
 
     /// The controllers are closed here.
-    async fn begin_there(self: &Arc<Lender>, peer: &mut Peer, config: Config) {
+    async fn begin_there(&self, peer: &mut Peer, begins: oneshot::Sender<()>) {
+        let Place::Closing { changing, .. } = std::mem::replace(&mut peer.place, Place::Idle) else { return };
         let threads = &self.served.threads;
         let controllers: Vec<usize> = peer.controllers.iter().copied().collect();
         let away = controllers.iter().map(|index| threads.mailbox(*index).clone()).collect();
@@ -328,90 +371,106 @@ impl Lender {
         };
         let exchange = Arc::new(Exchange::new(away, here.cloned().collect(), told));
         let Ownership { epoch, owner } = self.own.ownership;
-        let assignment = Assignment { controllers: controllers.clone(), config, epoch, owner };
+        let config = Config::clone(&self.declared());
+        let first = controllers.first().copied().unwrap_or_default();
+        let assignment = Assignment { controllers, config, epoch, owner };
         peer.wire.send(Frame::Assign(Box::new(assignment))).await;
         let carries = peer.wire.carry(exchange.clone());
-        self.own.runs.send_modify(|runs| _ = runs.insert(peer.number, controllers[0]));
-        let (lender, name) = (self.clone(), peer.name.clone());
-        let opens = tokio::spawn(async move {
-            for index in controllers {
-                match lender.served.owner.bring_up(index).await {
-                    Ok(_) => {
-                        let text = format!("controller {index} runs at node {name}");
-                        lender.served.events.tell(Event::info("array", text));
-                    }
-                    // The connection has ended, or ends: it is taken back then.
-                    Err(error) => tracing::warn!("controller {index} at node {name}: {error}"),
-                }
-            }
-        });
-        peer.place = Place::There { exchange, carries, opens };
+        self.own.runs.send_modify(|runs| _ = runs.insert(peer.number, first));
+        peer.place = Place::There { exchange, carries, changing, ended: None };
+        let _ = begins.send(());
     }
 
-    /// The declaration has changed: the node is to stop what it runs.
-    fn recall(&self, peer: &Peer) {
-        for index in &peer.controllers {
-            self.served.threads.handles()[*index].tell(Control::Stop { grace: Duration::ZERO });
+    /// The node is to stop what it runs: it ends, or the declaration has changed.
+    fn recall(self: &Arc<Lender>, peer: &mut Peer) {
+        let Place::There { changing, ended, .. } = &mut peer.place else { return };
+        if ended.is_some() || !changing.is_finished() {
+            // It is under way already, or they are being opened there: the next look comes in a second.
+            return;
         }
+        let (has_ended, waits) = oneshot::channel();
+        let (lender, controllers) = (self.clone(), peer.controllers.iter().copied().collect::<Vec<_>>());
+        *ended = Some(has_ended);
+        *changing = tokio::spawn(async move { lender.bring_back(&controllers, waits).await });
     }
 
-    /// They could not be closed: those that have ended begin here again.
-    async fn stay(&self, peer: &mut Peer) {
+    /// Closes controllers at the node where they run, and opens them here when it has ended them.
+    async fn bring_back(
+        &self,
+        controllers: &[usize],
+        ended: oneshot::Receiver<()>,
+    ) -> Result<(), ControlError> {
+        let change = async || {
+            let _ = ended.await;
+            controllers.iter().for_each(|index| self.start(*index));
+        };
+        self.served.owner.change_places(controllers, change).await
+    }
+
+    /// The node runs nothing of the array.
+    fn forget(&self, peer: &mut Peer) {
         peer.place = Place::Idle;
         let controllers = std::mem::take(&mut peer.controllers);
-        for index in controllers.iter().filter(|index| !self.served.threads.runs(**index)) {
-            self.begin_here(*index).await;
-        }
         self.lent().retain(|index, _| !controllers.contains(index));
         self.list_own();
-        // A rebuild, for example, goes on for hours.
-        peer.not_before = boot_now() + AGAIN;
     }
 
     /// The node is gone, or has stopped: its controllers run here.
-    async fn take_back(&self, peer: Peer) {
-        let Peer { name, number, wire, place, controllers, over, ended, .. } = peer;
-        match place {
-            Place::Idle => return wire.end().await,
-            Place::Closed => {}
-            Place::Closing(closing) => {
-                let _ = closing.await;
+    async fn take_back(&self, mut peer: Peer) {
+        match std::mem::replace(&mut peer.place, Place::Idle) {
+            Place::Idle => {}
+            Place::Closing { changing, closed } => {
+                // They begin here again, or have not been closed.
+                drop(closed);
+                let _ = changing.await;
             }
-            Place::There { carries, opens, exchange } => {
+            Place::There { exchange, carries, changing, ended } => {
                 carries.end().await;
+                // Who waits for an answer of the node learns that there is none.
                 drop(exchange);
-                wire.end().await;
-                self.own.runs.send_modify(|runs| _ = runs.remove(&number));
-                let all: Vec<String> = controllers.iter().map(ToString::to_string).collect();
-                let all = all.join(", ");
-                let why = if ended { "has stopped" } else { "does not answer" };
-                let text = format!("node {name} {why}; controller {all} is taken over by this node");
-                let event = if ended { Event::info("array", text) } else { Event::warning("array", text) };
-                if !self.stops() {
-                    self.served.events.tell(event);
-                    self.claim(&controllers, (&name, over, ended)).await;
-                }
-                opens.abort();
-                let _ = opens.await;
-                if self.stops() {
-                    // They were told to stop with all others, or their node has gone before.
-                    controllers
-                        .iter()
-                        .for_each(|index| self.served.threads.mailbox(*index).clone().discard());
-                    return;
-                }
+                self.own.runs.send_modify(|runs| _ = runs.remove(&peer.number));
+                self.replace(&peer, changing, ended).await;
             }
         }
-        for index in controllers.iter().filter(|index| !self.served.threads.runs(**index)) {
+        self.forget(&mut peer);
+        peer.wire.end().await;
+    }
+
+    /// Runs the controllers of a node that does not run them any more.
+    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
+        let Peer { name, controllers, over, ended, .. } = peer;
+        let threads = &self.served.threads;
+        if !self.stops() {
+            let all: Vec<String> = controllers.iter().map(ToString::to_string).collect();
+            let (all, why) = (all.join(", "), if *ended { "has stopped" } else { "does not answer" });
+            let text = format!("node {name} {why}; controller {all} is taken over by this node");
+            let event = if *ended { Event::info("array", text) } else { Event::warning("array", text) };
+            self.served.events.tell(event);
+            // What it has stopped in order it does not hold any more.
+            if !*ended {
+                self.claim(controllers, (name, *over)).await;
+            }
+        }
+        // Who brings them back starts them, and opens them with what they had in memory.
+        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
+            let _ = changing.await;
+        } else if self.stops() {
+            // All are told to stop, and these have: nothing of them is open here.
+            for index in controllers {
+                let (mailbox, config, index) = (threads.mailbox(*index).clone(), self.declared(), *index);
+                let gone = format!("node {name} is gone");
+                tokio::spawn(async move { answer_for_absent(&mailbox, index, &config, &gone).await });
+            }
+            return;
+        }
+        for index in controllers {
             self.begin_here(*index).await;
         }
-        self.lent().retain(|index, _| !controllers.contains(index));
-        self.list_own();
     }
 
     /// Waits until a node that does not answer cannot serve any more. Meanwhile hosts hear that its logical
     /// units are busy.
-    async fn claim(&self, controllers: &BTreeSet<usize>, (name, over, ended): (&str, Option<Instant>, bool)) {
+    async fn claim(&self, controllers: &BTreeSet<usize>, (name, over): (&str, Option<Instant>)) {
         let cause = format!("node {name} is gone, and its drives are not free yet");
         let answering = |config: Arc<Config>| {
             let mut absent = JoinSet::new();
@@ -423,15 +482,13 @@ impl Lender {
             absent
         };
         // Whoever changes the array may wait for one of them.
-        let mut absent = answering(Arc::new(Config::empty("")));
-        let config = self.served.owner.config().await;
-        absent.shutdown().await;
-        let mut absent = answering(Arc::new(config.clone()));
+        let config = self.declared();
+        let mut absent = answering(config.clone());
         let controllers: Vec<usize> = controllers.iter().copied().collect();
         let part = config.of_controllers(&controllers);
         let claimed = async {
             // On one machine the locks of the drives say when it has ended.
-            while self.served.spans_machines && !ended && over.is_some_and(|over| boot_now() < over) {
+            while self.served.spans_machines && over.is_some_and(|over| boot_now() < over) {
                 sleep(Duration::from_millis(10)).await;
             }
             let tell = |why: String| {
@@ -448,19 +505,26 @@ impl Lender {
         absent.shutdown().await;
     }
 
-    async fn begin_here(&self, index: usize) {
-        // The first in its mailbox that it needs before it opens anything.
+    /// Starts a controller; what it has to know first is the first in its mailbox.
+    fn start(&self, index: usize) {
         let nodes = self.own.nodes.borrow().clone();
         self.served.threads.handles()[index].tell(Control::Nodes(nodes));
         if let Err(error) = self.served.threads.start(index) {
-            return tracing::error!("{error:#}");
+            tracing::error!("{error:#}");
         }
-        while let Err(error) = self.served.owner.bring_up(index).await {
-            if self.stops() {
-                return;
+    }
+
+    /// Runs a controller here, if it does not run already.
+    async fn begin_here(&self, index: usize) {
+        if !self.served.threads.runs(index) {
+            self.start(index);
+            while let Err(error) = self.served.owner.bring_up(index).await {
+                if self.stops() {
+                    return;
+                }
+                tracing::error!("controller {index}: {error}; it is tried again");
+                sleep(AGAIN).await;
             }
-            tracing::error!("controller {index}: {error}; it is tried again");
-            sleep(AGAIN).await;
         }
         self.served.events.tell(Event::info("array", format!("controller {index} runs at this node")));
     }
@@ -481,9 +545,15 @@ async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
     ended.ok()
 }
 
-async fn closed(place: &mut Place) -> Result<Config> {
-    match place {
-        Place::Closing(closing) => closing.await?,
-        Place::Idle | Place::Closed | Place::There { .. } => std::future::pending().await,
+/// What begins the controllers when they are closed here, or why they stay.
+async fn closed(place: &mut Place) -> Result<oneshot::Sender<()>, String> {
+    let Place::Closing { changing, closed } = place else { return std::future::pending().await };
+    match closed.await {
+        Ok(begins) => Ok(begins),
+        Err(_) => Err(match changing.await {
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(())) => "they have begun here again".into(),
+            Err(error) => error.to_string(),
+        }),
     }
 }

@@ -13,8 +13,8 @@ use cluster::{Standing, State, Waits, portal_group};
 use config::{Config, PortalConfig};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{interval, sleep, timeout};
-use world::Instant;
+use tokio::time::{Instant, interval, sleep, timeout};
+use world::Instant as Boot;
 use world_real::{boot_now, set_term};
 
 use super::claim::claim;
@@ -30,6 +30,8 @@ use crate::daemon::nodes::way_to;
 
 /// Between two attempts to reach the owner.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A node that is to end waits so long for the owner to take its controllers back.
+const LEAVE_TIME: Duration = Duration::from_secs(5);
 /// Terms that were asked for and are not answered.
 const ASKED_MAX: usize = 16;
 /// Groups that were refused and are not yet told to the owner; more say nothing new.
@@ -118,9 +120,9 @@ fn owner_in(state: &State) -> Option<(link::Peer, u16)> {
 /// The terms of a connection.
 #[derive(Default)]
 struct Terms {
-    asked: BTreeMap<u64, Instant>,
+    asked: BTreeMap<u64, Boot>,
     count: u64,
-    until: Option<Instant>,
+    until: Option<Boot>,
 }
 
 impl Terms {
@@ -165,7 +167,8 @@ impl Node {
         let mut wire = Wire::over(stream);
         let (mut terms, mut ask) = (Terms::default(), interval(EVERY));
         let (mut running, mut paths): (Option<Running>, Vec<OtherPortal>) = (None, Vec::new());
-        let mut ends = self.ends.clone();
+        let (mut ends, mut leaves) = (self.ends.clone(), false);
+        let mut patience = Box::pin(sleep(LEAVE_TIME));
         loop {
             tokio::select! {
                 _ = ask.tick() => wire.send(terms.ask()).await,
@@ -197,15 +200,25 @@ impl Node {
                     _ => break,
                 },
                 () = all_ended(&mut running) => {
-                    self.stop(running.take()).await;
+                    self.stop(running.take(), true).await;
                     wire.send(Frame::Ended).await;
+                    break;
                 }
-                () = told(&mut ends) => break,
+                // The owner closes them, and hosts notice little.
+                () = told(&mut ends), if !leaves => {
+                    leaves = true;
+                    if running.is_none() {
+                        break;
+                    }
+                    wire.send(Frame::Leaves).await;
+                    patience.as_mut().reset(Instant::now() + LEAVE_TIME);
+                }
+                () = &mut patience, if leaves => break,
             }
         }
         if let Some(running) = running.take() {
             tracing::warn!("this node {} no more: it stops them", running.text);
-            self.stop(Some(running)).await;
+            self.stop(Some(running), false).await;
             // An owner that hears it need not wait for the end of the term.
             wire.send(Frame::Ended).await;
         }
@@ -230,9 +243,9 @@ impl Node {
         running
     }
 
-    async fn stop(&self, running: Option<Running>) {
+    async fn stop(&self, running: Option<Running>, in_order: bool) {
         let Some(running) = running else { return };
-        running.stop().await;
+        running.stop(in_order).await;
         set_term(None);
         let _ = self.tell.send(Turn::Closed).await;
     }
@@ -348,14 +361,23 @@ impl Running {
         }
     }
 
-    /// In order: what was acknowledged is durable, and the drives are closed. If that takes longer than the
-    /// term, the process ends.
-    async fn stop(self) {
+    /// What was acknowledged is durable then, and the drives are closed. If that takes longer than the
+    /// term, the process ends. `in_order`: the owner has told them to; otherwise it is gone, and nothing waits for
+    /// its answers.
+    async fn stop(mut self, in_order: bool) {
+        let threads = self.controllers.threads();
+        if !in_order {
+            if let Some(carries) = self.carries.take() {
+                carries.end().await;
+            }
+            drop(self.exchange);
+            let others = (0..self.controllers.handles.len()).filter(|index| !self.own.contains(index));
+            others.for_each(|index| threads.mailbox(index).clone().discard());
+        }
         if let Some(begins) = self.begins {
             begins.abort();
             let _ = begins.await;
         }
-        let threads = self.controllers.threads();
         for index in self.own.into_iter().filter(|index| threads.runs(*index) && !self.ended.contains(index))
         {
             let stop = Control::Stop { grace: Duration::ZERO };
