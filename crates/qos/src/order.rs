@@ -15,7 +15,10 @@ impl Scheduler {
             self.free_turns.remove(number);
             match flow.waiting {
                 0 => self.limited.remove(number),
-                _ => self.limited.set(number, free_at),
+                _ => {
+                    flow.interval.is_held = true;
+                    self.limited.set(number, free_at);
+                }
             }
             return;
         }

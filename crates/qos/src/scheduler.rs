@@ -7,9 +7,11 @@ use crate::flow::Flow;
 use crate::heap::Heap;
 use crate::judge::Judge;
 use crate::members::{Client, ClientCounts, ClientId, Work};
+use crate::part::Part;
 use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
+use crate::tell::Told;
 
 /// The unit that Windows and Hyper-V use for normalised IOPS.
 pub const UNIT_BYTES_DEFAULT: u64 = 8192;
@@ -108,6 +110,7 @@ pub struct Scheduler {
     pub(crate) depth: Depth,
     pub(crate) meter: Meter,
     pub(crate) judge: Judge,
+    pub(crate) told: Told,
 }
 
 impl Scheduler {
@@ -137,6 +140,7 @@ impl Scheduler {
             depth: Depth::new(settings.depth_max),
             meter: Meter::default(),
             judge: Judge::default(),
+            told: Told::default(),
         }
     }
 
@@ -209,6 +213,22 @@ impl Scheduler {
             self.place(now, number);
         }
         self.depth.look_soon(now);
+    }
+
+    /// Sets what this scheduler has of the policy of a flow, from now on; none: all of it. Nobody is ahead or
+    /// behind by that.
+    pub fn set_part(&mut self, now: u64, flow: FlowId, part: Option<Part>) {
+        let (clock, unit_bytes) = (self.clock(now), self.settings.unit_bytes);
+        let known = &mut self.flows[flow.0 as usize];
+        if known.part != part {
+            known.set_part(part, unit_bytes, now, clock);
+            self.place(now, flow.0);
+        }
+    }
+
+    /// What this scheduler has of the policy of a flow; none: all of it.
+    pub fn part(&self, flow: FlowId) -> Option<Part> {
+        self.flows[flow.0 as usize].part
     }
 
     fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {
