@@ -17,6 +17,7 @@ impl Scheduler {
                 0 => self.limited.remove(number),
                 _ => {
                     flow.interval.is_held = true;
+                    self.part_held |= flow.part.is_some();
                     self.limited.set(number, free_at);
                 }
             }

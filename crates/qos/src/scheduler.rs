@@ -107,6 +107,8 @@ pub struct Scheduler {
     pub(crate) peak_bytes: u64,
     /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
     pub(crate) part: Option<(u64, Tag)>,
+    /// Whether a part of a maximum made a request wait since the last look at the depth.
+    pub(crate) part_held: bool,
     pub(crate) depth: Depth,
     pub(crate) meter: Meter,
     pub(crate) judge: Judge,
@@ -137,6 +139,7 @@ impl Scheduler {
             turn: 0,
             peak_bytes: 0,
             part: None,
+            part_held: false,
             depth: Depth::new(settings.depth_max),
             meter: Meter::default(),
             judge: Judge::default(),
