@@ -41,7 +41,9 @@ mod tests;
 
 pub use ::config::{self, Config};
 pub use array::{Array, Unfinished, at_next_start, refusals, status_of};
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
+pub use control::{
+    Control, ControlError, ControllerHandle, Imported, Mailbox, Place, PlaceDemand, PlaceParts, Reply, Steer,
+};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;
