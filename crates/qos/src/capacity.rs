@@ -30,6 +30,14 @@ pub(crate) struct Meter {
     pub(crate) seen: Capacity,
 }
 
+/// What was told last of the work of a scheduler.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) since: u64,
+    pub(crate) waited_ns: u64,
+    pub(crate) served_bytes: u64,
+}
+
 impl Meter {
     /// Records work that was served.
     pub(crate) fn serve(&mut self, bytes: u64) {

@@ -62,8 +62,8 @@ impl Ceiling {
         self.ended = (bytes_per_s > 0).then(|| Box::new(Ended::none(now)));
     }
 
-    /// Another part of a rate that is shared, from now on. What ended under the old one counts: the sum of all
-    /// parts stays the same.
+    /// Another part of a rate that is shared, from now on. What ended under the old one counts: the sum of
+    /// all parts stays the same.
     pub(crate) fn set_part(&mut self, now: u64, part: Option<Slice>) {
         let Some(part) = part else { return self.set(now, 0) };
         let bytes_per_s = part.bytes_per_s.clamp(1, RATE_MAX_BYTES);

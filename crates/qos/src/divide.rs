@@ -1,8 +1,9 @@
 //! Divides aggregated policies among the schedulers (*places*) that have their volumes, every [`ROUND_NS`].
 //!
-//! * A minimum goes to the places that ask, evenly by the clients that ask there ([`expected_with_floor`]), up
-//!   to what each asks for and can give: a pool that does all that it can has what other minimums leave. What
-//!   no place can give is divided nevertheless, so that the sum is the minimum: schedulers then report it.
+//! * A minimum goes to the places that ask, evenly by the clients that ask there ([`expected_with_floor`]),
+//!   up to what each asks for and can give: a pool that does all that it can has what other minimums leave.
+//!   What no place can give is divided nevertheless, so that the sum is the minimum: schedulers then report
+//!   it.
 //! * A maximum likewise ([`slices`]), and so that its sum is never exceeded while parts change.
 //! * A place that does not answer keeps its part. Its part of the minimum is given to the others, too, after
 //!   [`SILENT_NS`]; of the maximum it may go on to use all that it had.
@@ -28,6 +29,8 @@ const USABLE_PERCENT: u64 = 105;
 /// Rounds in the window over which a minimum is judged, and what of it must be served then.
 const WINDOW_ROUNDS: usize = (WINDOW_NS / ROUND_NS) as usize;
 const MET_PERCENT: u64 = 98;
+/// So long something counts that ended in a place that is gone.
+const GONE_NS: u64 = WINDOW_NS + ROUND_NS;
 
 /// A declared policy: its terms, and where its volumes are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,10 +165,11 @@ impl<K: Ord + Clone> Known<K> {
         }
     }
 
-    /// What still counts of places that are gone: it ended by then, evenly in the last five seconds.
+    /// What still counts of places that are gone: it ended by then, evenly in the last five seconds but for
+    /// what ends in a round.
     fn gone_counts(&self, now: u64, which: usize) -> u64 {
         let counts = |(since, counts): &(u64, [u64; 2])| {
-            let left_ns = WINDOW_NS.saturating_sub(now.saturating_sub(*since));
+            let left_ns = GONE_NS.saturating_sub(now.saturating_sub(*since)).min(WINDOW_NS);
             (u128::from(counts[which]) * u128::from(left_ns) / u128::from(WINDOW_NS)) as u64
         };
         sum(self.gone.iter().map(counts))
@@ -226,6 +230,15 @@ impl<K: Ord + Clone> Known<K> {
 }
 
 impl<K: Ord + Clone> Divider<K> {
+    /// A place is at this controller from now on. If another one had it, nothing is known of what is in force
+    /// there, and what ended counts.
+    pub fn hold(&mut self, now: u64, place: &K, holder: usize) {
+        if self.places.get(place).is_some_and(|known| known.holder != holder) {
+            self.places.insert(place.clone(), Place { holder, room: Room::default() });
+            self.policies.values_mut().for_each(|policy| policy.leave(now, place));
+        }
+    }
+
     /// What a place says: of itself, and of each policy that it was asked for; none: nothing there has it.
     /// `holder` is the controller that has the place.
     pub fn observe(
@@ -236,8 +249,9 @@ impl<K: Ord + Clone> Divider<K> {
         uses: Vec<(String, Option<PartUse>)>,
     ) {
         let known = self.places.entry(place.clone()).or_insert(Place { holder, room });
-        if std::mem::replace(&mut known.holder, holder) != holder {
-            self.policies.values_mut().for_each(|policy| policy.leave(now, place));
+        // Of one that had it before, this says nothing any more.
+        if known.holder != holder {
+            return;
         }
         known.room = Room {
             capacity_bytes_per_s: match (known.room.capacity_bytes_per_s, room.capacity_bytes_per_s) {
@@ -288,7 +302,7 @@ impl<K: Ord + Clone> Divider<K> {
             let places = &declared[name].places;
             let gone: Vec<K> = policy.parts.keys().filter(|place| !places.contains(place)).cloned().collect();
             gone.iter().for_each(|place| policy.leave(now, place));
-            policy.gone.retain(|(since, _)| now.saturating_sub(*since) < WINDOW_NS);
+            policy.gone.retain(|(since, _)| now.saturating_sub(*since) < GONE_NS);
         }
     }
 
@@ -408,6 +422,11 @@ mod tests {
             |part: Part, counted_bytes| PartUse { part: Some(part), counted_bytes, ..uses(1, 900, true) };
         let mut window = |second: u64, holder: usize, part: Part, counted: u64| {
             let now = second * 1_000_000_000;
+            if divider.places.contains_key("a") && divider.places["a"].holder != holder {
+                divider.hold(now, &"a", holder);
+                let parts = divider.divide(now, &declared, &BTreeSet::new());
+                assert_eq!(parts["a"], vec![("p".to_owned(), None)], "what is in force there is not known");
+            }
             for (place, holder, usage) in
                 [("a", holder, used(part, counted)), ("b", 0, used(terms.newcomer(2), 0))]
             {
@@ -420,7 +439,7 @@ mod tests {
         assert_eq!(window(1, 0, terms.whole(), 5000), 5000);
         let moved = terms.newcomer(2);
         assert_eq!(window(2, 1, moved, 0), 0);
-        assert_eq!([3, 4].map(|second| window(second, 1, moved, 0)), [1000, 2000]);
+        assert_eq!([3, 4].map(|second| window(second, 1, moved, 0)), [500, 1500]);
         assert_eq!(window(8, 1, moved, 0), 5000);
     }
 }

@@ -11,8 +11,8 @@
 //!   an aggregated policy is one flow with many clients.
 //! * One [`Scheduler`] serves everything that shares drives. `docs/decisions/0004-qos.md` has the rules and
 //!   their reasons.
-//! * A policy whose volumes are in several schedulers has a [`Part`] in each; [`Divider`] says which, by what they
-//!   tell of themselves.
+//! * A policy whose volumes are in several schedulers has a [`Part`] in each; [`Divider`] says which, by what
+//!   they tell of themselves.
 //! * [`expected`] computes the service that it must converge to; [`shares`] and [`Tracker`] coordinate
 //!   several schedulers in front of one array.
 

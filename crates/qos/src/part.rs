@@ -25,7 +25,7 @@ pub struct Slice {
 /// A scheduler's part of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Of the minimum.
+    /// What flows of the scheduler are to get of the policy's minimum.
     pub minimum_bytes_per_s: u64,
     /// Of the maximum; none: the policy has none.
     pub maximum: Option<Slice>,

@@ -1,6 +1,6 @@
 //! The scheduler: flows, clients and their requests. `service` selects the next one.
 
-use crate::capacity::{Capacity, Meter};
+use crate::capacity::{Capacity, Meter, Told};
 use crate::depth::{Depth, DepthLimit};
 use crate::expected::FLOOR_PERCENT_DEFAULT;
 use crate::flow::Flow;
@@ -11,7 +11,6 @@ use crate::part::Part;
 use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
-use crate::tell::Told;
 
 /// The unit that Windows and Hyper-V use for normalised IOPS.
 pub const UNIT_BYTES_DEFAULT: u64 = 8192;

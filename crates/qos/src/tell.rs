@@ -1,5 +1,6 @@
 //! What a scheduler tells of the flows that have parts of policies, and of itself.
 
+use crate::capacity::Told;
 use crate::part::{PartUse, Room};
 use crate::policy::FlowId;
 use crate::scheduler::Scheduler;
@@ -12,14 +13,6 @@ const BUSY_PERCENT: u64 = 90;
 const GROWTH_PERCENT: u64 = 125;
 /// A flow without a response for this long is idle.
 const AWAKE_NS: u64 = SECOND_NS;
-
-/// What was told last.
-#[derive(Default)]
-pub(crate) struct Told {
-    since: u64,
-    waited_ns: u64,
-    served_bytes: u64,
-}
 
 impl Scheduler {
     /// What has happened since this was called last: to the scheduler, and to these flows.
