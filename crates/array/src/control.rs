@@ -18,6 +18,7 @@ use crate::event::EventSender;
 use crate::move_request::MoveSender;
 use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
+use crate::place::Place;
 use crate::status::ControllerStatus;
 use crate::trace::TraceSender;
 use crate::why::{Explains, Why};
@@ -181,15 +182,6 @@ pub enum Reply {
     Released(Vec<MovedLu>),
     /// What is asked of policies.
     PolicyDemand(Vec<PlaceDemand>),
-}
-
-/// A scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// Of a pool.
-    Pool(String),
-    /// Of the images of a controller.
-    Images(usize),
 }
 
 /// What a scheduler has of policies.

@@ -28,6 +28,7 @@ mod keeper;
 mod move_request;
 mod nexus;
 mod nodes;
+mod place;
 mod policies;
 mod pools;
 mod service_loop;
@@ -42,7 +43,7 @@ mod tests;
 pub use ::config::{self, Config};
 pub use array::{Array, Unfinished, at_next_start, refusals, status_of};
 pub use control::{
-    Control, ControlError, ControllerHandle, Imported, Mailbox, Place, PlaceDemand, PlaceParts, Reply, Steer,
+    Control, ControlError, ControllerHandle, Imported, Mailbox, PlaceDemand, PlaceParts, Reply, Steer,
 };
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
@@ -52,6 +53,7 @@ pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
 pub use move_request::{MoveReceiver, MoveRequest, MoveSender, move_channel};
 pub use nodes::{Nodes, OtherPortal};
+pub use place::Place;
 pub use raid::{Ownership, TO_ERASE};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
 pub use service_loop::{run_controller, run_with_local_port};

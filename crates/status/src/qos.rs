@@ -67,11 +67,11 @@ pub struct PoolScheduler {
 pub struct PolicyPart {
     /// The name of the policy.
     pub policy: String,
-    /// Of its minimum.
+    /// What the scheduler gives of what the policy gets on demand.
     pub minimum_iops: u64,
-    /// Of its maximum.
+    /// What of its limit the scheduler uses.
     pub maximum_iops: Option<u64>,
-    /// Of its bandwidth.
+    /// The same in bytes.
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 

@@ -7,7 +7,7 @@ use status::Mapping;
 
 use super::slices::Slices;
 use crate::config::{Config, HostConfig, ImageConfig, Sharing, VolumeConfig};
-use crate::control::Place;
+use crate::place::Place;
 
 /// The block size that a port assumes for an image of another controller until it has asked.
 pub(crate) const SECTOR_BYTES: u32 = 512;

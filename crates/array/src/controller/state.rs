@@ -20,8 +20,8 @@ use super::ports::OpenPort;
 use super::refusals::Refusals;
 use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
-use crate::control::Place;
 use crate::nodes::Nodes;
+use crate::place::Place;
 use crate::status::Unopened;
 use crate::why::Told;
 

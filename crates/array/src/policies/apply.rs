@@ -10,8 +10,8 @@ use super::divide::begin_to_divide;
 use super::judge::judge_task;
 use super::parts::part_here;
 use crate::config::{Config, Sharing};
-use crate::control::Place;
 use crate::controller::{Controller, Index, PoolService, Slices, Watch};
+use crate::place::Place;
 
 /// The name of background work among the clients of a pool.
 const BACKGROUND: &str = "background work";

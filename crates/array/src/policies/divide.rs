@@ -1,6 +1,6 @@
-//! Divides policies whose volumes are in several schedulers, every half of a second: the first controller does
-//! so for all. A controller that is slow to answer is sent nothing until it has; the others are not kept by
-//! it. Without an answer, or without the first controller, the last parts stay in force.
+//! Divides policies whose volumes are in several schedulers, every half of a second: the first controller
+//! does so for all. A controller that is slow to answer is sent nothing until it has; the others are not kept
+//! by it. Without an answer, or without the first controller, the last parts stay in force.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,9 @@ use std::time::Duration;
 use qos::{Divider, ROUND_NS, Spread, Terms};
 
 use crate::config::Config;
-use crate::control::{Control, Place, PlaceDemand, PlaceParts, Reply};
+use crate::control::{Control, PlaceDemand, PlaceParts, Reply};
 use crate::controller::Controller;
+use crate::place::Place;
 
 const ROUND: Duration = Duration::from_nanos(ROUND_NS);
 
@@ -72,11 +73,15 @@ fn parts_by_controller(controller: &Controller, rounds: &mut Rounds) -> BTreeMap
     };
     let declared: BTreeMap<String, Spread<Place>> = state.spread.iter().filter_map(spread).collect();
     let places: BTreeSet<&Place> = declared.values().flat_map(|of| &of.places).collect();
+    let now = controller.world.now().0;
+    for place in &places {
+        holder_of(config, place).into_iter().for_each(|holder| rounds.divider.hold(now, place, holder));
+    }
     let is_busy =
         |place: &&&Place| holder_of(config, place).is_none_or(|holder| rounds.busy.contains(&holder));
     let busy = places.iter().filter(is_busy).map(|place| (*place).clone()).collect();
     let mut all: BTreeMap<usize, Vec<PlaceParts>> = BTreeMap::new();
-    for (place, parts) in rounds.divider.divide(controller.world.now().0, &declared, &busy) {
+    for (place, parts) in rounds.divider.divide(now, &declared, &busy) {
         if let Some(holder) = holder_of(config, &place) {
             all.entry(holder).or_default().push(PlaceParts { place, parts });
         }

@@ -9,8 +9,8 @@
 //! operation holds a permit from its turn until it ends; dropping a waiting operation withdraws it. `qos`
 //! decides; this module has the waiting tasks and the clock.
 //!
-//! An aggregated policy with volumes in several schedulers has a part in each. The first controller divides it
-//! (`divide`) and sends the parts to all; each says what is asked of them (`parts`).
+//! An aggregated policy with volumes in several schedulers has a part in each. The first controller divides
+//! it (`divide`) and sends the parts to all; each says what is asked of them (`parts`).
 
 mod apply;
 mod divide;

@@ -5,8 +5,9 @@ use stack::Service;
 
 use super::apply::Setting;
 use crate::config::{Config, PolicyConfig, Sharing};
-use crate::control::{Place, PlaceDemand, PlaceParts};
+use crate::control::{PlaceDemand, PlaceParts};
 use crate::controller::{Controller, State};
+use crate::place::Place;
 
 /// What a scheduler has of an aggregated policy from this declaration on, until it is divided anew; none: all
 /// of it.
