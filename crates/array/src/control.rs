@@ -18,6 +18,7 @@ use crate::event::EventSender;
 use crate::move_request::MoveSender;
 use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
+use crate::place::Place;
 use crate::status::ControllerStatus;
 use crate::trace::TraceSender;
 use crate::why::{Explains, Why};
@@ -149,6 +150,9 @@ pub enum Control {
         /// By group.
         owners: Vec<(String, raid::ArrayId)>,
     },
+    /// These are the parts of policies whose volumes are in several schedulers; reply with what is asked of
+    /// them. Policies without a part are only asked about.
+    PolicyParts(Vec<PlaceParts>),
     /// Reply at once: proves that the controller's loop turns.
     Ping,
     /// Return the status.
@@ -184,6 +188,26 @@ pub enum Reply {
     Formats(Vec<(String, FileFormat)>),
     /// What the logical units of a pool take along to another controller.
     Released(Vec<MovedLu>),
+    /// What is asked of policies.
+    PolicyDemand(Vec<PlaceDemand>),
+}
+
+/// What a scheduler has of policies.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct PlaceParts {
+    pub place: Place,
+    pub parts: qos::Parts,
+}
+
+/// What is asked of a scheduler.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct PlaceDemand {
+    pub place: Place,
+    pub room: qos::Room,
+    /// By policy; none: nothing there has it.
+    pub uses: Vec<(String, Option<qos::PartUse>)>,
 }
 
 /// A logical unit on its way to another controller.

@@ -28,6 +28,7 @@ mod keeper;
 mod move_request;
 mod nexus;
 mod nodes;
+mod place;
 mod policies;
 mod pools;
 mod remote;
@@ -42,7 +43,9 @@ mod tests;
 
 pub use ::config::{self, Config};
 pub use array::{Array, Unfinished, at_next_start, refusals, status_of};
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
+pub use control::{
+    Control, ControlError, ControllerHandle, Imported, Mailbox, PlaceDemand, PlaceParts, Reply, Steer,
+};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;
@@ -51,6 +54,7 @@ pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
 pub use move_request::{MoveReceiver, MoveRequest, MoveSender, move_channel};
 pub use nodes::{Nodes, OtherPortal};
+pub use place::Place;
 pub use raid::{Ownership, TO_ERASE};
 pub use remote::{Exchange, FRAME_MAX, PENDING_MAX, PROTOCOL, RemoteError, Told};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};

@@ -9,7 +9,7 @@ use crate::event::Event;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use scsi::Counters;
 pub use status::{
-    BelowMinimum, Drive, HostServed, ImageFault, Job, Latencies, Latency, Mapping, Missing, Pool,
+    BelowMinimum, Drive, HostServed, ImageFault, Job, Latencies, Latency, Mapping, Missing, PolicyPart, Pool,
     PoolScheduler, Port, Refusals, Session, StageLatency, VolumeQos,
 };
 

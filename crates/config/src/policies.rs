@@ -85,7 +85,7 @@ pub enum Sharing {
     /// Each volume receives it.
     #[default]
     Dedicated,
-    /// All volumes of a pool with this policy share it.
+    /// All volumes and images with this policy share it.
     Aggregated,
 }
 

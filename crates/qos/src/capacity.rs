@@ -24,11 +24,27 @@ pub(crate) struct Meter {
     blocked_ns: u64,
     /// Time in which a request waited for a slot, in total.
     pub(crate) waited_ns: u64,
-    pub(crate) served_bytes: u64,
+    served_bytes: u64,
+    /// Since the scheduler began.
+    pub(crate) served_total_bytes: u64,
     pub(crate) seen: Capacity,
 }
 
+/// What was told last of the work of a scheduler.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) since: u64,
+    pub(crate) waited_ns: u64,
+    pub(crate) served_bytes: u64,
+}
+
 impl Meter {
+    /// Records work that was served.
+    pub(crate) fn serve(&mut self, bytes: u64) {
+        self.served_bytes += bytes;
+        self.served_total_bytes = self.served_total_bytes.saturating_add(bytes);
+    }
+
     pub(crate) fn elapse(&mut self, now: u64) {
         if self.blocked {
             self.blocked_ns += now.saturating_sub(self.last);

@@ -7,7 +7,8 @@
 //! it started, or were still under way. So all but that one are within what was counted.
 
 use crate::health::WINDOW_NS;
-use crate::tag::{SECOND_NS, Tag};
+use crate::part::{Slice, in_window};
+use crate::tag::Tag;
 
 /// Starts are paced at so much less than the maximum, one part in a hundred, so that a start that is 25 ms
 /// late may be caught up and the second rule seldom holds one back.
@@ -24,6 +25,8 @@ const SLOTS: u64 = WINDOW_NS / SLOT_NS + 1;
 pub struct Ceiling {
     /// Bytes per second; 0: no limit.
     bytes_per_s: u64,
+    /// What may be counted when a request starts.
+    window_bytes: u64,
     /// When the next request is allowed by pace.
     next: Tag,
     /// Bytes of requests that have started and not ended.
@@ -54,16 +57,39 @@ impl Ceiling {
         if bytes_per_s == self.bytes_per_s {
             return;
         }
-        self.bytes_per_s = bytes_per_s;
+        (self.bytes_per_s, self.window_bytes) = (bytes_per_s, in_window(bytes_per_s));
         self.next = Tag::at(self.next.at.min(now));
         self.ended = (bytes_per_s > 0).then(|| Box::new(Ended::none(now)));
+    }
+
+    /// Another part of a rate that is shared, from now on. What ended under the old one counts: the sum of
+    /// all parts stays the same.
+    pub(crate) fn set_part(&mut self, now: u64, part: Option<Slice>) {
+        let Some(part) = part else { return self.set(now, 0) };
+        let bytes_per_s = part.bytes_per_s.clamp(1, RATE_MAX_BYTES);
+        let ahead = u128::from(self.next.at.saturating_sub(now)) * u128::from(self.bytes_per_s);
+        if ahead > 0 {
+            let ahead_ns = u64::try_from(ahead / u128::from(bytes_per_s)).unwrap_or(u64::MAX);
+            self.next = Tag::at(now.saturating_add(ahead_ns));
+        }
+        (self.bytes_per_s, self.window_bytes) = (bytes_per_s, part.window_bytes);
+        self.ended.get_or_insert_with(|| Box::new(Ended::none(now)));
+    }
+
+    /// What counts now.
+    pub(crate) fn counted(&mut self, now: u64) -> u64 {
+        let ended = self.ended.as_mut().map_or(0, |ended| {
+            ended.elapse(now);
+            ended.sum
+        });
+        ended.saturating_add(self.under_way)
     }
 
     /// The earliest time that is known to allow the next request; it may have to be asked for again then.
     pub fn free_at(&mut self, now: u64) -> u64 {
         let Some(ended) = &mut self.ended else { return 0 };
         ended.elapse(now);
-        let most = u128::from(self.bytes_per_s) * u128::from(WINDOW_NS / SECOND_NS);
+        let most = u128::from(self.window_bytes);
         let counted = u128::from(ended.sum) + u128::from(self.under_way);
         let by_window = match counted.checked_sub(most) {
             None | Some(0) => 0,
@@ -147,6 +173,7 @@ mod tests {
     use std::collections::BinaryHeap;
 
     use super::*;
+    use crate::tag::SECOND_NS;
 
     const RATE: u64 = 1_469 * 8192;
     const REQUEST: u64 = 512 << 10;

@@ -254,6 +254,9 @@ impl Scheduler {
         let spare = std::mem::take(&mut self.depth.spare_bytes).saturating_mul(100);
         self.has_spare = spare / SPARE_PERCENT > self.depth.seen.work_bytes;
         let window = self.depth.window(passed, self.meter.waited_ns, self.below);
+        let holds_now =
+            self.limited.first().is_some_and(|(_, number)| self.flows[number as usize].part.is_some());
+        let window = Window { is_held: std::mem::take(&mut self.part_held) || holds_now, ..window };
         let wish = self.wish(now);
         let floor_percent = if self.free_turns.is_empty() { 0 } else { self.settings.floor_percent.into() };
         let depth = &mut self.depth;

@@ -3,6 +3,7 @@
 use crate::ceiling::Ceiling;
 use crate::health::FlowWindow;
 use crate::members::{Ring, Work};
+use crate::part::{Part, Terms};
 use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
@@ -32,9 +33,20 @@ pub(crate) fn remembered_peak(peak_bytes: u64, cost: u64) -> u64 {
     cost.max(peak_bytes - peak_bytes / PEAK_MEMORY)
 }
 
+/// What was seen of a flow when it was asked for last.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Interval {
+    pub(crate) busy_ns: u64,
+    pub(crate) served_bytes: u64,
+    /// Whether a maximum made it wait since.
+    pub(crate) is_held: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct Flow {
     pub(crate) policy: Policy,
+    /// What it has of the policy, if other schedulers have the rest.
+    pub(crate) part: Option<Part>,
     pub(crate) in_use: bool,
     /// Minimum, bytes per second; 0: none.
     pub(crate) minimum: u64,
@@ -58,6 +70,7 @@ pub(crate) struct Flow {
     pub(crate) awaited_until: u64,
     pub(crate) pressure: Pressure,
     pub(crate) window: FlowWindow,
+    pub(crate) interval: Interval,
 }
 
 impl Flow {
@@ -65,18 +78,58 @@ impl Flow {
     pub(crate) fn new(now: u64, clock: u64, turn: u64) -> Flow {
         let (reserve, share) = (Tag::at(clock), Tag::at(turn));
         let (maximum, bandwidth) = (Ceiling::new(now), Ceiling::new(now));
-        Flow { in_use: true, reserve, maximum, bandwidth, share, ..Flow::default() }
+        let window = FlowWindow::new(now);
+        Flow { in_use: true, reserve, maximum, bandwidth, share, window, ..Flow::default() }
     }
 
     /// Sets another policy.
     pub(crate) fn set_policy(&mut self, policy: Policy, unit_bytes: u64, now: u64, clock: u64) {
-        self.policy = policy;
-        self.minimum = policy.minimum_iops * unit_bytes;
-        self.maximum.set(now, policy.maximum_iops.map_or(0, |units| units * unit_bytes));
-        self.bandwidth.set(now, policy.bandwidth_bytes_per_s.unwrap_or(0));
+        let old = std::mem::replace(&mut self.policy, policy);
+        self.window.promise(now, self.minimum);
+        match self.part {
+            None => {
+                self.minimum = policy.minimum_iops * unit_bytes;
+                self.maximum.set(now, policy.maximum_iops.map_or(0, |units| units * unit_bytes));
+                self.bandwidth.set(now, policy.bandwidth_bytes_per_s.unwrap_or(0));
+            }
+            // Its part of the new one follows. What ended under the old maximum says nothing of that.
+            Some(_) => {
+                if old.maximum_iops != policy.maximum_iops {
+                    self.maximum.set(now, 0);
+                }
+                if old.bandwidth_bytes_per_s != policy.bandwidth_bytes_per_s {
+                    self.bandwidth.set(now, 0);
+                }
+            }
+        }
         // The delay from the old rate does not apply to the new one.
         self.reserve = Tag::at(self.reserve.at.min(clock));
         self.pressure.reset();
+    }
+
+    /// Sets another part of the policy; none: all of it.
+    pub(crate) fn set_part(&mut self, part: Option<Part>, unit_bytes: u64, now: u64, clock: u64) {
+        let old = self.minimum;
+        self.window.promise(now, old);
+        self.part = part;
+        let part = part.unwrap_or_else(|| Terms::of(&self.policy, unit_bytes).whole());
+        self.minimum = part.minimum_bytes_per_s;
+        self.maximum.set_part(now, part.maximum);
+        self.bandwidth.set_part(now, part.bandwidth);
+        // What it is ahead by, at the new rate; what it was behind without a minimum is nobody's debt.
+        let ahead = u128::from(self.reserve.at.saturating_sub(clock)) * u128::from(old);
+        if old == 0 {
+            self.reserve.raise_to(clock);
+        }
+        if ahead > 0 && old != self.minimum {
+            let ahead_ns = u64::try_from(ahead / u128::from(self.minimum.max(1))).unwrap_or(u64::MAX);
+            self.reserve = Tag::at(clock.saturating_add(ahead_ns));
+        }
+    }
+
+    /// What counts of its maximums now.
+    pub(crate) fn counted(&mut self, now: u64) -> (u64, u64) {
+        (self.maximum.counted(now), self.bandwidth.counted(now))
     }
 
     /// Outstanding requests.

@@ -1,5 +1,6 @@
 //! Detects violated minimums: each window is judged at its end.
 
+use crate::part::Part;
 use crate::tag::SECOND_NS;
 
 /// A minimum is judged over this window: a request of 512 KiB is 2 % of a second at 24 MB/s, and 0.4 % of
@@ -50,6 +51,12 @@ pub(crate) struct FlowWindow {
     pub(crate) below_ns: u64,
     busy_ns: u64,
     busy_since: Option<u64>,
+    /// Since the flow began.
+    busy_total_ns: u64,
+    pub(crate) served_total_bytes: u64,
+    /// Its minimum times the time for which that was in force, in this window.
+    promised: u128,
+    promised_until: u64,
     /// Consecutive windows that disagree with `health`.
     against: u32,
     pub(crate) health: Health,
@@ -57,28 +64,60 @@ pub(crate) struct FlowWindow {
 }
 
 impl FlowWindow {
+    pub(crate) fn new(now: u64) -> FlowWindow {
+        FlowWindow { promised_until: now, ..FlowWindow::default() }
+    }
+
+    /// Records work that was served.
+    pub(crate) fn served(&mut self, bytes: u64) {
+        self.served_bytes += bytes;
+        self.served_total_bytes = self.served_total_bytes.saturating_add(bytes);
+    }
+
+    /// Until now, this minimum was in force.
+    pub(crate) fn promise(&mut self, now: u64, minimum: u64) {
+        self.promised += u128::from(minimum) * u128::from(now.saturating_sub(self.promised_until));
+        self.promised_until = now;
+    }
+
+    /// How long it had outstanding requests, since it began.
+    pub(crate) fn busy_total_ns(&self, now: u64) -> u64 {
+        self.busy_total_ns + self.busy_since.map_or(0, |since| now.saturating_sub(since))
+    }
+
+    fn busy_for(&mut self, ns: u64) {
+        self.busy_ns += ns;
+        self.busy_total_ns += ns;
+    }
+
     /// Sets the number of outstanding requests.
     pub(crate) fn changed(&mut self, now: u64, outstanding: u32) {
         match (self.busy_since, outstanding) {
             (None, 1..) => self.busy_since = Some(now),
             (Some(since), 0) => {
-                self.busy_ns += now.saturating_sub(since);
+                self.busy_for(now.saturating_sub(since));
                 self.busy_since = None;
             }
             _ => {}
         }
     }
 
-    /// Ends the window; returns a change of health.
+    /// Ends the window of a flow with this minimum, or with this part of one; returns a change of health.
     pub(crate) fn close(
         &mut self,
-        now: u64,
-        passed_ns: u64,
+        (now, passed_ns): (u64, u64),
         minimum: u64,
+        part: Option<&Part>,
         unit_bytes: u64,
     ) -> Option<Health> {
+        self.promise(now, minimum);
+        let promised = std::mem::take(&mut self.promised);
+        let minimum = match part {
+            Some(_) => u64::try_from(promised / u128::from(passed_ns.max(1))).unwrap_or(u64::MAX),
+            None => minimum,
+        };
         if let Some(since) = self.busy_since.replace(now) {
-            self.busy_ns += now.saturating_sub(since);
+            self.busy_for(now.saturating_sub(since));
         } else {
             self.busy_since = None;
         }
@@ -93,7 +132,8 @@ impl FlowWindow {
         (self.begun_bytes, self.served_bytes, self.busy_ns) = (0, 0, 0);
         (self.waited_ns, self.below_ns) = (0, 0);
         let asks = always_busy || begun >= minimum;
-        let found = match asks && served < minimum / 100 * KEPT_PERCENT {
+        let may_lack = part.is_none_or(|part| !part.is_met);
+        let found = match may_lack && asks && served < minimum / 100 * KEPT_PERCENT {
             false => Health::Ok,
             true => Health::BelowMinimum {
                 minimum_iops: minimum / unit_bytes,

@@ -36,7 +36,9 @@ impl Scheduler {
         let unit_bytes = self.settings.unit_bytes;
         self.meter.close(passed, unit_bytes);
         for (number, flow) in self.flows.iter_mut().enumerate().filter(|(_, f)| f.in_use) {
-            if let Some(health) = flow.window.close(now, passed, flow.minimum, unit_bytes) {
+            if let Some(health) =
+                flow.window.close((now, passed), flow.minimum, flow.part.as_ref(), unit_bytes)
+            {
                 changed.push((FlowId(number as u32), health));
             }
         }
@@ -49,11 +51,13 @@ impl Scheduler {
 
     /// Claim of each flow: its policy, and its demand in the last window; none: unlimited.
     pub fn claims(&self) -> impl Iterator<Item = (FlowId, Claim)> {
-        let claim = |(number, flow): (usize, &Flow)| {
+        let unit_bytes = self.settings.unit_bytes;
+        let claim = move |(number, flow): (usize, &Flow)| {
             let policy = &flow.policy;
+            let part = flow.part.map(|part| part.maximum.map(|slice| slice.bytes_per_s / unit_bytes));
             let claim = Claim {
-                minimum: policy.minimum_iops,
-                maximum: policy.maximum_iops,
+                minimum: flow.minimum / unit_bytes,
+                maximum: part.unwrap_or(policy.maximum_iops),
                 weight: u64::from(policy.weight),
                 demand: flow.window.demand,
             };
@@ -64,7 +68,8 @@ impl Scheduler {
 
     /// Sum of the minimums of all flows with clients, in units per second.
     pub fn minimums(&self) -> u64 {
-        self.flows.iter().filter(|f| f.in_use && f.clients > 0).map(|f| f.policy.minimum_iops).sum()
+        let minimums = self.flows.iter().filter(|f| f.in_use && f.clients > 0).map(|f| f.minimum);
+        minimums.sum::<u64>() / self.settings.unit_bytes
     }
 
     /// Share of the minimums that could be served in the last window, of 1000. A lower value means that

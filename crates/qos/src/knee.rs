@@ -47,6 +47,9 @@ pub(crate) struct Window {
     pub(crate) in_flight: u32,
     /// Part of the work that was due for minimums.
     pub(crate) minimum_permille: u64,
+    /// Whether a part of a maximum made requests wait: a depth may be enough for it, and too shallow for the
+    /// next one.
+    pub(crate) is_held: bool,
 }
 
 /// Throughput in some windows.
@@ -292,7 +295,13 @@ impl Knee {
     /// Takes a window into account. `allowed`: the depth that the minimums allow; `roomy`: whether they allow
     /// a trial of a deeper one.
     pub(crate) fn look(&mut self, now: u64, window: &Window, allowed: u32, roomy: bool) {
-        if window.requests == 0 {
+        // What a pool serves that is asked for little says nothing of its depth.
+        let shows_nothing = window.is_held
+            && match self.trial {
+                Trial::None => window.waits_permille < WAITS_PERMILLE,
+                _ => !self.base.waits(),
+            };
+        if window.requests == 0 || shows_nothing {
             // A trial on an idle pool shows nothing.
             self.skip = 1;
             if self.trial != Trial::None {

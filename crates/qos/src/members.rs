@@ -46,6 +46,8 @@ pub(crate) struct Client {
     pub(crate) below: u32,
     pub(crate) work_below: Work,
     pub(crate) counts: ClientCounts,
+    /// What it was charged when it was asked for last.
+    pub(crate) told_bytes: u64,
     credit: i64,
     next: u32,
     before: u32,

@@ -15,7 +15,11 @@ impl Scheduler {
             self.free_turns.remove(number);
             match flow.waiting {
                 0 => self.limited.remove(number),
-                _ => self.limited.set(number, free_at),
+                _ => {
+                    flow.interval.is_held = true;
+                    self.part_held |= flow.part.is_some();
+                    self.limited.set(number, free_at);
+                }
             }
             return;
         }

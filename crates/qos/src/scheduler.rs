@@ -1,12 +1,13 @@
 //! The scheduler: flows, clients and their requests. `service` selects the next one.
 
-use crate::capacity::{Capacity, Meter};
+use crate::capacity::{Capacity, Meter, Told};
 use crate::depth::{Depth, DepthLimit};
 use crate::expected::FLOOR_PERCENT_DEFAULT;
 use crate::flow::Flow;
 use crate::heap::Heap;
 use crate::judge::Judge;
 use crate::members::{Client, ClientCounts, ClientId, Work};
+use crate::part::Part;
 use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
@@ -105,9 +106,12 @@ pub struct Scheduler {
     pub(crate) peak_bytes: u64,
     /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
     pub(crate) part: Option<(u64, Tag)>,
+    /// Whether a part of a maximum made a request wait since the last look at the depth.
+    pub(crate) part_held: bool,
     pub(crate) depth: Depth,
     pub(crate) meter: Meter,
     pub(crate) judge: Judge,
+    pub(crate) told: Told,
 }
 
 impl Scheduler {
@@ -134,9 +138,11 @@ impl Scheduler {
             turn: 0,
             peak_bytes: 0,
             part: None,
+            part_held: false,
             depth: Depth::new(settings.depth_max),
             meter: Meter::default(),
             judge: Judge::default(),
+            told: Told::default(),
         }
     }
 
@@ -209,6 +215,22 @@ impl Scheduler {
             self.place(now, number);
         }
         self.depth.look_soon(now);
+    }
+
+    /// Sets what this scheduler has of the policy of a flow, from now on; none: all of it. Nobody is ahead or
+    /// behind by that.
+    pub fn set_part(&mut self, now: u64, flow: FlowId, part: Option<Part>) {
+        let (clock, unit_bytes) = (self.clock(now), self.settings.unit_bytes);
+        let known = &mut self.flows[flow.0 as usize];
+        if known.part != part {
+            known.set_part(part, unit_bytes, now, clock);
+            self.place(now, flow.0);
+        }
+    }
+
+    /// What this scheduler has of the policy of a flow; none: all of it.
+    pub fn part(&self, flow: FlowId) -> Option<Part> {
+        self.flows[flow.0 as usize].part
     }
 
     fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {

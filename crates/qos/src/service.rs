@@ -181,14 +181,14 @@ impl Scheduler {
         known.work_below.bytes -= ended.bytes;
         known.work_below.cost -= cost;
         self.below -= 1;
-        self.meter.served_bytes += cost;
+        self.meter.serve(cost);
         let number = known.flow;
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below -= 1;
         flow.end(now, Work { bytes: ended.bytes, cost });
         flow.answered(now);
-        flow.window.served_bytes += cost;
+        flow.window.served(cost);
         flow.window.changed(now, flow.outstanding());
         let below_ns = now.saturating_sub(ended.since);
         flow.window.below_ns = flow.window.below_ns.saturating_add(below_ns);
@@ -216,8 +216,8 @@ impl Scheduler {
         let flow = &mut self.flows[number as usize];
         flow.charge(now, Work { bytes, cost: bytes });
         flow.reserve(bytes);
-        flow.window.served_bytes += bytes;
-        self.meter.served_bytes += bytes;
+        flow.window.served(bytes);
+        self.meter.serve(bytes);
         if let Some((rate, allowed)) = &mut self.part {
             allowed.spend(bytes, *rate);
         }

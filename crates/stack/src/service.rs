@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use futures::future::{Either, select};
-use qos::{ClientId, FlowId, Health, Next, Policy, RequestId, Scheduler, Settings};
+use qos::{
+    ClientId, FlowId, Health, Next, Part, PartUse, Parts, Policy, RequestId, Room, Scheduler, Settings,
+};
 use world::sync::Signal;
 use world::{Instant, LatencyCounts, Stage, World};
 
@@ -113,8 +115,9 @@ impl Service {
         self.pump();
     }
 
-    /// Sets the policy of a client: its own instance, or the one shared by all clients that name it.
-    pub fn set_policy(&self, gate: &Gate, shared: Option<&String>, policy: Policy) {
+    /// Sets the policy of a client: its own instance, or the one shared by all clients that name it, with the
+    /// part that this scheduler has of that; none: all of it.
+    pub fn set_policy(&self, gate: &Gate, shared: Option<(&String, Option<Part>)>, policy: Policy) {
         let now = self.now();
         let mut scheduler = self.scheduler.borrow_mut();
         let current = scheduler.flow_of(gate.client);
@@ -122,7 +125,7 @@ impl Service {
         let wanted = match shared {
             None if !is_shared => current,
             None => scheduler.add_flow(now, policy),
-            Some(name) => {
+            Some((name, _)) => {
                 let known = self.shared.borrow().get(name).copied();
                 let flow = known.unwrap_or_else(|| scheduler.add_flow(now, policy));
                 self.shared.borrow_mut().insert(name.clone(), flow);
@@ -130,10 +133,39 @@ impl Service {
             }
         };
         scheduler.set_policy(now, wanted, policy);
+        scheduler.set_part(now, wanted, shared.and_then(|(_, part)| part));
         if wanted != current {
             scheduler.move_client(now, gate.client, wanted);
             self.forget_flow(&mut scheduler, current);
         }
+    }
+
+    /// What it has of a policy that its clients share; none: all of it, or no client has it.
+    pub fn part(&self, policy: &str) -> Option<Part> {
+        let flow = self.shared.borrow().get(policy).copied()?;
+        self.scheduler.borrow().part(flow)
+    }
+
+    /// Takes other parts of policies that its clients share, and says what was asked of it since the last
+    /// time.
+    pub fn take_parts(&self, parts: &Parts) -> (Room, Vec<(String, Option<PartUse>)>) {
+        let now = self.now();
+        let flow = |name: &str| self.shared.borrow().get(name).copied();
+        let flows: Vec<Option<FlowId>> = parts.iter().map(|(name, _)| flow(name)).collect();
+        let mut scheduler = self.scheduler.borrow_mut();
+        for (flow, (_, part)) in flows.iter().zip(parts) {
+            if let (Some(flow), Some(part)) = (flow, part) {
+                scheduler.set_part(now, *flow, Some(*part));
+            }
+        }
+        let (room, uses) = scheduler.tell(now, &flows.iter().flatten().copied().collect::<Vec<_>>());
+        drop(scheduler);
+        self.pump();
+        let mut uses = uses.into_iter();
+        let usage = |(flow, (name, _)): (&Option<FlowId>, &(String, Option<Part>))| {
+            (name.clone(), flow.and_then(|_| uses.next()))
+        };
+        (room, flows.iter().zip(parts).map(usage).collect())
     }
 
     /// Ends the scheduler's window if it is over; returns the flows whose health changed.

@@ -28,7 +28,7 @@ pub use lus::{Image, Mapping, Volume, VolumeCounters};
 pub use missing::{ImageFault, Missing, Reason};
 pub use nodes::Node;
 pub use pools::{ClassHeat, Decision, Heat, Pool, PoolGroup};
-pub use qos::{Policy, PoolScheduler, VolumeQos};
+pub use qos::{Policy, PolicyPart, PoolScheduler, VolumeQos};
 
 /// `GET /v1/status`: the array.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

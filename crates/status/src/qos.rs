@@ -57,6 +57,22 @@ pub struct PoolScheduler {
     pub scale_permille: u32,
     /// Bytes of drive I/O of work in the background that had its turns here.
     pub background_bytes: u64,
+    /// Its parts of aggregated policies that have volumes in other schedulers, too.
+    #[serde(default)]
+    pub parts: Vec<PolicyPart>,
+}
+
+/// What one scheduler has of an aggregated policy now. The parts of all schedulers add up to the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyPart {
+    /// The name of the policy.
+    pub policy: String,
+    /// What the scheduler gives of what the policy gets on demand.
+    pub minimum_iops: u64,
+    /// What of its limit the scheduler uses.
+    pub maximum_iops: Option<u64>,
+    /// The same in bytes.
+    pub bandwidth_bytes_per_s: Option<u64>,
 }
 
 /// How the service stands that a volume or an image is promised.

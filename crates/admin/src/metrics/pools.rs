@@ -1,6 +1,6 @@
 //! Pools: their space and their schedulers.
 
-use status::{PoolScheduler, Status};
+use status::{PolicyPart, PoolScheduler, Status};
 
 use super::write::{Text, labels};
 
@@ -14,6 +14,17 @@ pub(super) fn write(out: &mut Text, status: &Status) {
     };
     for (name, help, value) in SCHEDULER_GAUGES {
         out.gauge(name, help, status.schedulers.iter().map(|s| (label(s), value(s))));
+    }
+    for (name, help, value) in PART_GAUGES {
+        let parts = status.schedulers.iter().flat_map(|s| s.parts.iter().map(move |part| (s, part)));
+        let samples = parts.filter_map(|(s, part)| {
+            let place = match &s.pool {
+                Some(pool) => ("pool", pool.clone()),
+                None => ("images_of_controller", s.controller.to_string()),
+            };
+            Some((labels(&[("policy", &part.policy), (place.0, &place.1)]), value(part)?))
+        });
+        out.gauge(name, help, samples);
     }
 }
 
@@ -47,5 +58,17 @@ const SCHEDULER_GAUGES: &[SchedulerGauge] = &[
     ("masu_scheduler_minimums_iops", "Normalised IOPS that are promised in sum", |s| s.minimums_iops as f64),
     ("masu_scheduler_scale_ratio", "What of the minimums could be given", |s| {
         f64::from(s.scale_permille) / 1e3
+    }),
+];
+
+type PartGauge = (&'static str, &'static str, fn(&PolicyPart) -> Option<f64>);
+
+/// Of aggregated policies with volumes in several schedulers.
+const PART_GAUGES: &[PartGauge] = &[
+    ("masu_policy_part_minimum_iops", "What a scheduler has of the minimum of a policy", |part| {
+        Some(part.minimum_iops as f64)
+    }),
+    ("masu_policy_part_maximum_iops", "What a scheduler has of the maximum of a policy", |part| {
+        part.maximum_iops.map(|iops| iops as f64)
     }),
 ];

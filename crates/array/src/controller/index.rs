@@ -1,12 +1,13 @@
 //! An index of a declaration by name: built once per pass over many objects, so that the pass takes linear
 //! time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use status::Mapping;
 
 use super::slices::Slices;
-use crate::config::{Config, HostConfig, ImageConfig, VolumeConfig};
+use crate::config::{Config, HostConfig, ImageConfig, Sharing, VolumeConfig};
+use crate::place::Place;
 
 /// The block size that a port assumes for an image of another controller until it has asked.
 pub(crate) const SECTOR_BYTES: u32 = 512;
@@ -22,6 +23,8 @@ pub(crate) struct Index<'a> {
     pools: BTreeMap<&'a str, usize>,
     /// The declared size of all volumes, by pool.
     promised_bytes: BTreeMap<&'a str, u64>,
+    /// The schedulers in which an aggregated policy has volumes or images.
+    places: BTreeMap<&'a str, BTreeSet<Place>>,
 }
 
 /// The owner of a LU, which one it is, and its block size: what a port must know about the LUs of other
@@ -48,16 +51,21 @@ impl<'a> Index<'a> {
             hosts: BTreeMap::new(),
             pools,
             promised_bytes: BTreeMap::new(),
+            places: BTreeMap::new(),
         };
+        let aggregated = config.policies.iter().filter(|p| p.sharing == Sharing::Aggregated);
+        index.places = aggregated.map(|p| (p.name.as_str(), BTreeSet::new())).collect();
         for volume in &config.volumes {
             slices.step(1).await;
             index.volumes.insert(&volume.name, volume);
             let promised = index.promised_bytes.entry(&volume.pool).or_default();
             *promised = promised.saturating_add(volume.len_bytes);
+            index.has_policy(volume.policy.as_ref(), || Place::Pool(volume.pool.clone()));
         }
         for image in &config.images {
             slices.step(1).await;
             index.images.insert(&image.name, image);
+            index.has_policy(image.policy.as_ref(), || Place::Images(image.controller));
         }
         for host in &config.hosts {
             slices.step(1).await;
@@ -68,6 +76,28 @@ impl<'a> Index<'a> {
             }
         }
         index
+    }
+
+    fn has_policy(&mut self, policy: Option<&'a String>, place: impl FnOnce() -> Place) {
+        if let Some(places) = policy.and_then(|policy| self.places.get_mut(policy.as_str())) {
+            places.insert(place());
+        }
+    }
+
+    /// The schedulers in which an aggregated policy has volumes or images.
+    pub(crate) fn places_of(&self, policy: &str) -> usize {
+        self.places.get(policy).map_or(0, BTreeSet::len)
+    }
+
+    /// Whether it has some there.
+    pub(crate) fn is_in(&self, policy: &str, place: &Place) -> bool {
+        self.places.get(policy).is_some_and(|places| places.contains(place))
+    }
+
+    /// The aggregated policies with volumes or images in several schedulers.
+    pub(crate) fn spread(&self) -> BTreeMap<String, BTreeSet<Place>> {
+        let several = self.places.iter().filter(|(_, places)| places.len() > 1);
+        several.map(|(policy, places)| ((*policy).to_owned(), places.clone())).collect()
     }
 
     /// Frees the index in slices.

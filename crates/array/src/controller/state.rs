@@ -21,6 +21,7 @@ use super::refusals::Refusals;
 use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
 use crate::nodes::Nodes;
+use crate::place::Place;
 use crate::status::Unopened;
 use crate::why::Told;
 
@@ -99,6 +100,10 @@ pub(crate) struct State {
     pub(crate) image_service: Option<Rc<Service>>,
     /// Ends its monitoring task.
     pub(crate) image_watch: Watch,
+    /// Aggregated policies that have volumes or images in several schedulers, and which these are.
+    pub(crate) spread: BTreeMap<String, BTreeSet<Place>>,
+    /// Whether this controller divides them.
+    pub(crate) divides: bool,
     pub(crate) nexuses: Nexuses,
     pub(crate) nodes: Arc<Nodes>,
     /// The target ports, as hosts see them.
@@ -158,6 +163,8 @@ impl State {
             services: BTreeMap::new(),
             image_service: None,
             image_watch: Watch::default(),
+            spread: BTreeMap::new(),
+            divides: false,
             nexuses: Nexuses::default(),
             nodes: Arc::default(),
             listed_ports: Rc::default(),

@@ -1,13 +1,17 @@
 //! Applies policies while hosts continue.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use qos::{Policy, Scheduler, Settings, admit};
 use stack::{Gate, Service};
 
+use super::divide::begin_to_divide;
 use super::judge::judge_task;
+use super::parts::part_here;
 use crate::config::{Config, Sharing};
 use crate::controller::{Controller, Index, PoolService, Slices, Watch};
+use crate::place::Place;
 
 /// The name of background work among the clients of a pool.
 const BACKGROUND: &str = "background work";
@@ -61,12 +65,14 @@ fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Wa
 /// Applies the declared policy to every volume and image of this controller. `was` and `is` are the previous
 /// and the current declaration.
 pub(crate) async fn set_policies(
-    controller: &Controller,
+    controller: &Rc<Controller>,
     config: &Config,
     (was, is): (&Index<'_>, &Index<'_>),
     slices: &mut Slices,
     done: &mut Vec<String>,
 ) {
+    controller.state.borrow_mut().spread = is.spread();
+    let before = controller.config();
     let pools: Vec<(String, Rc<Service>, Rc<Gate>)> = {
         let state = controller.state();
         let all = state.services.iter();
@@ -75,26 +81,31 @@ pub(crate) async fn set_policies(
     for (pool, service, background) in pools {
         service.set_settings(settings_of(config));
         service.set_policy(&background, None, config.qos.background());
-        let volumes = config.volumes.iter().filter(|v| v.pool == pool).map(|v| ("volume", v.name.as_str()));
-        let setting = Setting { controller, config, was, is };
-        set_all(&service, &setting, (&format!("pool {pool}"), volumes), slices, done).await;
+        let mut volumes =
+            config.volumes.iter().filter(|v| v.pool == pool).map(|v| ("volume", v.name.as_str()));
+        let setting = Setting { controller, config, before: &before, was, is };
+        let volumes: &mut dyn Iterator<Item = _> = &mut volumes;
+        set_all(&service, &setting, (&Place::Pool(pool.clone()), volumes), slices, done).await;
     }
     let images = controller.state().image_service.clone();
     if let Some(service) = images {
         service.set_settings(settings_of(config));
         let own = config.images.iter().filter(|i| i.controller == controller.index);
-        let setting = Setting { controller, config, was, is };
-        let own = own.map(|i| ("image", i.name.as_str()));
-        set_all(&service, &setting, (&images_of(controller), own), slices, done).await;
+        let setting = Setting { controller, config, before: &before, was, is };
+        let mut own = own.map(|i| ("image", i.name.as_str()));
+        let place = Place::Images(controller.index);
+        set_all(&service, &setting, (&place, &mut own), slices, done).await;
     }
+    begin_to_divide(controller);
 }
 
 /// The previous and the current declaration, on a controller.
-struct Setting<'a> {
+pub(super) struct Setting<'a> {
     controller: &'a Controller,
-    config: &'a Config,
-    was: &'a Index<'a>,
-    is: &'a Index<'a>,
+    pub(super) config: &'a Config,
+    pub(super) before: &'a Config,
+    pub(super) was: &'a Index<'a>,
+    pub(super) is: &'a Index<'a>,
 }
 
 /// The previous and the current policy of a LU.
@@ -146,12 +157,13 @@ fn overcommitted(scheduler: &Scheduler) -> Option<String> {
 async fn set_all<'a>(
     service: &Service,
     setting: &Setting<'a>,
-    (place, declared): (&str, impl Iterator<Item = (&'static str, &'a str)>),
+    (place, declared): (&Place, &mut dyn Iterator<Item = (&'static str, &'a str)>),
     slices: &mut Slices,
     done: &mut Vec<String>,
 ) {
     let mut any = false;
     let config = setting.config;
+    let mut parts = BTreeMap::new();
     for one in declared {
         slices.step(2).await;
         let Some(lu) = setting.controller.state().lus.get(one.1).cloned() else { continue };
@@ -162,7 +174,10 @@ async fn set_all<'a>(
         let gate = lu.disk().gate();
         match policy {
             Some(policy) => {
-                let shared = (policy.sharing == Sharing::Aggregated).then_some(&policy.name);
+                let is_shared = policy.sharing == Sharing::Aggregated;
+                let part = || part_here(service, setting, place, policy);
+                let shared =
+                    is_shared.then(|| (&policy.name, *parts.entry(&policy.name).or_insert_with(part)));
                 service.set_policy(gate, shared, policy.policy());
             }
             None => service.set_policy(gate, None, Policy::none()),
@@ -170,6 +185,10 @@ async fn set_all<'a>(
     }
     service.set_on(any);
     if let Some(warning) = overcommitted(&service.scheduler()).filter(|_| any) {
+        let place = match place {
+            Place::Pool(pool) => format!("pool {pool}"),
+            Place::Images(_) => images_of(setting.controller),
+        };
         done.push(format!("warning: {place}: {warning}"));
     }
 }

@@ -6,7 +6,7 @@ use qos::{DepthLimit, Health, Lack};
 use stack::{Gate, Service};
 
 use crate::controller::State;
-use crate::status::{PoolScheduler, VolumeQos};
+use crate::status::{PolicyPart, PoolScheduler, VolumeQos};
 
 /// The schedulers in which a policy is in force: of pools, and of images.
 pub(crate) fn schedulers_status(state: &State, controller: usize) -> Vec<PoolScheduler> {
@@ -29,9 +29,25 @@ pub(crate) fn schedulers_status(state: &State, controller: usize) -> Vec<PoolSch
             minimums_iops: scheduler.minimums(),
             scale_permille: scheduler.scale_permille(),
             background_bytes: background.map_or(0, |gate| gate.counts().charged_bytes),
+            parts: parts_of(state, service),
         }
     };
     on.map(status).collect()
+}
+
+/// Its parts of policies that others have, too.
+fn parts_of(state: &State, service: &Service) -> Vec<PolicyPart> {
+    let unit_bytes = service.scheduler().settings().unit_bytes;
+    let part = |policy: &String| {
+        let part = service.part(policy)?;
+        Some(PolicyPart {
+            policy: policy.clone(),
+            minimum_iops: part.minimum_bytes_per_s / unit_bytes,
+            maximum_iops: part.maximum.map(|slice| slice.bytes_per_s / unit_bytes),
+            bandwidth_bytes_per_s: part.bandwidth.map(|slice| slice.bytes_per_s),
+        })
+    };
+    state.spread.keys().filter_map(part).collect()
 }
 
 fn limit_name(limit: DepthLimit) -> &'static str {

@@ -22,6 +22,7 @@ use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, 
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
 use crate::hosts::{announce, hold, list_ports, remote_nexus};
+use crate::policies::take_parts;
 use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
 
@@ -198,6 +199,7 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::GiveBack { drives, owners } => {
             pools::give_back(controller, (&drives, &owners)).await.map(Reply::Done)
         }
+        Control::PolicyParts(parts) => Ok(Reply::PolicyDemand(take_parts(controller, parts))),
         Control::Ping => Ok(Reply::Done(vec![])),
         Control::Status => Ok(Reply::Status(Box::new(observe::status(controller, true).await))),
         Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),

@@ -26,6 +26,7 @@ mod resyncing;
 mod rig;
 mod same_names;
 mod spares;
+mod spread_policies;
 mod starting;
 mod tenant;
 mod thresholds;

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, Limit, Policy, PoolScheduler, Status, Terms};
+use admin::{Change, Limit, Policy, PolicyPart, PoolScheduler, Status, Terms};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use config::parse_bytes;
+use config::{format_bytes, parse_bytes};
 
 use super::nouns::{POLICY, SERVICE, services};
 use super::request::{Where, change, list, show_one};
@@ -87,7 +87,7 @@ pub(crate) struct TermArgs {
     /// Burst: units by which a volume may be ahead of the others after it was idle
     #[arg(long)]
     burst: Option<u64>,
-    /// One instance of the policy per volume (dedicated), or one shared by the volumes of a pool (aggregated)
+    /// One instance of the policy per volume (dedicated), or one shared by all its volumes (aggregated)
     #[arg(long, value_parser = sharing)]
     sharing: Option<bool>,
 }
@@ -142,7 +142,12 @@ pub(super) fn run(what: &PolicyCommand, at: &Where) -> Result<ExitCode> {
             return show_one(at, &POLICY, name, policies, |s, policy| {
                 println!();
                 part(&SERVICE, &services(s, &policy.name), at.form.look());
-                s.schedulers.iter().for_each(print_scheduler);
+                s.schedulers.iter().for_each(|scheduler| {
+                    print_scheduler(scheduler);
+                    scheduler.parts.iter().filter(|part| part.policy == policy.name).for_each(|part| {
+                        println!("{}: {}", place_of(scheduler), part_words(part));
+                    });
+                });
             });
         }
         PolicyCommand::Create { name, terms } => {
@@ -177,6 +182,25 @@ fn depth_reason(s: &PoolScheduler) -> Option<String> {
     }
 }
 
+fn place_of(s: &PoolScheduler) -> String {
+    match &s.pool {
+        Some(pool) => format!("pool {pool}"),
+        None => format!("images of controller {}", s.controller),
+    }
+}
+
+/// What a scheduler has of an aggregated policy.
+fn part_words(part: &PolicyPart) -> String {
+    let mut words = format!("of the policy it has now: minimum {} IOPS", part.minimum_iops);
+    if let Some(maximum) = part.maximum_iops {
+        words += &format!(", maximum {maximum} IOPS");
+    }
+    if let Some(bandwidth) = part.bandwidth_bytes_per_s {
+        words += &format!(", bandwidth {}/s", format_bytes(bandwidth));
+    }
+    words
+}
+
 /// The scheduler of a pool, or of the images of a controller.
 pub(super) fn print_scheduler(s: &PoolScheduler) {
     let capacity = match (s.capacity_iops, s.capacity_is_full) {
@@ -184,10 +208,7 @@ pub(super) fn print_scheduler(s: &PoolScheduler) {
         (iops, true) => format!("capacity {iops} IOPS"),
         (iops, false) => format!("capacity at least {iops} IOPS"),
     };
-    let place = match &s.pool {
-        Some(pool) => format!("pool {pool}"),
-        None => format!("images of controller {}", s.controller),
-    };
+    let place = place_of(s);
     println!(
         "\n{place}: minimums {} IOPS in total; {capacity}; depth {}, {} in flight, {} waiting",
         s.minimums_iops, s.depth, s.in_flight, s.waiting

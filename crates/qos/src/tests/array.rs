@@ -68,6 +68,8 @@ pub(super) struct Array {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     looks: Vec<u64>,
+    /// Requests that each load has out.
+    out: Vec<u32>,
 }
 
 impl Array {
@@ -99,6 +101,7 @@ impl Array {
             events: BinaryHeap::new(),
             sequence: 0,
             looks: vec![u64::MAX; schedulers],
+            out: loads.iter().map(|load| load.outstanding).collect(),
         };
         for (i, load) in loads.iter().enumerate() {
             let scheduler = &mut array.schedulers[load.scheduler];
@@ -134,6 +137,23 @@ impl Array {
         self.schedulers[scheduler].set_policy(self.now, self.clients[load].0, policy);
         self.loads[load].policy = policy;
         self.look(scheduler);
+    }
+
+    /// The second load shares the flow of the first one from now on.
+    pub(super) fn join(&mut self, first: usize, second: usize) {
+        let (flow, client) = (self.clients[first].0, self.clients[second].1);
+        let scheduler = &mut self.schedulers[self.loads[second].scheduler];
+        scheduler.move_client(self.now, client, flow);
+        scheduler.remove_flow(std::mem::replace(&mut self.clients[second].0, flow));
+    }
+
+    /// A load keeps so many requests out from now on.
+    pub(super) fn set_outstanding(&mut self, load: usize, outstanding: u32) {
+        self.loads[load].outstanding = outstanding;
+        while self.out[load] < outstanding {
+            self.out[load] += 1;
+            self.plan(self.now, Event::Ask(load));
+        }
     }
 
     fn plan(&mut self, at: u64, event: Event) {
@@ -172,7 +192,7 @@ impl Array {
         self.look(scheduler);
     }
 
-    fn look(&mut self, scheduler: usize) {
+    pub(super) fn look(&mut self, scheduler: usize) {
         loop {
             match self.schedulers[scheduler].next(self.now) {
                 Next::Dispatch(d) => {
@@ -226,7 +246,11 @@ impl Array {
         let (load, took_ns) = (below.load, self.now - asked);
         self.done.push(Done { at: self.now, load, bytes: below.bytes, took_ns });
         self.schedulers[below.scheduler].complete(self.now, below.request);
-        self.plan(self.now + self.loads[load].pause_ns, Event::Ask(load));
+        if self.out[load] > self.loads[load].outstanding {
+            self.out[load] -= 1;
+        } else {
+            self.plan(self.now + self.loads[load].pause_ns, Event::Ask(load));
+        }
         self.look(below.scheduler);
     }
 

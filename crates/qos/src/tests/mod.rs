@@ -3,6 +3,7 @@
 mod array;
 mod bounds;
 mod depth;
+mod parts;
 mod random;
 mod seed;
 mod table;
