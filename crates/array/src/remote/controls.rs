@@ -10,6 +10,7 @@ use world::DriveSpec;
 use super::declared::{Declared, Deleted, Recorded};
 use super::drives::{Drives, Specs};
 use super::moved::Arriving;
+use super::parts::Parted;
 use crate::control::{Control, Steer};
 
 /// A [`Control`], but for `Nodes`.
@@ -42,6 +43,7 @@ pub(super) enum Controlled {
     ImportPool { drives: Specs, force: bool },
     FinishExport { name: String, drives: Drives },
     GiveBack { drives: Specs, owners: Vec<(String, [u8; 16])> },
+    PolicyParts(Vec<Parted>),
     Forget(usize),
     Ping,
     Status,
@@ -110,6 +112,7 @@ impl Controlled {
             Control::GiveBack { drives, owners: of } => {
                 Controlled::GiveBack { drives: Specs(drives), owners: owners(of) }
             }
+            Control::PolicyParts(all) => Controlled::PolicyParts(all.into_iter().map(Into::into).collect()),
             Control::Forget(other) => Controlled::Forget(other),
             Control::Ping => Controlled::Ping,
             Control::Status => Controlled::Status,
@@ -159,6 +162,7 @@ impl From<Controlled> for Control {
             Controlled::GiveBack { drives, owners } => {
                 Control::GiveBack { drives: specs(drives), owners: array_ids(owners) }
             }
+            Controlled::PolicyParts(all) => Control::PolicyParts(all.into_iter().map(Into::into).collect()),
             Controlled::Forget(other) => Control::Forget(other),
             Controlled::Ping => Control::Ping,
             Controlled::Status => Control::Status,

@@ -33,6 +33,7 @@ mod lists;
 mod messages;
 mod moved;
 mod order;
+mod parts;
 mod payload;
 mod pending;
 mod replies;

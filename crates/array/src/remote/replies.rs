@@ -6,6 +6,7 @@ use super::controls::{array_ids, owners};
 use super::declared::{Closed, Known};
 use super::drives::Drives;
 use super::moved::Lus;
+use super::parts::Demanded;
 use super::statuses::Standing;
 use crate::config::{FileFormat, GroupConfig, Identities, NotOpen, PoolConfig, VolumeConfig};
 use crate::control::{Imported, Reply};
@@ -19,6 +20,7 @@ pub(super) enum Replied {
     Status(Box<Whole>),
     Imported(Box<Pool>),
     Formats(Vec<(String, FileFormat)>),
+    PolicyDemand(Vec<Demanded>),
     Released(Lus),
 }
 
@@ -47,6 +49,7 @@ impl From<Reply> for Replied {
                 Replied::Imported(Box::new(Pool { drives, groups, pool, volumes, owners }))
             }
             Reply::Formats(formats) => Replied::Formats(formats),
+            Reply::PolicyDemand(all) => Replied::PolicyDemand(all.into_iter().map(Into::into).collect()),
             Reply::Released(lus) => Replied::Released(Lus(lus)),
         }
     }
@@ -64,6 +67,7 @@ impl From<Replied> for Reply {
                 Reply::Imported(Box::new(Imported { drives, groups, pool, volumes, owners }))
             }
             Replied::Formats(formats) => Reply::Formats(formats),
+            Replied::PolicyDemand(all) => Reply::PolicyDemand(all.into_iter().map(Into::into).collect()),
             Replied::Released(lus) => Reply::Released(lus.0),
         }
     }

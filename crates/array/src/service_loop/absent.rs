@@ -57,6 +57,7 @@ fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Resul
         | Control::Arrived
         | Control::Undo(_)
         | Control::AtNextStart(_) => Ok(Reply::Done(vec![])),
+        Control::PolicyParts(_) => Ok(Reply::PolicyDemand(vec![])),
         Control::ImageFormats(_) => Ok(Reply::Formats(vec![])),
         _ => Err(ControlError::failed(format!("controller {index}"), cause)),
     }

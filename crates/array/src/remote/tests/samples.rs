@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Pieces;
+use qos::{Part, PartUse, Room, Slice};
 use scsi::error::TokenFault;
 use scsi::sense::Asc;
 use scsi::{
@@ -19,9 +20,12 @@ use crate::config::{
     Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, GroupId, HostConfig, Identities,
     ImportedDrives, Level, Made, MadeGroup, NotOpen, PoolConfig, RawFile, VolumeConfig,
 };
-use crate::control::{Arrival, Control, ControlError, Imported, MovedLu, Reply, Steer};
+use crate::control::{
+    Arrival, Control, ControlError, Imported, MovedLu, PlaceDemand, PlaceParts, Reply, Steer,
+};
 use crate::nexus::{RemoteNexus, target_port};
 use crate::nodes::Nodes;
+use crate::place::Place;
 use crate::why::Why;
 
 /// All of a list in which each one leads to the next.
@@ -216,6 +220,29 @@ fn lus() -> Vec<MovedLu> {
     ["v", "w"].map(|volume| MovedLu { volume: volume.into(), state: state() }).into()
 }
 
+fn part() -> Part {
+    let slice = |bytes_per_s| Slice { bytes_per_s, window_bytes: 5 * bytes_per_s };
+    Part { minimum_bytes_per_s: 3, maximum: Some(slice(7)), bandwidth: None, is_met: true }
+}
+
+fn parts() -> Vec<PlaceParts> {
+    let parts = vec![("gold".into(), Some(part())), ("tin".into(), None)];
+    vec![PlaceParts { place: Place::Pool("p".into()), parts }]
+}
+
+fn demand() -> Vec<PlaceDemand> {
+    let used = PartUse {
+        part: Some(part()),
+        served_bytes_per_s: 11,
+        asking: 2,
+        is_hungry: true,
+        ..PartUse::default()
+    };
+    let uses = vec![("gold".into(), Some(used)), ("tin".into(), None)];
+    let room = Room { capacity_bytes_per_s: Some(13), claimed_bytes_per_s: 17 };
+    vec![PlaceDemand { place: Place::Images(1), room, uses }]
+}
+
 /// All requests of the control plane.
 pub(super) fn controls() -> Vec<Control> {
     let (name, other) = (|| "a \"name\"".to_owned(), || "ö".to_owned());
@@ -260,7 +287,8 @@ pub(super) fn controls() -> Vec<Control> {
         Control::ImportPool { .. } => Some(Control::FinishExport { name: name(), drives: drives() }),
         Control::FinishExport { .. } => Some(Control::GiveBack { drives: specs(), owners: owners() }),
         Control::GiveBack { .. } => Some(Control::Forget(2)),
-        Control::Forget(_) => Some(Control::Ping),
+        Control::Forget(_) => Some(Control::PolicyParts(parts())),
+        Control::PolicyParts(_) => Some(Control::Ping),
         Control::Ping => Some(Control::Status),
         Control::Status => Some(Control::Overview),
         Control::Overview => Some(Control::EndSessions { grace: Duration::new(7, 9) }),
@@ -299,7 +327,8 @@ pub(super) fn replies() -> Vec<Reply> {
             let formats = [FileFormat::Raw, FileFormat::VhdDifferencing, FileFormat::Vhdx];
             Some(Reply::Formats(formats.map(|format| (format!("{format:?}"), format)).into()))
         }
-        Reply::Formats(_) => Some(Reply::Released(lus())),
+        Reply::Formats(_) => Some(Reply::PolicyDemand(demand())),
+        Reply::PolicyDemand(_) => Some(Reply::Released(lus())),
         Reply::Released(_) => None,
     })
 }

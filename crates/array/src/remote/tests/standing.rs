@@ -12,8 +12,8 @@ use crate::event::{Event, Severity};
 use crate::status::{
     BelowMinimum, CacheStatus, CachedStatus, ControllerStatus, Counters, Drive, GroupStatus, HostServed,
     ImageFault, ImageStatus, Job, JournalCounts, JournalStatus, Latencies, Latency, Mapping, Missing,
-    PartitionCounts, PartitionStatus, Pool, PoolScheduler, Port, Refusals, SecondCounts, ServedImage,
-    Session, StageLatency, Traffic, UnitCounts, Unopened, VolumeQos, VolumeStatus,
+    PartitionCounts, PartitionStatus, PolicyPart, Pool, PoolScheduler, Port, Refusals, SecondCounts,
+    ServedImage, Session, StageLatency, Traffic, UnitCounts, Unopened, VolumeQos, VolumeStatus,
 };
 
 fn text(of: &str) -> String {
@@ -94,6 +94,12 @@ fn scheduler() -> PoolScheduler {
         minimums_iops: 8,
         scale_permille: 9,
         background_bytes: 10,
+        parts: vec![PolicyPart {
+            policy: text("gold"),
+            minimum_iops: 11,
+            maximum_iops: Some(12),
+            bandwidth_bytes_per_s: None,
+        }],
     }
 }
 
