@@ -266,7 +266,9 @@ pub fn run_and_sweep<V: Verification>(
         claims,
         scope: Some(scope(&text, presentation.method.clone())?),
         sweep,
-    };
+        digest: None,
+    }
+    .sealed();
     debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
     presentation::write(&request.out, &record, &presentation)?;
     let answer = terminal::answer(&record, &presentation.findings, &request.out);
