@@ -228,7 +228,7 @@ pub fn run_and_sweep<V: Verification>(
 ) -> Result<RunRecord> {
     let (scenario, text) = V::load(request, own)?;
     let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
-    outputs::folder(&request.out)?;
+    let _folder = outputs::folder(&request.out)?;
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
     let recording = V::play(&setup, &stop)?;

@@ -119,7 +119,7 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
 }
 
 fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>) -> Result<ExitCode> {
-    out.map(outputs::folder).transpose()?;
+    let out = out.map(outputs::folder).transpose()?;
     let drive = drives::load(model)?;
     let trace = trace::load(path, latencies)?;
     let replay = drives::replay(&drive, &trace).with_context(|| shown(path))?;
@@ -131,7 +131,7 @@ fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>
     if trace.left_out > 0 {
         println!("left out: {} requests without a response, or neither read nor write", trace.left_out);
     }
-    if let Some(out) = out {
+    if let Some(out) = &out {
         println!("\nreport: {}", shown(&replayed.write(out)?));
     }
     Ok(ExitCode::SUCCESS)

@@ -212,7 +212,7 @@ fn points() -> std::ops::RangeInclusive<i64> {
 /// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
-    outputs::folder(&request.out)?;
+    let _folder = outputs::folder(&request.out)?;
     let planned = verify::planned(request, asked);
     let stop = Stop::on_signals()?;
     let entries = verify::run_all(&planned, (request, &verify::questions()), &stop, |said| match said {
