@@ -69,7 +69,7 @@ async fn wait(asked: Stop, (mut interrupt, mut terminate): (Signal, Signal)) {
             std::process::exit(EXIT_INTERRUPTED);
         }
         asked.ask();
-        eprintln!("stopping after this step; once more to end at once");
+        crate::console::note("stopping after this step; once more to end at once");
     }
 }
 

@@ -6,8 +6,7 @@ use std::io::{ErrorKind, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::text_file;
-use crate::words::shown;
+use crate::{console, text_file};
 
 /// Why a command does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -177,7 +176,10 @@ pub fn folder(path: &Path) -> Result<Folder, OutputError> {
     let folder = Folder { path: path.to_owned(), mark: mark(advice, path)? };
     advice.try_folder(path)?;
     if data.is_some() && !has("results.json") {
-        eprintln!("{}: has files of a run that did not end; this run replaces them", shown(path));
+        console::note(&format!(
+            "{}: has files of a run that did not end; this run replaces them",
+            path.display()
+        ));
     }
     Ok(folder)
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::claim::{Claims, Disturbed, JudgedClaim, Measure};
 use crate::command_line::without_secret;
+use crate::console;
 use crate::inputs::{Input, inputs};
 use crate::interrupt::Stop;
 use crate::machine::{Disturbances, Watch, now_rfc3339};
@@ -272,9 +273,9 @@ pub fn run_and_sweep<V: Verification>(
     debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
     presentation::write(&request.out, &record, &presentation)?;
     let answer = terminal::answer(&record, &presentation.findings, &request.out);
-    println!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64());
+    console::print(&format!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64()));
     if let Some(sweep) = &record.sweep {
-        println!("\n{}", sweep::terminal(sweep, &request.out));
+        console::print(&format!("\n{}", sweep::terminal(sweep, &request.out)));
     }
     Ok(record)
 }

@@ -144,7 +144,7 @@ impl Load {
         };
         let path = self.icf.as_ref().or(self.fio.as_ref()).map_or(String::new(), |p| p.display().to_string());
         for left_out in &written.left_out {
-            eprintln!("{path}: {left_out}");
+            lab_core::console::note(&format!("{path}: {left_out}"));
         }
         if let Some(name) = &self.job {
             written.jobs.retain(|job| job.name.trim() == name.trim());

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use lab_core::outputs;
 use lab_core::words::shown;
+use lab_core::{console, outputs};
 use lab_tools::drives::fit::{self, Known};
 use lab_tools::drives::measure::{self, Medium, Plan, Writing};
 use lab_tools::drives::{self, Replayed, curve, disksim, trace};
@@ -189,7 +189,7 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     };
     let measurement = world_real::run(world_real::Options::default(), |world| async move {
         let drive = world.open_drive(&spec).await?;
-        let mut progress = |step: &str| eprintln!("{step}");
+        let mut progress = |step: &str| console::note(step);
         let measured = measure::measure(&world, &drive, plan, &mut progress).await;
         measured.with_context(|| spec.name())
     })??;

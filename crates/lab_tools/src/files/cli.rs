@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::plan::{Plan, SetSpec};
 use super::sizes::{Sizes, Step};
+use lab_core::console;
 use lab_core::interrupt::Stop;
 
 /// File sets: trees of folders with files of random text, exact in their totals
@@ -170,7 +171,7 @@ impl Bytes {
         let mut said = self.said.lock().expect("nothing panics with it");
         if said.elapsed() >= LINE_EVERY {
             *said = Instant::now();
-            eprintln!("{:.1} of {:.1} GB", done as f64 / 1e9, self.all as f64 / 1e9);
+            console::note(&format!("{:.1} of {:.1} GB", done as f64 / 1e9, self.all as f64 / 1e9));
         }
     }
 
@@ -226,7 +227,7 @@ pub fn run(files: &Files) -> Result<()> {
                     found.unfinished
                 );
             }
-            found.examples.iter().for_each(|path| eprintln!("{path}"));
+            found.examples.iter().for_each(|path| console::note(&path.to_string()));
             ensure!(found.is_whole(), "{}: incomplete", dir.display());
             Ok(())
         }

@@ -122,7 +122,7 @@ pub fn serve(args: &AgentArgs) -> Result<()> {
         secret.is_some() || at.ip().is_loopback(),
         "{at} is reachable from other machines: --secret-file is required"
     );
-    eprintln!("agent at {at}");
+    lab_core::console::note(&format!("agent at {at}"));
     Agent { address: args.share.clone(), local: args.local.clone(), secret, epoch: Instant::now() }
         .serve(&listener)
 }

@@ -1,0 +1,90 @@
+//! The laboratory's commands as a person starts them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A few seconds of virtual time.
+const SCENARIO: &str = r#"
+name = "small"
+question = "Does it answer?"
+cannot_say = ["Anything."]
+[run]
+warm_up = "1s"
+settle = "0s"
+window = "1s"
+[[array]]
+name = "a"
+[[array.drive]]
+name = "d"
+count = 2
+model = "savvio-10k1"
+[[array.group]]
+name = "g"
+level = "raid1"
+drives = ["d"]
+[[array.pool]]
+name = "p"
+groups = ["g"]
+[[volume]]
+name = "v"
+size = "1GiB"
+[[load]]
+name = "l"
+volumes = ["v"]
+access = ["size=8KiB,read=100,random=100"]
+rate = 20.0
+[[phase]]
+name = "all"
+time = "4s"
+loads = ["l"]
+[[claim]]
+id = "rate"
+name = "Rate"
+metric = "rate"
+at_least = 1
+source = "a test"
+"#;
+
+fn masu(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.current_dir(folder);
+    command
+}
+
+fn folder_with(scenario: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("small.toml"), scenario).expect("a scenario");
+    let path = dir.path().to_owned();
+    (dir, path)
+}
+
+/// A progress line that could not be written decided over the run: `masu run … 2>/dev/full` ended at its first
+/// step, without a record, and so did one whose reader had left.
+#[test]
+fn a_run_is_recorded_though_nothing_can_be_printed_and_its_status_says_what_failed() {
+    let (_dir, folder) = folder_with(SCENARIO);
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").expect("the device"));
+    let gone = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let run = |name: &str, out: Stdio, err: Stdio| {
+        let mut command = masu(&folder);
+        command.args(["run", "small.toml", "--out", name]).stdout(out).stderr(err);
+        let status = command.status().expect("masu runs");
+        let record = fs::read_to_string(folder.join(name).join("results.json")).expect("a record");
+        assert!(record.contains("\"standing\": \"held\""), "{name}: {record}");
+        status.code()
+    };
+    let whole = run("whole", Stdio::null(), Stdio::null());
+    for (name, err) in [("full", full()), ("gone", gone())] {
+        assert_eq!(run(name, Stdio::null(), err), whole, "progress is lost, and nothing else: {name}");
+    }
+    // A build without the viewer writes everything but the page, and prints no answer.
+    if whole == Some(0) {
+        assert_eq!(run("answer_full", full(), full()), Some(2));
+        assert_eq!(run("answer_gone", gone(), gone()), Some(141));
+    }
+}
