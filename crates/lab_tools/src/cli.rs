@@ -220,9 +220,9 @@ pub fn run_load(load: &Load) -> Result<()> {
     }
     let outcome = load::run(&plan, !load.json && std::io::stderr().is_terminal())?;
     if load.json {
-        println!("{}", serde_json::to_string(&outcome)?)
+        lab_core::console::print(&serde_json::to_string(&outcome)?)
     } else {
-        println!("{outcome}")
+        lab_core::console::print(&outcome.to_string())
     }
     let total = &outcome.total;
     ensure!(

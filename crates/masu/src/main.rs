@@ -1,5 +1,9 @@
 //! The command line of masu.
 
+// First: what prints a line, in all others.
+#[macro_use]
+mod stdout;
+
 #[cfg(test)]
 mod advice;
 mod check;
@@ -16,7 +20,6 @@ mod registry_option;
 mod report;
 mod sample;
 mod state_key;
-mod stdout;
 mod table;
 mod texts;
 mod vdisk;

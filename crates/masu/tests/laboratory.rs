@@ -88,3 +88,29 @@ fn a_run_is_recorded_though_nothing_can_be_printed_and_its_status_says_what_fail
         assert_eq!(run("answer_gone", gone(), gone()), Some(141));
     }
 }
+
+/// Names of a scenario went to the terminal as they were: ESC coloured it, or moved its cursor.
+#[test]
+fn names_of_a_scenario_do_nothing_on_a_terminal() {
+    let evil = "\\u001b[31mred\\u0000\\u009b2J";
+    let scenario = SCENARIO
+        .replace("\"small\"", &format!("\"{evil}\""))
+        .replace("Does it answer?", evil)
+        .replace("name = \"Rate\"", &format!("name = \"{evil}\""))
+        .replace("name = \"all\"", &format!("name = \"{evil}\""))
+        .replace("name = \"a\"", &format!("name = \"{evil}\""));
+    let (_dir, folder) = folder_with(&scenario);
+    let commands: [&[&str]; 5] = [
+        &["run", "small.toml", "--check"],
+        &["run", "small.toml", "--out", "a"],
+        &["report", "a"],
+        &["compare", "a", "a"],
+        &["compare", "a", "a", "--json"],
+    ];
+    for args in commands {
+        let output = masu(&folder).args(args).output().expect("masu runs");
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        let control = said.chars().find(|c| c.is_control() && *c != '\n');
+        assert!(control.is_none() && !said.is_empty(), "{args:?}: {control:?} in {said:?}");
+    }
+}

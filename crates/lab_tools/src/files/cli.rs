@@ -198,14 +198,14 @@ pub fn run(files: &Files) -> Result<()> {
             let made = super::create(dir, &plan, *threads, &stop, |n| bytes.add(n))?;
             bytes.end();
             let rate = made.bytes as f64 / from.elapsed().as_secs_f64() / 1e6;
-            println!(
+            console::print(&format!(
                 "{}: {} trees made ({} were there), {} files, {} bytes, {rate:.0} MB/s",
                 dir.display(),
                 made.trees,
                 made.found,
                 made.files,
                 made.bytes
-            );
+            ));
             ensure!(!made.stopped, "stopped: the same command goes on");
             Ok(())
         }
@@ -215,9 +215,9 @@ pub fn run(files: &Files) -> Result<()> {
             let found = super::check(dir, &plan, *threads, &stop, |n| bytes.add(n))?;
             bytes.end();
             if *json {
-                println!("{}", serde_json::to_string(&found)?);
+                console::print(&serde_json::to_string(&found)?);
             } else {
-                println!(
+                console::print(&format!(
                     "{}: {} files as created, {} as a client wrote them, {} damaged, {} missing; {} trees not complete",
                     dir.display(),
                     found.intact,
@@ -225,7 +225,7 @@ pub fn run(files: &Files) -> Result<()> {
                     found.damaged,
                     found.missing,
                     found.unfinished
-                );
+                ));
             }
             found.examples.iter().for_each(|path| console::note(&path.to_string()));
             ensure!(found.is_whole(), "{}: incomplete", dir.display());
@@ -245,14 +245,17 @@ fn say_plan(set: &Set) -> Result<()> {
         bytes += tree.targets().iter().map(|f| f.bytes).sum::<u64>();
     }
     let took = from.elapsed().as_secs_f64();
-    println!("{files} target files of {bytes} bytes in {} trees, planned in {took:.2} s", spec.trees);
-    println!(
+    console::print(&format!(
+        "{files} target files of {bytes} bytes in {} trees, planned in {took:.2} s",
+        spec.trees
+    ));
+    console::print(&format!(
         "{} files of {} bytes in all; sizes above {} bytes were scaled by {:.4}",
         u64::from(spec.all_trees()) * u64::from(spec.files),
         bytes_of(&plan),
         spec.target_bytes_min,
         plan.scale()
-    );
+    ));
     Ok(())
 }
 
