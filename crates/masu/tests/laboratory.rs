@@ -114,3 +114,20 @@ fn names_of_a_scenario_do_nothing_on_a_terminal() {
         assert!(control.is_none() && !said.is_empty(), "{args:?}: {control:?} in {said:?}");
     }
 }
+
+/// `--from 0` said that no points share a resource, and `--from 1000` was the same as all.
+#[test]
+fn a_forecast_from_more_or_fewer_servers_than_a_run_has_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for from in ["0", "129", "1000"] {
+        let output = masu(dir.path()).args(["predict", ".", "--from", from]).output().expect("masu runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("is not in 1..=128"), "{from}: {said}");
+    }
+    let points = "{\"version\":\"0\",\"scenario\":\"s\",\"world\":\"model\",\"seed\":1,\"quick\":true,\"stopped\":false,\
+                  \"conditions\":[],\"points\":[]}";
+    fs::write(dir.path().join("points.json"), points).expect("points");
+    let output = masu(dir.path()).args(["predict", ".", "--from", "9"]).output().expect("masu runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("invalid --from 9: the run measured 0 servers at most"), "{said}");
+}

@@ -184,6 +184,7 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         conditions: sanboot.conditions(),
         points,
         packed,
+        digest: None,
     }
 }
 
