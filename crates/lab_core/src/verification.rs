@@ -19,6 +19,7 @@ use crate::scenario::frame::Frame;
 use crate::scope::Scope;
 use crate::sweep::{self, sweep};
 use crate::terminal;
+use crate::verdict::{Standing, standing};
 
 /// What the command line asks of any verification.
 #[derive(Clone, Debug, Default)]
@@ -192,6 +193,24 @@ fn judged(
     stated.judge(course.world, &measures, disturbed).into_iter().map(JudgedClaim::so_far).collect()
 }
 
+/// What an answer begins with that says itself that it is one of a part.
+const OF_A_PART: [&str; 2] = ["Nothing was measured", "The run was stopped"];
+
+/// The answer of a run: of one that was stopped before its end it says so first, for the page, the index and
+/// who quotes it have nothing else beside it.
+fn answer(answer: &str, is_stopped: bool, claims: &[JudgedClaim]) -> String {
+    if !is_stopped || OF_A_PART.iter().any(|begin| answer.starts_with(begin)) {
+        return answer.to_owned();
+    }
+    match standing(claims, true) {
+        Standing::InDoubt => {
+            let rest = answer.strip_prefix("In doubt. ").unwrap_or(answer);
+            format!("In doubt: the run was stopped before its end. {rest}")
+        }
+        _ => format!("The run was stopped before its end. {answer}"),
+    }
+}
+
 /// A sweep besides a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep<'a, O> {
@@ -263,7 +282,11 @@ pub fn run_and_sweep<V: Verification>(
         },
         inputs: V::inputs(&setup, &recording),
         metrics: V::metrics(&setup, &recording),
-        verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
+        verdict: RunVerdict::of(
+            &claims,
+            course.stopped,
+            answer(&presentation.answer, course.stopped, &claims),
+        ),
         claims,
         scope: Some(scope(&text, presentation.method.clone())?),
         sweep,
@@ -320,6 +343,15 @@ mod tests {
             Some("the run was stopped before its end: a group is not optimal")
         );
         assert_eq!(stopped[4..], whole[4..], "what else became of a claim stays");
+        let so_far = |of: &[JudgedClaim], said: &str| answer(said, true, of);
+        assert_eq!(answer("5 % less.", false, &whole), "5 % less.");
+        let doubtful = &stopped[..1];
+        // `masu verify vaai` said of a stopped run what it says of a whole one.
+        for said in ["5 % less.", "In doubt. 5 % less."] {
+            assert_eq!(so_far(doubtful, said), "In doubt: the run was stopped before its end. 5 % less.");
+        }
+        assert_eq!(so_far(&stopped, "No. 9 s."), "The run was stopped before its end. No. 9 s.");
+        assert_eq!(so_far(doubtful, "Nothing was measured."), "Nothing was measured.");
         let verdict = RunVerdict::of(&stopped, true, String::new());
         assert_eq!(verdict.tally.promises.held, 0);
         assert_eq!(
