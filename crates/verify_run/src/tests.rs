@@ -511,6 +511,23 @@ fn what_a_claim_asks_for_is_in_the_record() {
     }
 }
 
+/// "READ CAPACITY(16): sense 5h/25h/00h", for a LUN that nobody has mapped.
+#[test]
+fn a_lun_that_is_not_there_is_said_in_words() {
+    use lab_core::quantity::Size;
+    use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
+    let pool = PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 64 << 20, threshold_percent: 80 };
+    let dir = tempfile::tempdir().expect("a folder");
+    let array = Embedded::start(&shape, &[pool], 1, dir.path()).expect("an array");
+    let targets = vec![format!("iscsi://{}/{TARGET}/7", array.listen())];
+    let request = Request { targets, destroy_data: true, ..request("my_fio_file") };
+    let (plan, _) = report::load(&request).expect("reads");
+    let refused = runs::prepare(&plan, World::Real, &request).err().map(|error| format!("{error:#}"));
+    let refused = refused.expect("there is no such LU");
+    assert!(refused.contains("the target has no LU 7 for this initiator: name a LUN that it maps"), "{refused}");
+}
+
 /// The target was killed while a run used it: exit status 2, and what was measured before was lost.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a target that goes away in real time")]
