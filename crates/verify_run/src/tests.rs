@@ -525,7 +525,10 @@ fn a_lun_that_is_not_there_is_said_in_words() {
     let (plan, _) = report::load(&request).expect("reads");
     let refused = runs::prepare(&plan, World::Real, &request).err().map(|error| format!("{error:#}"));
     let refused = refused.expect("there is no such LU");
-    assert!(refused.contains("the target has no LU 7 for this initiator: name a LUN that it maps"), "{refused}");
+    assert!(
+        refused.contains("the target has no LU 7 for this initiator: name a LUN that it maps"),
+        "{refused}"
+    );
 }
 
 /// The target was killed while a run used it: exit status 2, and what was measured before was lost.
