@@ -100,6 +100,11 @@ impl<'a> Places<'a> {
         &self.text[value.span()]
     }
 
+    /// Gives every value with its path, as [`Places::value`] takes it.
+    pub fn each(&self, give: &mut dyn FnMut(&str, &Spanned<DeValue<'a>>)) {
+        self.root.iter().for_each(|(key, value)| each(key.get_ref(), value, give));
+    }
+
     /// The first value that says nothing: a name or an id without a character, or a text that stands in a list
     /// twice. What a list may have twice is in `lists`.
     pub fn check_said(&self, lists: &[&str]) -> Result<(), Misread> {
@@ -129,6 +134,19 @@ impl<'a> Places<'a> {
         }
         // Spans begin and end between characters.
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn each<'a>(path: &str, value: &Spanned<DeValue<'a>>, give: &mut dyn FnMut(&str, &Spanned<DeValue<'a>>)) {
+    give(path, value);
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            table.iter().for_each(|(key, value)| each(&format!("{path}.{}", key.get_ref()), value, give));
+        }
+        DeValue::Array(array) => {
+            array.iter().enumerate().for_each(|(n, item)| each(&format!("{path}.{n}"), item, give));
+        }
+        _ => {}
     }
 }
 

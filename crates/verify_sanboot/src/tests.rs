@@ -340,3 +340,17 @@ fn a_prediction_knows_nothing_of_the_points_that_it_is_held_against() {
     }
     assert!(before == tried(&results));
 }
+
+/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a time.
+#[test]
+fn every_number_at_its_extremes_is_refused_or_played() {
+    use lab_core::scenario::extremes::play_all;
+    let text = super::scenario::Sanboot::BUILT_IN.0;
+    let (refused, played) = play_all(text, |text| {
+        let Ok(scenario) = super::scenario::Sanboot::parse(text, "x.toml") else { return false };
+        let plan = super::run::Plan { seed: 1, quick: true, layouts: Layout::MODELLED.to_vec(), threads: 1 };
+        drop(super::run::run(&scenario.quick(), &plan, &lab_core::interrupt::Stop::after_looks(4)));
+        true
+    });
+    assert!(refused > 50 && played > 10, "{refused} refused, {played} played");
+}

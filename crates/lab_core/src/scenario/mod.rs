@@ -1,5 +1,6 @@
 //! Scenario files: built in or replaced, read, and refused with one line that names the place.
 
+pub mod extremes;
 pub mod frame;
 pub mod range;
 
