@@ -1,6 +1,8 @@
 //! What a command may write: new files, and those that masu wrote before. Whatever else has such a name
 //! stays, and what cannot be written is said before the work begins.
 
+#![expect(clippy::disallowed_types, reason = "the folder of a run, outside the worlds")]
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Seek, Write};
 use std::os::unix::fs::MetadataExt;

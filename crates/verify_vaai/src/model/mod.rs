@@ -133,7 +133,7 @@ mod tests {
             let Ok(scenario) = Vaai::parse(text, "x.toml") else { return false };
             let request = Request { seed: 1, ..Request::default() };
             let own = Options { world: World::Model, quick: true };
-            drop(run(&scenario, &request, &own, &Stop::after_looks(8)));
+            drop(run(&scenario, &request, &own, &Stop::after_looks(0)));
             true
         });
         assert!(refused > 50 && played > 10, "{refused} refused, {played} played");

@@ -16,7 +16,6 @@ use crate::host::{Datastores, Host};
 use crate::power_on::{self, Cluster, ClusterPlan, Crowd};
 use crate::record::{Course, Record, Tick};
 use crate::scenario::{self, Vaai};
-use lab_core::interrupt::Stop;
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
