@@ -123,7 +123,7 @@ mod tests {
         assert!(matches!(unless_abandoned(repeat), Ok(None)));
         let cost = lu::cost(&scenario, &spec, 0, (7, &stop));
         assert!(matches!(unless_abandoned(cost), Ok(None)));
-        let error = run(&scenario, 7, &stop).err().expect("nothing was measured");
+        let Err(error) = run(&scenario, 7, &stop) else { panic!("nothing was measured") };
         assert_eq!(error.to_string(), "the run was stopped before anything of it was measured");
     }
 }

@@ -179,7 +179,8 @@ fn points_that_were_changed_or_contradict_themselves_are_refused() {
     let sealed = whole.clone().sealed();
     assert_eq!(Results::read(&json(&sealed)), Ok(sealed.clone()));
     assert_eq!(Results::read(&json(&whole)), Ok(whole.clone()), "of a run before points had a digest");
-    let changes: [(fn(&mut Results), &str); 10] = [
+    type Change = fn(&mut Results);
+    let changes: [(Change, &str); 10] = [
         (|r| r.points[0].hit_share = 2.0, "share of hits"),
         (|r| r.points[0].hit_share = -1.0, "share of hits"),
         (|r| r.points[0].per_server[1].iops = 1e308, "is no such number"),
