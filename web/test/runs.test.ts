@@ -31,7 +31,7 @@ const SAID = [
   "lab_core/src/verdict.rs", "lab_core/src/proof.rs",
 ];
 /** Not shown on a page: errors, names of metrics, terms of the contract, what is printed. */
-const UNSEEN = /(bail!|ensure!|context\(|expect\(|reason =|anyhow!|panic!|assert\w*!|println!|write(?:ln)?!\(\s*\w+,\s*|\.join\(|\.add\(|get\(|series\(|estimate\(|serde\([^"]*)[^"]*$/;
+const UNSEEN = /(bail!|console::\w+\(|ensure!|context\(|expect\(|reason =|anyhow!|panic!|assert\w*!|println!|write(?:ln)?!\(\s*\w+,\s*|\.join\(|\.add\(|get\(|series\(|estimate\(|serde\([^"]*)[^"]*$/;
 
 /** A line of a plan on the terminal; a page has paragraphs. */
 const isPrinted = (text: string) => /(?:^|[^\n])\n(?:[^\n]|$)/.test(text);

@@ -68,8 +68,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         }
         _ => return Err("not a declaration".into()),
     }
-    next.check().map_err(|e| e.to_string())?;
-    config.check_new_names(&next).map_err(|e| e.to_string())?;
+    config.check_next(&next).map_err(|e| e.to_string())?;
     Ok(next)
 }
 

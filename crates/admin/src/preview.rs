@@ -186,7 +186,7 @@ mod tests {
         refused(delete_pool(&config, "p0"), "volume \"v0\", \"v1\"; delete its volumes first");
         refused(delete_group(&config, "g0"), "in use by pool \"p0\"");
         refused(snapshot(&config, "v9", "s"), "not found");
-        refused(snapshot(&config, "v0", "v1"), "declared twice");
+        refused(snapshot(&config, "v0", "v1"), "volume \"v1\": exists already; choose another name");
         refused(remove_group(&config, "p0", "g9"), "not in this pool");
         refused(export(&config, "p0"), "mapped to host");
         refused(of_group(&config, "g9", "scrubbed"), "not found");

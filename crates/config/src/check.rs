@@ -452,6 +452,11 @@ pub fn new_name(name: &str, len_max: usize) -> Result<(), String> {
 
 /// The names of all objects, each with its kind.
 fn names_of(config: &Config) -> BTreeSet<(&'static str, &str)> {
+    all_names_of(config).into_iter().collect()
+}
+
+/// The same, each as often as it is there.
+fn all_names_of(config: &Config) -> Vec<(&'static str, &str)> {
     let partitions = config.cache.iter().flat_map(|c| &c.partitions).map(|p| ("partition", p.name.as_str()));
     let storage = config.drives.iter().map(|d| ("drive", d.name.as_str()));
     let storage = storage.chain(config.groups.iter().map(|g| ("group", g.name.as_str())));
@@ -463,7 +468,33 @@ fn names_of(config: &Config) -> BTreeSet<(&'static str, &str)> {
     storage.chain(disks).chain(others).chain(partitions).collect()
 }
 
+/// The names of all objects that the next declaration has once more than this one has them: each with its
+/// kind.
+fn taken(config: &Config, next: &Config) -> Option<(&'static str, String)> {
+    let mut before = names_of(config);
+    before.extend(config.volumes.iter().map(|v| ("image", v.name.as_str())));
+    before.extend(config.images.iter().map(|i| ("volume", i.name.as_str())));
+    let mut seen = BTreeSet::new();
+    let next = all_names_of(next);
+    // Volumes and images are LUs: they share their names.
+    let shared = |kind: &'static str| if kind == "image" { "volume" } else { kind };
+    let twice = next.into_iter().find(|(kind, name)| !seen.insert((shared(kind), *name)));
+    twice.filter(|named| before.contains(named)).map(|(kind, name)| (kind, name.to_owned()))
+}
+
 impl Config {
+    /// Checks a declaration that a command makes of this one: what it creates has a name that nothing has.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check_next(&self, next: &Config) -> Result<(), ConfigError> {
+        if let Some((kind, name)) = taken(self, next) {
+            return refuse(format!("{kind} {name:?}"), "exists already; choose another name".into());
+        }
+        next.check()?;
+        self.check_new_names(next)
+    }
+
     /// Refuses names that the next declaration gives and that nothing new may have.
     ///
     /// # Errors

@@ -333,3 +333,33 @@ fn a_pipe_is_no_declaration() {
     std::fs::remove_file(&pipe).expect("removed");
     assert!(refused.ends_with("it is a pipe: name a file"), "{refused}");
 }
+
+/// `volume create` of a name that there is said "declared twice", as if somebody had written a file.
+#[test]
+fn a_name_that_a_command_gives_again_exists_already() {
+    let text = "[[drive]]\nname = \"d\"\nfile = \"d.img\"\nsize = \"1GiB\"\n\
+        [[group]]\nname = \"g\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n\
+        [[pool]]\nname = \"p\"\ngroups = [\"g\"]\n\
+        [[volume]]\nname = \"v\"\npool = \"p\"\nsize = \"8MiB\"\n\
+        [[host]]\nname = \"h\"\ninitiator = \"*\"\n";
+    let config = Config::parse(text, "array.toml", Path::new("/data")).expect("good");
+    let refused = |change: fn(&mut Config)| {
+        let mut next = config.clone();
+        change(&mut next);
+        config.check_next(&next).map_err(|error| error.to_string())
+    };
+    let again = |kind: &str, name: &str| Err(format!("{kind} {name:?}: exists already; choose another name"));
+    assert_eq!(refused(|c| c.volumes.push(c.volumes[0].clone())), again("volume", "v"));
+    assert_eq!(refused(|c| c.hosts.push(c.hosts[0].clone())), again("host", "h"));
+    assert_eq!(refused(|c| c.groups.push(c.groups[0].clone())), again("group", "g"));
+    assert_eq!(refused(|c| c.pools.push(c.pools[0].clone())), again("pool", "p"));
+    assert_eq!(refused(|c| c.drives.push(c.drives[0].clone())), again("drive", "d"));
+    assert_eq!(refused(|_| {}), Ok(()));
+    let named = |name: &str| {
+        let mut next = config.clone();
+        next.volumes.push(VolumeConfig { name: name.into(), ..next.volumes[0].clone() });
+        next.volumes.push(next.volumes[1].clone());
+        config.check_next(&next).expect_err("twice").to_string()
+    };
+    assert_eq!(named("new"), "volume \"new\": declared twice", "what the change itself has twice");
+}

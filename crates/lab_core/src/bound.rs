@@ -9,6 +9,7 @@ use crate::words::plain;
 
 /// Where the values that keep to a bound end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct End {
     pub value: f64,
@@ -18,6 +19,7 @@ pub struct End {
 
 /// The values that a claim allows; an end that is missing is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bound {
     /// The least.
     pub lower: Option<End>,

@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
+use crate::digest::hex;
 use crate::presentation::{PRESENTATION, page_again};
 use crate::record::RunRecord;
 use crate::text_file::open_regular;
@@ -114,10 +115,6 @@ impl<R: Read> Read for Hashed<R> {
         self.sum.update(buffer.get(..n).unwrap_or_default());
         Ok(n)
     }
-}
-
-fn hex(sum: &[u8]) -> String {
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes the run in the folder `run` as a gzip-compressed tar archive; a bundle that is there is
@@ -328,7 +325,7 @@ mod tests {
     fn record() -> RunRecord {
         let mut record = record_of("../sanboot", World::Model, vec![], "Forty servers boot.");
         record.environment.command = "masu verify sanboot".into();
-        RunRecord { version: "0.1.0".into(), commit: Some("abc".into()), seed: 7, ..record }
+        RunRecord { version: "0.1.0".into(), commit: Some("abc".into()), seed: 7, ..record }.sealed()
     }
 
     /// A run with a recording in a folder of its own.

@@ -442,6 +442,7 @@ impl Measure {
 
 /// A claim that was judged, as `results.json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JudgedClaim {
     /// Unique in the run.
     pub id: String,

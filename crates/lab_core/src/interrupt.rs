@@ -1,6 +1,6 @@
 //! Ctrl-C: a run stops at the next step and keeps what it has measured; a second one ends it at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -11,6 +11,26 @@ pub struct Stop {
     asked: Arc<AtomicBool>,
     /// Of what this is a part of.
     outer: Vec<Arc<AtomicBool>>,
+    /// How often it is looked at before it is asked for; none: nobody counts.
+    looks_left: Option<Arc<AtomicU64>>,
+}
+
+/// What somebody stopped before its end: it is left out, and is no error of the run.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the run was stopped before anything of it was measured")]
+pub struct Abandoned;
+
+/// What was done to its end; nothing where it was abandoned.
+///
+/// # Errors
+///
+/// Any other error.
+pub fn unless_abandoned<T>(done: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is::<Abandoned>() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Exit status of a program that SIGINT ended, as shells count it.
@@ -19,7 +39,17 @@ const EXIT_INTERRUPTED: i32 = 130;
 impl Stop {
     /// Whether to stop.
     pub fn is_asked(&self) -> bool {
+        if let Some(left) = &self.looks_left
+            && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err()
+        {
+            return true;
+        }
         self.outer.iter().chain([&self.asked]).any(|asked| asked.load(Ordering::Relaxed))
+    }
+
+    /// One that is asked for at its look after so many: a test stops a run half-way without a clock.
+    pub fn after_looks(looks: u64) -> Stop {
+        Stop { looks_left: Some(Arc::new(AtomicU64::new(looks))), ..Stop::default() }
     }
 
     /// Asks to stop.
@@ -31,7 +61,7 @@ impl Stop {
     #[must_use]
     pub fn of_part(&self) -> Stop {
         let outer = self.outer.iter().chain([&self.asked]).cloned().collect();
-        Stop { asked: Arc::default(), outer }
+        Stop { asked: Arc::default(), outer, looks_left: self.looks_left.clone() }
     }
 
     /// The stop that SIGINT and SIGTERM ask for: one for the process, whatever it runs one after the other.
@@ -69,13 +99,22 @@ async fn wait(asked: Stop, (mut interrupt, mut terminate): (Signal, Signal)) {
             std::process::exit(EXIT_INTERRUPTED);
         }
         asked.ask();
-        eprintln!("stopping after this step; once more to end at once");
+        crate::console::note("stopping after this step; once more to end at once");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_abandoned_is_no_error_whatever_is_said_of_it() {
+        use anyhow::Context;
+        let said = |done: anyhow::Result<u8>| unless_abandoned(done).map_err(|error| error.to_string());
+        assert_eq!(said(Ok(1)), Ok(Some(1)));
+        assert_eq!(said(Err(Abandoned).context("the third point")), Ok(None));
+        assert_eq!(said(Err(anyhow::anyhow!("a drive"))), Err("a drive".into()));
+    }
 
     #[test]
     fn a_part_stops_with_the_whole_and_not_the_whole_with_a_part() {

@@ -17,6 +17,8 @@ pub mod bundle;
 pub mod checks;
 pub mod claim;
 pub mod command_line;
+pub mod console;
+pub mod digest;
 pub mod index;
 pub mod inputs;
 pub mod interrupt;

@@ -1,11 +1,14 @@
 //! What a command may write: new files, and those that masu wrote before. Whatever else has such a name
 //! stays, and what cannot be written is said before the work begins.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+#![expect(clippy::disallowed_types, reason = "the folder of a run, outside the worlds")]
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::text_file;
+use crate::{console, text_file};
 
 /// Why a command does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +33,23 @@ pub enum OutputError {
         /// What to do.
         advice: &'static str,
     },
+    /// Two runs would write over each other's files.
+    #[error(
+        "{path}: another masu writes a run into this folder; name another one with --out, or wait for its end"
+    )]
+    Busy {
+        /// The folder.
+        path: String,
+    },
 }
+
+/// In the folder of a run from its beginning to its end: locked by the process that writes there, and left
+/// by one that did not come to its end.
+const MARK: &str = ".masu-run";
+/// What it says.
+const MARK_TEXT: &str = "masu writes a run into this folder; without a results.json the run did not end\n";
+/// How often the mark may go while it is locked: as often as a run ends at that moment.
+const MARKS_MAX: usize = 16;
 
 /// The longest file that is looked at: a page with its data.
 const BYTES_MAX: u64 = 256 << 20;
@@ -105,28 +124,92 @@ fn check_own(
     OpenOptions::new().append(true).open(path).map(drop).map_err(|e| advice.unwritable(path, e))
 }
 
+/// A folder that this process writes a run into, and no other does.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    mark: File,
+}
+
+impl Folder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    /// The mark stays where nothing else says whose the data is.
+    fn drop(&mut self) {
+        if data_in(&self.path).is_none() || self.path.join("results.json").exists() {
+            // One that cannot be removed says what it says all the same.
+            let _ = fs::remove_file(self.path.join(MARK));
+        }
+        let _ = self.mark.unlock();
+    }
+}
+
 /// Makes the folder that a command will write a page, a record and data into; it may be there, with files of
-/// an earlier run.
+/// an earlier run, also of one that did not end.
 ///
 /// # Errors
 ///
-/// It has a page, a record or data that masu did not write, or cannot be written.
-pub fn folder(path: &Path) -> Result<(), OutputError> {
+/// It has a page, a record or data that masu did not write, cannot be written, or another process writes a
+/// run there.
+pub fn folder(path: &Path) -> Result<Folder, OutputError> {
     let advice = Advice("name another folder with --out");
     fs::create_dir_all(path).map_err(|e| advice.unwritable(path, e))?;
+    let has = |name: &str| path.join(name).exists();
+    check_own(advice, &path.join(MARK), "mark of masu", |text| text == MARK_TEXT)?;
     let mut is_ours = false;
     for name in ["report.html", "index.html"] {
         check_own(advice, &path.join(name), "page of masu", is_page)?;
-        is_ours |= path.join(name).exists();
+        is_ours |= has(name);
     }
     for name in ["results.json", "presentation.json", "index.json", "points.json"] {
         check_own(advice, &path.join(name), "record of masu", |text| is_record(name, text))?;
-        is_ours |= path.join(name).exists();
+        is_ours |= has(name);
     }
-    if !is_ours && let Some(foreign) = data_in(path) {
-        return Err(advice.taken(&foreign, "file of a run of masu, which has a results.json beside it"));
+    let data = data_in(path);
+    if let Some(foreign) = data.as_ref().filter(|_| !is_ours && !has(MARK)) {
+        return Err(advice.taken(foreign, "file of a run of masu, which has a results.json beside it"));
     }
-    advice.try_folder(path)
+    let folder = Folder { path: path.to_owned(), mark: mark(advice, path)? };
+    advice.try_folder(path)?;
+    if data.is_some() && !has("results.json") {
+        console::note(&format!(
+            "{}: has files of a run that did not end; this run replaces them",
+            path.display()
+        ));
+    }
+    Ok(folder)
+}
+
+/// The mark of a folder, locked.
+fn mark(advice: Advice, folder: &Path) -> Result<File, OutputError> {
+    let path = folder.join(MARK);
+    let failed = |e: std::io::Error| advice.unwritable(&path, e);
+    for _ in 0..MARKS_MAX {
+        let mut mark =
+            OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(failed)?;
+        match mark.try_lock() {
+            Ok(()) => {}
+            // Some network file systems have no locks: better a run without one than none.
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+            Err(TryLockError::WouldBlock) => break,
+        }
+        // Between opening and locking the run that had it may have ended, and removed it: nobody else sees a
+        // lock on that.
+        let own = mark.metadata().map_err(failed)?;
+        let is_there = fs::metadata(&path).is_ok_and(|of| (of.dev(), of.ino()) == (own.dev(), own.ino()));
+        if is_there {
+            mark.rewind().and_then(|()| mark.write_all(MARK_TEXT.as_bytes())).map_err(failed)?;
+            return Ok(mark);
+        }
+    }
+    Err(OutputError::Busy { path: folder.display().to_string() })
 }
 
 /// The page of a run, which is made again.
@@ -169,7 +252,7 @@ fn data_in(folder: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn said(outcome: Result<(), OutputError>) -> String {
+    fn said<T: std::fmt::Debug>(outcome: Result<T, OutputError>) -> String {
         outcome.expect_err("refused").to_string()
     }
 
@@ -202,7 +285,8 @@ mod tests {
     fn a_folder_with_files_of_others_is_no_folder_of_a_run() {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("new/run");
-        assert!(folder(&out).is_ok() && fs::read_dir(&out).expect("made").next().is_none());
+        drop(folder(&out).expect("made"));
+        assert!(fs::read_dir(&out).expect("made").next().is_none());
         for (name, content, own) in [
             ("report.html", "<p>of somebody else", false),
             ("report.html", "<script id=\"masu-report\">", true),
@@ -221,5 +305,36 @@ mod tests {
         assert!(folder(&out).is_ok(), "of an earlier run");
         fs::write(dir.path().join("file"), "").expect("written");
         assert!(said(folder(&dir.path().join("file"))).contains("name another folder with --out"));
+    }
+    /// A run that failed late, or was killed, left its data without a record: masu refused its own files. And
+    /// two runs at once into one folder both ended well, with the files of either.
+    #[test]
+    fn a_folder_is_of_one_run_at_a_time_and_knows_one_that_did_not_end() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let out = dir.path().join("run");
+        let first = folder(&out).expect("a new one");
+        assert_eq!(first.path(), out);
+        let refused = said(folder(&out));
+        assert!(
+            refused.contains("run: another masu writes a run into this folder; name another"),
+            "{refused}"
+        );
+        fs::write(out.join("patterns.csv"), "a,b\n").expect("written");
+        drop(first);
+        let again = folder(&out).expect("it knows its own");
+        fs::write(out.join("results.json"), "{\"schema\": 1, \"verification\": \"run\"}").expect("written");
+        drop(again);
+        let names = || -> Vec<_> {
+            let names = fs::read_dir(&out).expect("reads").flatten().map(|entry| entry.file_name());
+            let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(), ["patterns.csv", "results.json"], "no mark where the record says whose it is");
+        fs::remove_file(out.join("results.json")).expect("removed");
+        assert!(said(folder(&out)).contains("patterns.csv: exists and is not a file of a run of masu"));
+        fs::write(out.join(MARK), "of somebody else").expect("written");
+        assert!(said(folder(&out)).contains("is not a mark of masu"));
+        assert_eq!(names(), [MARK, "patterns.csv"]);
     }
 }

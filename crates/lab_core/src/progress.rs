@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::parallel;
+use crate::words::visible;
+use crate::{console, parallel};
 
 /// The progress of a run, on standard error. A part of a larger run tells nothing.
 pub struct Progress {
@@ -43,17 +44,17 @@ impl Progress {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(self.done.get() - 1);
-                bar.set_message(text.to_owned());
+                bar.set_message(visible(text));
             }
             None if self.is_silent => {}
-            None => eprintln!("{:>3}/{} {text}", self.done.get(), self.steps.get()),
+            None => console::note(&format!("{:>3}/{} {text}", self.done.get(), self.steps.get())),
         }
     }
 
     /// How far a step is: on a terminal only.
     pub fn note(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(text.to_owned());
+            bar.set_message(visible(text));
         }
     }
 

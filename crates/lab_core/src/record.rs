@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::JudgedClaim;
+use crate::digest;
 use crate::inputs::Input;
 use crate::report::{Doubt, Machine};
 use crate::scope::Scope;
@@ -54,7 +55,17 @@ pub struct RunRecord {
     /// The same with other values of the inputs, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepRecord>,
+    /// Of all the rest ([`crate::digest`]), set by [`RunRecord::sealed`]; none: masu wrote the record before
+    /// records had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
+
+/// What a record without a digest leaves open.
+const WITHOUT_DIGEST: [&str; 2] = [
+    "The record of this run has no digest.",
+    "Whether somebody changed it after the run cannot be told. Run again for a record with one.",
+];
 
 /// How and on what a run was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,6 +190,15 @@ pub enum RecordError {
         /// The first thing that does not follow from the rest.
         cause: String,
     },
+    /// Somebody changed what does not follow from the rest: a sample, the answer.
+    #[error(
+        "{path} was changed after the run wrote it: its digest is not that of what it says; take it from a copy, or run \
+         again"
+    )]
+    Changed {
+        /// The file.
+        path: String,
+    },
 }
 
 impl RunRecord {
@@ -190,15 +210,37 @@ impl RunRecord {
     pub fn read(path: &Path) -> Result<RunRecord, RecordError> {
         let shown = path.display().to_string();
         let text = text(path)?;
-        let record: RunRecord = serde_json::from_str(&text)
+        let mut record: RunRecord = serde_json::from_str(&text)
             .map_err(|e| RecordError::Syntax { path: shown.clone(), cause: e.to_string() })?;
         if record.schema != SCHEMA {
             return Err(RecordError::Syntax { path: shown, cause: format!("schema {}", record.schema) });
         }
-        match record.contradiction() {
-            None => Ok(record),
-            Some(cause) => Err(RecordError::Contradiction { path: shown, cause }),
+        if let Some(cause) = record.contradiction() {
+            return Err(RecordError::Contradiction { path: shown, cause });
         }
+        match record.digest.take() {
+            Some(is) => {
+                record = record.sealed();
+                match record.digest.as_ref() == Some(&is) {
+                    true => Ok(record),
+                    false => Err(RecordError::Changed { path: shown }),
+                }
+            }
+            None => {
+                let [text, effect] = WITHOUT_DIGEST;
+                record.environment.doubts.push(Doubt::new(text, Some(effect.into())));
+                Ok(record)
+            }
+        }
+    }
+
+    /// The record with its digest, as it is written.
+    #[must_use]
+    pub fn sealed(self) -> RunRecord {
+        let unsealed = RunRecord { digest: None, ..self };
+        // Without one where it is no JSON, which the write then says.
+        let digest = digest::digest(&unsealed).ok();
+        RunRecord { digest, ..unsealed }
     }
 
     /// The first thing in it that does not follow from the rest, though a run derives it.
@@ -275,7 +317,9 @@ pub(crate) fn record_of(
         claims,
         scope: None,
         sweep: None,
+        digest: None,
     }
+    .sealed()
 }
 
 #[cfg(test)]
@@ -338,6 +382,55 @@ mod tests {
             let all = record(&outcomes, disturbed);
             assert_eq!(read(&all).expect("reads"), all);
         }
+    }
+
+    /// The answer, samples and the rest of what does not follow from the claims could be changed in a text
+    /// editor, and were shown, bundled and compared as they stood; so was a claim with a key of nobody's.
+    #[test]
+    fn a_record_that_was_changed_by_hand_is_refused() {
+        let metric = Metric::new("iops", "1/s", &[], vec![1.0, 2.5, 1e-7]);
+        let whole = RunRecord { metrics: vec![metric], ..record(&[between(1.0, 2.0)], false) }.sealed();
+        let text = serde_json::to_string_pretty(&whole).expect("JSON");
+        let of = |text: &str| {
+            let dir = tempfile::tempdir().expect("a folder");
+            let path = dir.path().join("results.json");
+            std::fs::write(&path, text).expect("written");
+            RunRecord::read(&path)
+        };
+        assert_eq!(of(&text).expect("reads"), whole);
+        let closer = serde_json::to_string(&whole).expect("JSON");
+        assert_eq!(of(&closer).expect("reads"), whole, "the same, laid out otherwise");
+        for (was, is) in [
+            ("\"Yes.\"", "\"No. 77\""),
+            ("2.5", "25.0"),
+            ("1e-7", "0.0"),
+            ("\"seed\": 1", "\"seed\": 2"),
+            ("\"source\": \"a test\"", "\"source\": \"a book\""),
+            ("sha256:", "sha256:0"),
+        ] {
+            assert!(text.contains(was), "{was}");
+            let refused = of(&text.replacen(was, is, 1)).expect_err(is).to_string();
+            assert!(refused.contains("was changed after the run wrote it"), "{is}: {refused}");
+        }
+        for (place, key) in [
+            ("\"source\": \"a test\"", "more"),
+            ("\"upper\": {", "sideways"),
+            ("\"strict\": false", "more"),
+            ("\"promises\": {", "more"),
+            ("\"cpu\": \"\"", "more"),
+            ("\"tally\": {", "more"),
+        ] {
+            assert!(text.contains(place), "{place}: {text}");
+            let with = match place.ends_with('{') {
+                true => format!("{place} {key:?}: null,"),
+                false => format!("{key:?}: null, {place}"),
+            };
+            let refused = of(&text.replacen(place, &with, 1)).expect_err(place).to_string();
+            assert!(refused.contains("unknown field"), "{place}: {refused}");
+        }
+        let old = of(&serde_json::to_string(&RunRecord { digest: None, ..whole }).expect("JSON"));
+        let doubts = old.expect("one of before digests reads").environment.doubts;
+        assert_eq!(doubts.last().map(|doubt| doubt.text.as_str()), Some(WITHOUT_DIGEST[0]));
     }
 
     type Change = fn(&mut RunRecord);

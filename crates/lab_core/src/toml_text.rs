@@ -1,6 +1,7 @@
 //! TOML that people write: where it does not read, the line and the cause; and the same text with other
 //! values.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
@@ -99,6 +100,18 @@ impl<'a> Places<'a> {
         &self.text[value.span()]
     }
 
+    /// Gives every value with its path, as [`Places::value`] takes it.
+    pub fn each(&self, give: &mut dyn FnMut(&str, &Spanned<DeValue<'a>>)) {
+        self.root.iter().for_each(|(key, value)| each(key.get_ref(), value, give));
+    }
+
+    /// The first value that says nothing: a name or an id without a character, or a text that stands in a list
+    /// twice. What a list may have twice is in `lists`.
+    pub fn check_said(&self, lists: &[&str]) -> Result<(), Misread> {
+        let at = |(at, cause): (usize, String)| Misread { line: line(self.text, at), cause };
+        self.root.iter().try_for_each(|(key, value)| said(key.get_ref(), value, lists)).map_err(at)
+    }
+
     /// The text with other values, as TOML, at paths that exist; a path that does not is left out.
     pub fn with(&self, values: &[(&str, &str)]) -> String {
         let mut all: Vec<(Range<usize>, &str)> =
@@ -121,6 +134,42 @@ impl<'a> Places<'a> {
         }
         // Spans begin and end between characters.
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn each<'a>(path: &str, value: &Spanned<DeValue<'a>>, give: &mut dyn FnMut(&str, &Spanned<DeValue<'a>>)) {
+    give(path, value);
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            table.iter().for_each(|(key, value)| each(&format!("{path}.{}", key.get_ref()), value, give));
+        }
+        DeValue::Array(array) => {
+            array.iter().enumerate().for_each(|(n, item)| each(&format!("{path}.{n}"), item, give));
+        }
+        _ => {}
+    }
+}
+
+/// See [`Places::check_said`]; gives the byte and the cause.
+fn said(key: &str, value: &Spanned<DeValue<'_>>, lists: &[&str]) -> Result<(), (usize, String)> {
+    match value.get_ref() {
+        DeValue::String(text) if ["name", "id"].contains(&key) && text.trim().is_empty() => {
+            Err((value.span().start, format!("empty {key}: must have at least one character")))
+        }
+        DeValue::Table(table) => table.iter().try_for_each(|(key, value)| said(key.get_ref(), value, lists)),
+        DeValue::Array(array) => {
+            let mut before = BTreeSet::new();
+            for item in array.iter() {
+                said(key, item, lists)?;
+                let text = item.get_ref().as_str().filter(|_| !lists.contains(&key));
+                if let Some(text) = text.filter(|text| !before.insert(*text)) {
+                    let cause = format!("invalid {key}: {text:?} stands here twice; remove one of them");
+                    return Err((item.span().start, cause));
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -156,6 +205,28 @@ mod tests {
         ]);
         let expected = TEXT.replace("4GiB", "1GiB").replace("n = 2", "n = 30").replace("1MiB", "64KiB");
         assert_eq!(with, expected);
+    }
+
+    /// `pull = ["d3", "d3"]`, a figure twice, a claim with the id "": all were taken without a word.
+    #[test]
+    fn what_is_empty_or_stands_twice_is_refused_with_its_line() {
+        let said = |text: &str| {
+            let places = Places::of(text).ok().expect("TOML");
+            places.check_said(&["access"]).err().map(|wrong| (wrong.line, wrong.cause))
+        };
+        let twice = |line, key: &str, text: &str| {
+            (line, format!("invalid {key}: {text:?} stands here twice; remove one of them"))
+        };
+        for (text, expected) in [
+            ("pull = [\"d3\", \"d4\"]\nn = [1, 1]\n", None),
+            ("access = [\"a\", \"a\"]\nother = \"\"\n", None),
+            ("a = 1\npull = [\"d3\",\n\"d3\"]\n", Some(twice(3, "pull", "d3"))),
+            ("[[a]]\nb = [{ c = [\"x\", \"y\", \"x\"] }]\n", Some(twice(2, "c", "x"))),
+            ("[[claim]]\nid = \"\"\n", Some((2, "empty id: must have at least one character".into()))),
+            ("\nname = \" \\t\"\n", Some((2, "empty name: must have at least one character".into()))),
+        ] {
+            assert_eq!(said(text), expected, "{text}");
+        }
     }
 
     #[test]

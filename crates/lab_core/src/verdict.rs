@@ -103,6 +103,7 @@ impl Standing {
 
 /// How many claims there are of each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Counts {
     pub held: usize,
@@ -145,6 +146,7 @@ impl Counts {
 /// The claims of a run, counted: promises and published statements apart, and of these what emerges; what was
 /// put in or follows is never counted as held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// Promises that emerge.
     pub promises: Counts,

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::claim::{Claims, Disturbed, JudgedClaim, Measure};
 use crate::command_line::without_secret;
+use crate::console;
 use crate::inputs::{Input, inputs};
 use crate::interrupt::Stop;
 use crate::machine::{Disturbances, Watch, now_rfc3339};
@@ -18,6 +19,7 @@ use crate::scenario::frame::Frame;
 use crate::scope::Scope;
 use crate::sweep::{self, sweep};
 use crate::terminal;
+use crate::verdict::{Standing, standing};
 
 /// What the command line asks of any verification.
 #[derive(Clone, Debug, Default)]
@@ -191,6 +193,24 @@ fn judged(
     stated.judge(course.world, &measures, disturbed).into_iter().map(JudgedClaim::so_far).collect()
 }
 
+/// What an answer begins with that says itself that it is one of a part.
+const OF_A_PART: [&str; 2] = ["Nothing was measured", "The run was stopped"];
+
+/// The answer of a run: of one that was stopped before its end it says so first, for the page, the index and
+/// who quotes it have nothing else beside it.
+fn answer(answer: &str, is_stopped: bool, claims: &[JudgedClaim]) -> String {
+    if !is_stopped || OF_A_PART.iter().any(|begin| answer.starts_with(begin)) {
+        return answer.to_owned();
+    }
+    match standing(claims, true) {
+        Standing::InDoubt => {
+            let rest = answer.strip_prefix("In doubt. ").unwrap_or(answer);
+            format!("In doubt: the run was stopped before its end. {rest}")
+        }
+        _ => format!("The run was stopped before its end. {answer}"),
+    }
+}
+
 /// A sweep besides a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep<'a, O> {
@@ -228,7 +248,7 @@ pub fn run_and_sweep<V: Verification>(
 ) -> Result<RunRecord> {
     let (scenario, text) = V::load(request, own)?;
     let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
-    outputs::folder(&request.out)?;
+    let _folder = outputs::folder(&request.out)?;
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
     let recording = V::play(&setup, &stop)?;
@@ -262,17 +282,23 @@ pub fn run_and_sweep<V: Verification>(
         },
         inputs: V::inputs(&setup, &recording),
         metrics: V::metrics(&setup, &recording),
-        verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
+        verdict: RunVerdict::of(
+            &claims,
+            course.stopped,
+            answer(&presentation.answer, course.stopped, &claims),
+        ),
         claims,
         scope: Some(scope(&text, presentation.method.clone())?),
         sweep,
-    };
+        digest: None,
+    }
+    .sealed();
     debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
     presentation::write(&request.out, &record, &presentation)?;
     let answer = terminal::answer(&record, &presentation.findings, &request.out);
-    println!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64());
+    console::print(&format!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64()));
     if let Some(sweep) = &record.sweep {
-        println!("\n{}", sweep::terminal(sweep, &request.out));
+        console::print(&format!("\n{}", sweep::terminal(sweep, &request.out)));
     }
     Ok(record)
 }
@@ -317,6 +343,15 @@ mod tests {
             Some("the run was stopped before its end: a group is not optimal")
         );
         assert_eq!(stopped[4..], whole[4..], "what else became of a claim stays");
+        let so_far = |of: &[JudgedClaim], said: &str| answer(said, true, of);
+        assert_eq!(answer("5 % less.", false, &whole), "5 % less.");
+        let doubtful = &stopped[..1];
+        // `masu verify vaai` said of a stopped run what it says of a whole one.
+        for said in ["5 % less.", "In doubt. 5 % less."] {
+            assert_eq!(so_far(doubtful, said), "In doubt: the run was stopped before its end. 5 % less.");
+        }
+        assert_eq!(so_far(&stopped, "No. 9 s."), "The run was stopped before its end. No. 9 s.");
+        assert_eq!(so_far(doubtful, "Nothing was measured."), "Nothing was measured.");
         let verdict = RunVerdict::of(&stopped, true, String::new());
         assert_eq!(verdict.tally.promises.held, 0);
         assert_eq!(

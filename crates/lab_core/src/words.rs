@@ -1,5 +1,7 @@
 //! Numbers and names in the words of a report.
 
+use std::fmt::Write as _;
+
 use crate::stats::Estimate;
 
 /// A number with as many digits as it deserves: near 100 the distance to it counts.
@@ -47,13 +49,16 @@ pub fn capital(text: &str) -> String {
 }
 
 /// A text of others for a terminal: control characters, which could move its cursor or colour what follows,
-/// are written as escapes.
+/// are written as escapes. Those that may stand in JSON (DEL and C1) as JSON has them, so that it stays JSON.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
+        match c {
+            '\u{7f}'..='\u{9f}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
         }
     }
     out
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn control_characters_of_others_do_nothing_on_a_terminal() {
-        assert_eq!(visible("a\u{1b}[31m\nb\u{9b}\u{7f}"), "a\\u{1b}[31m\\nb\\u{9b}\\u{7f}");
+        assert_eq!(visible("a\u{1b}[31m\nb\u{9b}\u{7f}"), "a\\u{1b}[31m\\nb\\u009b\\u007f");
         assert_eq!(visible("Größe 1 %"), "Größe 1 %");
         assert_eq!(shown(std::path::Path::new("a\rb")), "a\\rb");
     }

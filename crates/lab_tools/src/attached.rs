@@ -99,7 +99,7 @@ impl Attached {
             let failed = move |error: &BlockError| {
                 errors.set(errors.get() + 1);
                 if errors.get() <= ERRORS_PRINTED_MAX {
-                    eprintln!("{error}");
+                    lab_core::console::note(&error.to_string());
                 }
             };
             attach::serve(&here, requests, disk, failed).await;

@@ -144,7 +144,7 @@ impl Load {
         };
         let path = self.icf.as_ref().or(self.fio.as_ref()).map_or(String::new(), |p| p.display().to_string());
         for left_out in &written.left_out {
-            eprintln!("{path}: {left_out}");
+            lab_core::console::note(&format!("{path}: {left_out}"));
         }
         if let Some(name) = &self.job {
             written.jobs.retain(|job| job.name.trim() == name.trim());
@@ -220,9 +220,9 @@ pub fn run_load(load: &Load) -> Result<()> {
     }
     let outcome = load::run(&plan, !load.json && std::io::stderr().is_terminal())?;
     if load.json {
-        println!("{}", serde_json::to_string(&outcome)?)
+        lab_core::console::print(&serde_json::to_string(&outcome)?)
     } else {
-        println!("{outcome}")
+        lab_core::console::print(&outcome.to_string())
     }
     let total = &outcome.total;
     ensure!(

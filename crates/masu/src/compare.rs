@@ -43,10 +43,10 @@ pub(crate) struct Compare {
 const ROWS: usize = 20;
 
 pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
-    compare.out.as_deref().map(outputs::folder).transpose()?;
+    let out = compare.out.as_deref().map(outputs::folder).transpose()?;
     let comparison = Comparison::of(&compare.a, &compare.b)?;
     let command = lab_core::command_line::of_process();
-    let page = compare.out.as_ref().map(|out| comparison.write(out, &command)).transpose()?;
+    let page = out.as_ref().map(|out| comparison.write(out, &command)).transpose()?;
     if compare.json {
         println!("{}", serde_json::to_string_pretty(&as_json(&comparison))?);
         return Ok(ExitCode::SUCCESS);

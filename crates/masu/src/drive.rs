@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use lab_core::outputs;
 use lab_core::words::shown;
+use lab_core::{console, outputs};
 use lab_tools::drives::fit::{self, Known};
 use lab_tools::drives::measure::{self, Medium, Plan, Writing};
-use lab_tools::drives::{self, Replayed, curve, disksim, trace};
+use lab_tools::drives::{self, DriveFileError, Replayed, curve, disksim, trace};
 use lab_tools::load::target::existing_drive;
 use world::DriveSpec;
 
@@ -119,7 +119,7 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
 }
 
 fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>) -> Result<ExitCode> {
-    out.map(outputs::folder).transpose()?;
+    let out = out.map(outputs::folder).transpose()?;
     let drive = drives::load(model)?;
     let trace = trace::load(path, latencies)?;
     let replay = drives::replay(&drive, &trace).with_context(|| shown(path))?;
@@ -131,7 +131,7 @@ fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>
     if trace.left_out > 0 {
         println!("left out: {} requests without a response, or neither read nor write", trace.left_out);
     }
-    if let Some(out) = out {
+    if let Some(out) = &out {
         println!("\nreport: {}", shown(&replayed.write(out)?));
     }
     Ok(ExitCode::SUCCESS)
@@ -153,7 +153,7 @@ fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
     if !converted.notes.is_empty() {
         about.push(format!("Not taken over: {}.", converted.notes.join(", ")));
     }
-    write(out, &drives::write(&converted.parameters, &about))?;
+    write_drive(out, drives::checked_text(&converted.parameters, &about))?;
     println!("{}", about.join("\n"));
     println!("drive file: {}", shown(out));
     Ok(ExitCode::SUCCESS)
@@ -173,7 +173,7 @@ fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode>
         fitted.held_out_percent
     )];
     about.extend(fitted.unknown.iter().map(|what| format!("Unknown: {what}.")));
-    write(out, &drives::write(&fitted.parameters, &about))?;
+    write_drive(out, drives::checked_text(&fitted.parameters, &about))?;
     println!("{}", about.join("\n"));
     print_curve(&fitted.replay);
     println!("drive file: {}", shown(out));
@@ -189,7 +189,7 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     };
     let measurement = world_real::run(world_real::Options::default(), |world| async move {
         let drive = world.open_drive(&spec).await?;
-        let mut progress = |step: &str| eprintln!("{step}");
+        let mut progress = |step: &str| console::note(step);
         let measured = measure::measure(&world, &drive, plan, &mut progress).await;
         measured.with_context(|| spec.name())
     })??;
@@ -202,7 +202,7 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     }
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let modelled = measurement.model(&name).with_context(|| shown(device))?;
-    write(out, &drives::write(&modelled.parameters, &modelled.about))?;
+    write_drive(out, drives::checked_text(&modelled.parameters, &modelled.about))?;
     println!("{}", modelled.about.join("\n"));
     println!("drive file: {}", shown(out));
     Ok(ExitCode::SUCCESS)
@@ -218,6 +218,11 @@ fn check_drive_file(out: &Path) -> Result<()> {
 fn check_trace(out: &Path) -> Result<()> {
     let is_own = |text: &str| trace::parse(text, "", None).is_ok_and(|found| trace::write(&found) == *text);
     Ok(outputs::file(out, "name another file with --trace", "trace of masu drive measure", is_own)?)
+}
+
+/// Writes a drive file, if masu can read it again.
+fn write_drive(out: &Path, text: Result<String, DriveFileError>) -> Result<()> {
+    write(out, &text.with_context(|| format!("{}: not written: no drive is like this", shown(out)))?)
 }
 
 fn write(out: &Path, text: &str) -> Result<()> {

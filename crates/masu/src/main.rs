@@ -1,5 +1,9 @@
 //! The command line of masu.
 
+// First: what prints a line, in all others.
+#[macro_use]
+mod stdout;
+
 #[cfg(test)]
 mod advice;
 mod check;
@@ -16,13 +20,11 @@ mod registry_option;
 mod report;
 mod sample;
 mod state_key;
-mod stdout;
 mod table;
 mod texts;
 mod vdisk;
 mod verify;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -95,15 +97,15 @@ fn main() -> ExitCode {
         Command::Man(man) => texts::man(&man, Cli::command()),
         Command::Agent(agent) => verify_fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
+    if let Some(error) = lab_core::console::failure() {
+        stdout::failed(&error);
+    }
     stdout::flush();
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from outer to inner cause.
         let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-        // Lines are masu's own; what else of a name would control the terminal is not.
-        let text = chain.join(": ");
-        let lines: Vec<String> = text.split('\n').map(lab_core::words::visible).collect();
         // Where it cannot be written, the status says it.
-        let _ = writeln!(std::io::stderr(), "masu: {}", lines.join("\n"));
+        lab_core::console::note(&format!("masu: {}", chain.join(": ")));
         ExitCode::from(2)
     })
 }

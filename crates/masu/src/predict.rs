@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lab_tools::predict::{Basis, Forecast, Refusal, Validation, WhatIf, unknown};
 use serde_json::json;
@@ -32,8 +32,8 @@ pub(crate) struct Predict {
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=128))]
     to: u32,
     /// Fit on points with at most this number of servers
-    #[arg(long, default_value_t = u32::MAX, hide_default_value = true)]
-    from: u32,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=128))]
+    from: Option<u32>,
     /// Only this pattern, named as in points.json: random_read, sequential_mix, …
     #[arg(long)]
     pattern: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     let results = load(&predict.run_dir)?;
     let patterns = chosen(&Pattern::ALL, Pattern::name, predict.pattern.as_deref())?;
     let layouts = chosen(&Layout::ALL, Layout::name, predict.layout.as_deref())?;
-    let fitted_on = FittedOn::UpTo(predict.from);
+    let fitted_on = FittedOn::UpTo(predict.from.unwrap_or(u32::MAX));
     let mut all = Vec::new();
     for pattern in patterns {
         for layout in &layouts {
@@ -68,6 +68,9 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
                 all.push((pattern, *layout, forecast));
             }
         }
+    }
+    if let Some(from) = predict.from.filter(|from| *from > most(&results)) {
+        bail!("invalid --from {from}: the run measured {} servers at most", most(&results));
     }
     if all.is_empty() {
         let stopped = if results.stopped { "; the run was stopped before its end" } else { "" };
@@ -89,6 +92,11 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     Ok(ExitCode::from(exit_status(all.iter().map(|(.., forecast)| forecast), stopped)))
 }
 
+/// The most servers of a point.
+fn most(results: &Results) -> u32 {
+    results.points.iter().map(|point| point.servers).max().unwrap_or(0)
+}
+
 /// What is said of a run that was stopped.
 const STOPPED: &str = "note: the run was stopped before its end: only the points that it had measured are used, and patterns \
                        and layouts without any are left out";
@@ -103,7 +111,7 @@ fn exit_status<'a>(all: impl IntoIterator<Item = &'a Result<Forecast, Refusal>>,
 fn load(dir: &Path) -> Result<Results> {
     let path = dir.join(POINTS);
     let text = lab_core::text_file::read(&path).with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| format!("{}: not points of verify sanboot", path.display()))
+    Results::read(&text).map_err(|cause| anyhow!("{}: {cause}", path.display()))
 }
 
 /// All, or the one with this name.

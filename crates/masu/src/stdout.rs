@@ -1,10 +1,16 @@
 //! Standard output that cannot be written, for everything that prints: an error on a full device, a silent
 //! end when the reader of a pipe has left.
+//!
+//! Texts of files, hosts and registries do nothing on a terminal: here `println!` and `eprintln!` write control
+//! characters as escapes, except line breaks. What has colours of masu's own goes through [`print`], with
+//! its texts escaped before; what a program reads, through [`print_data`].
 
-use std::io::{self, ErrorKind, Write};
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::exit;
 
 use clap::Parser;
+use lab_core::console;
 
 /// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
 /// number of SIGPIPE.
@@ -14,6 +20,34 @@ const FAILED: i32 = 2;
 
 /// What `println!` and `eprintln!` panic with, before the error.
 const PANICS: [&str; 2] = ["failed printing to stdout: ", "failed printing to stderr: "];
+
+macro_rules! println {
+    () => { $crate::stdout::line(format_args!("")) };
+    ($($text:tt)*) => { $crate::stdout::line(format_args!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    () => { $crate::stdout::note(format_args!("")) };
+    ($($text:tt)*) => { $crate::stdout::note(format_args!($($text)*)) };
+}
+
+/// Prints lines of text.
+pub(crate) fn line(text: Arguments<'_>) {
+    print(&(console::lines(&text.to_string()) + "\n"));
+}
+
+/// Prints lines of text on standard error.
+pub(crate) fn note(text: Arguments<'_>) {
+    console::note(&text.to_string());
+}
+
+/// Prints what a program reads, as it is; a terminal is no program.
+pub(crate) fn print_data(text: &str) {
+    match io::stdout().is_terminal() {
+        true => print(&console::lines(&text.replace('\r', ""))),
+        false => print(text),
+    }
+}
 
 /// Ends the process.
 pub(crate) fn failed(error: &io::Error) -> ! {

@@ -7,13 +7,13 @@ use anyhow::{Result, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use lab::verify::{self, Asked, Said, VERIFICATIONS};
-use lab_core::index;
 use lab_core::interrupt::Stop;
 use lab_core::outputs;
 use lab_core::record::World;
 use lab_core::sweep::{POINTS, POINTS_DEFAULT};
 use lab_core::verdict::Tally;
 use lab_core::verification::Request;
+use lab_core::{console, index};
 use verify_fileserver::real::Format;
 use verify_sanboot::results::Layout;
 
@@ -212,19 +212,19 @@ fn points() -> std::ops::RangeInclusive<i64> {
 /// Runs all of them; prints the answers once more at the end. The exit status is that of the worst.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
-    outputs::folder(&request.out)?;
+    let _folder = outputs::folder(&request.out)?;
     let planned = verify::planned(request, asked);
     let stop = Stop::on_signals()?;
     let entries = verify::run_all(&planned, (request, &verify::questions()), &stop, |said| match said {
-        Said::Begins { name } => println!("\n{name}\n"),
-        Said::Failed { name, why } => eprintln!("masu: {name}: {why}"),
+        Said::Begins { name } => console::print(&format!("\n{name}\n")),
+        Said::Failed { name, why } => console::note(&format!("masu: {name}: {why}")),
     })?;
     let rows = entries.iter().map(|entry| {
         let claims = entry.tally().map_or("–".into(), Tally::words);
         vec![entry.name.clone(), entry.words().into(), claims, entry.answer()]
     });
-    println!("\n{}\n{}\n", index::answer(&entries), index::tally(&entries).words());
+    console::print(&format!("\n{}\n{}\n", index::answer(&entries), index::tally(&entries).words()));
     table::print_plain(&["verification", "verdict", "claims", "answer"], &[], rows.collect(), "");
-    println!("\nall reports: {}", request.out.join("index.html").display());
+    console::print(&format!("\nall reports: {}", request.out.join("index.html").display()));
     Ok(ExitCode::from(index::exit_status(&entries)))
 }

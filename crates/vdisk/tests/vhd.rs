@@ -146,7 +146,7 @@ fn the_rest_of_the_last_block_is_zeros_after_growing() {
         for at in [rest_at, rest_at + (100 << 10) - 512] {
             below.write(at, world::Data::copy_of(&[0x77; 512])).await.expect("written");
         }
-        grow(&below, Some(Kind::Dynamic), 5 << 20).await.expect("grown");
+        grow(&below, Some(Kind::Dynamic), 5 << 20, &mut |_, _| ()).await.expect("grown");
         let image = Image::open(&world, below, Access::Read).await.expect("opens");
         let mut out = Pieces::new();
         image.read(LEN - 512, (5 << 20) - LEN + 512, &mut out).await.expect("read");

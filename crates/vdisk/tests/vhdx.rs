@@ -128,7 +128,9 @@ fn chains_compaction_and_growth_in_files() {
         assert_eq!(done.before_bytes - done.after_bytes, 11 << 20);
         drop(base);
         let spec = DriveSpec::Image { path: path("base.vhdx"), access: ImageAccess::Write };
-        grow(&world.open_drive(&spec).await.expect("opens"), 2 * DISK, 5).await.expect("grown");
+        grow(&world.open_drive(&spec).await.expect("opens"), 2 * DISK, 5, &mut |_, _| ())
+            .await
+            .expect("grown");
         let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
         assert_eq!((base.len_bytes(), base.findings()), (2 * DISK, Default::default()));
         for at in 0..20_u64 {
@@ -261,7 +263,7 @@ fn what_a_disk_gets_by_growing_is_zeros() {
             for at in [end - (100 << 10), end - 512, end, end + (1 << 20)] {
                 below.write(at, world::Data::copy_of(&[0x77; 512])).await.expect("written");
             }
-            grow(&below, 5 << 20, 5).await.expect("grown");
+            grow(&below, 5 << 20, 5, &mut |_, _| ()).await.expect("grown");
             let image = Image::open(&world, below, Access::Read).await.expect("opens");
             let mut out = Pieces::new();
             image.read(LEN - 512, (5 << 20) - LEN + 512, &mut out).await.expect("read");

@@ -23,6 +23,7 @@ use array::{Config, LocalSession, Lun};
 use block::Pieces;
 use diskstress::{Direction, Pattern};
 use futures::future::try_join_all;
+use lab_core::interrupt::{Abandoned, Stop};
 use lab_tools::drives;
 use lab_tools::testbed::embedded::ArrayReading;
 use lab_tools::testbed::{Started, Testbed, flush, modelled_drive, notice_attentions, read, write};
@@ -120,7 +121,12 @@ fn patterns(scale: f64) -> Vec<Pattern> {
 }
 
 /// What it costs: each pattern on a LU and on the machine, at this place.
-pub(super) fn cost(scenario: &Scenario, spec: &DiskSpec, place: u64, seed: u64) -> Result<Vec<Cost>> {
+pub(super) fn cost(
+    scenario: &Scenario,
+    spec: &DiskSpec,
+    place: u64,
+    (seed, stop): (u64, &Stop),
+) -> Result<Vec<Cost>> {
     let patterns = patterns(scenario.lu.scale);
     let lu_bytes = place + patterns.iter().map(Pattern::total_bytes).max().unwrap_or(0);
     let lu_bytes = lu_bytes.next_multiple_of(STEP_BYTES);
@@ -141,15 +147,18 @@ pub(super) fn cost(scenario: &Scenario, spec: &DiskSpec, place: u64, seed: u64) 
     let one = |pattern: &Pattern| {
         let physical = Model::new(seed);
         DRIVES.iter().for_each(|name| drop(physical.disk(name, spec.clone())));
-        let native = physical.run(async |world| {
+        let is_wanted = || !stop.is_asked();
+        let native = physical.run_while(is_wanted, async |world| {
             machine::run(&world, &scenario.machine, &scenario.physical, pattern, place).await
-        })?;
+        });
+        let native = native.ok_or(Abandoned)??;
         let mb = pattern.total_bytes() as f64 / 1e6;
         let transfer = scenario.machine.transfer.0;
-        let (seconds, moved) = bed.model(seed).run(async |world| {
+        let ran = bed.model(seed).run_while(is_wanted, async |world| {
             let started = bed.start(&world).await?;
             run(&world, &started, pattern, (place, transfer)).await
-        })?;
+        });
+        let (seconds, moved) = ran.ok_or(Abandoned)??;
         Ok(Cost {
             pattern: pattern.name.clone(),
             mb_per_s: mb / seconds,
@@ -295,7 +304,7 @@ async fn overwrite(
 }
 
 /// What it keeps: power cuts at seeded points of the patterns of writes.
-pub(super) fn kept(scenario: &Scenario, drive: &str, cuts: u64, seed: u64) -> Result<Kept> {
+pub(super) fn kept(scenario: &Scenario, drive: &str, cuts: u64, (seed, stop): (u64, &Stop)) -> Result<Kept> {
     let spec = DiskSpec::drive(&drives::load(drive)?)?.with_len_bytes(DRIVE_BYTES);
     let specs = DRIVES.iter().map(|name| ((*name).to_owned(), spec.clone())).collect();
     let chunk = scenario.machine.transfer.0;
@@ -319,6 +328,9 @@ pub(super) fn kept(scenario: &Scenario, drive: &str, cuts: u64, seed: u64) -> Re
         let points = whole.disks().persistence_points();
         let mut rng = Rng::with_seed(seed);
         for _ in 0..cuts {
+            if stop.is_asked() {
+                return Err(Abandoned.into());
+            }
             out.add(cut(&bed, files, rng.u64(1..points.max(2)), rng.u64(..))?);
         }
     }
@@ -400,7 +412,7 @@ mod tests {
         let spec = DiskSpec::drive(&drives::load(&scenario.run.drives[0]).expect("known")).expect("a drive");
         let mut share = |direct_bytes: u64| {
             scenario.lu.direct.0 = direct_bytes;
-            let all = cost(&scenario, &spec, 0, 7).expect("runs").into_iter();
+            let all = cost(&scenario, &spec, 0, (7, &Stop::default())).expect("runs").into_iter();
             let writes = all.filter(|cost| cost.pattern.starts_with('W'));
             writes.map(|cost| cost.mb_per_s / cost.physical_mb_per_s).fold(f64::INFINITY, f64::min)
         };
@@ -411,7 +423,7 @@ mod tests {
     #[test]
     fn a_lu_loses_nothing_that_was_flushed_in_a_power_cut() {
         let scenario = Scenario::load(None).expect("built in").0;
-        let kept = kept(&scenario, &scenario.run.drives[0], 2, 7).expect("runs");
+        let kept = kept(&scenario, &scenario.run.drives[0], 2, (7, &Stop::default())).expect("runs");
         assert_eq!((kept.cuts, kept.wrong, kept.lost, kept.stale), (4, 0, 0, 0), "{kept:?}");
         assert!(kept.compared > 10_000 && kept.read_back > 10_000, "{kept:?}");
     }

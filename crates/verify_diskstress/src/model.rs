@@ -9,7 +9,7 @@ use super::lu;
 use super::machine::{self, DRIVES};
 use super::results::{Measured, On, Run};
 use super::scenario::Scenario;
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Abandoned, Stop, unless_abandoned};
 use lab_core::progress::Progress;
 use lab_tools::drives;
 
@@ -33,16 +33,32 @@ pub(super) fn run(scenario: &Scenario, seed: u64, stop: &Stop) -> Result<Run> {
             let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(repeat));
             let steps = scenario.run.place_spread.0 / PLACE_STEP;
             let place = scenario.run.place.0 + Rng::with_seed(seed).u64(..=steps) * PLACE_STEP;
-            out.measured.extend(repeat_of(scenario, (drive, spec), place, seed)?);
-            if *drive == out.drive {
-                out.lu.extend(lu::cost(scenario, spec, place, seed)?);
-                out.kept.add(lu::kept(scenario, drive, scenario.lu.cuts.into(), seed)?);
-            }
+            let judged = *drive == out.drive;
+            let Some(repeat_done) =
+                unless_abandoned(repeat_of(scenario, (drive, spec, judged), (place, seed), stop))?
+            else {
+                out.stopped = true;
+                break;
+            };
+            out.measured.extend(repeat_done.measured);
+            out.lu.extend(repeat_done.lu);
+            out.kept.add(repeat_done.kept);
             out.repeats = out.repeats.max(repeat + 1);
         }
     }
     progress.end();
-    Ok(out)
+    // A part of a repeat is none: nothing could be judged.
+    match out.measured.is_empty() && out.stopped {
+        true => Err(Abandoned.into()),
+        false => Ok(out),
+    }
+}
+
+/// A repeat to its end.
+struct Repeat {
+    measured: Vec<Measured>,
+    lu: Vec<lu::Cost>,
+    kept: lu::Kept,
 }
 
 fn spec(name: &str) -> Result<(String, DiskSpec)> {
@@ -50,14 +66,14 @@ fn spec(name: &str) -> Result<(String, DiskSpec)> {
     Ok((name.to_owned(), DiskSpec::drive(&parameters)?))
 }
 
-/// All patterns on both machines, once.
+/// All patterns on both machines, once; on the drive that is judged also on a LU of the array.
 fn repeat_of(
     scenario: &Scenario,
-    (drive, spec): (&str, &DiskSpec),
-    place: u64,
-    seed: u64,
-) -> Result<Vec<Measured>> {
-    let mut out = Vec::new();
+    (drive, spec, judged): (&str, &DiskSpec, bool),
+    (place, seed): (u64, u64),
+    stop: &Stop,
+) -> Result<Repeat> {
+    let mut measured = Vec::new();
     for pattern in diskstress::published() {
         for on in On::BOTH {
             let kind = match on {
@@ -69,8 +85,12 @@ fn repeat_of(
                 model.disk(name, spec.clone());
             }
             let done = model
-                .run(async |world| machine::run(&world, &scenario.machine, kind, &pattern, place).await)?;
-            out.push(Measured {
+                .run_while(
+                    || !stop.is_asked(),
+                    async |world| machine::run(&world, &scenario.machine, kind, &pattern, place).await,
+                )
+                .ok_or(Abandoned)??;
+            measured.push(Measured {
                 pattern: pattern.name.clone(),
                 on,
                 drive: drive.to_owned(),
@@ -79,5 +99,31 @@ fn repeat_of(
             });
         }
     }
-    Ok(out)
+    let (mut lu, mut kept) = (vec![], lu::Kept::default());
+    if judged {
+        lu = lu::cost(scenario, spec, place, (seed, stop))?;
+        kept = lu::kept(scenario, drive, scenario.lu.cuts.into(), (seed, stop))?;
+    }
+    Ok(Repeat { measured, lu, kept })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab_core::scenario::ScenarioFile;
+
+    /// The first Ctrl-C waited for the end of the repeat, which takes half a minute.
+    #[test]
+    fn a_repeat_ends_where_it_is_when_somebody_asks_to_stop() {
+        let scenario = Scenario::load(None).expect("built in").0.quick();
+        let (drive, spec) = spec(&scenario.run.drives[0]).expect("a drive");
+        let stop = Stop::default();
+        stop.ask();
+        let repeat = repeat_of(&scenario, (&drive, &spec, true), (0, 7), &stop);
+        assert!(matches!(unless_abandoned(repeat), Ok(None)));
+        let cost = lu::cost(&scenario, &spec, 0, (7, &stop));
+        assert!(matches!(unless_abandoned(cost), Ok(None)));
+        let Err(error) = run(&scenario, 7, &stop) else { panic!("nothing was measured") };
+        assert_eq!(error.to_string(), "the run was stopped before anything of it was measured");
+    }
 }

@@ -195,6 +195,8 @@ impl ScenarioFile for Scenario {
         c.range("real.repeats", self.real.repeats, 1..=REPEATS_MAX);
         c.must("run.drives", !self.run.drives.is_empty(), "name one drive or more");
         let (m, unit) = (&self.machine, Size(4096));
+        c.multiple("run.place", self.run.place, unit, 0..=1 << 40);
+        c.multiple("run.place_spread", self.run.place_spread, unit, 0..=1 << 40);
         c.multiple("machine.transfer", m.transfer, unit, 4096..=1 << 30);
         c.multiple("machine.command", m.command, unit, 4096..=1 << 30);
         c.multiple("machine.write_back", m.write_back, unit, 4096..=1 << 30);

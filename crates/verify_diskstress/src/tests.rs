@@ -124,3 +124,16 @@ fn a_scenario_that_makes_no_sense_is_refused() {
         assert!(Scenario::parse(&text, "x.toml").is_err(), "{to}");
     }
 }
+
+/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a time.
+#[test]
+fn every_number_at_its_extremes_is_refused_or_played() {
+    use lab_core::scenario::extremes::play_all;
+    let text = Scenario::BUILT_IN.0;
+    let (refused, played) = play_all(text, |text| {
+        let Ok(scenario) = Scenario::parse(text, "x.toml") else { return false };
+        drop(model::run(&scenario.quick(), 1, &Stop::after_looks(4)));
+        true
+    });
+    assert!(refused > 50 && played > 10, "{refused} refused, {played} played");
+}

@@ -8,7 +8,7 @@ use super::phases::Form;
 use super::play::{self, Load, Script};
 use super::scenario::Qos;
 use super::windows::{STEP_NS, windows, worst};
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Abandoned, Stop};
 use lab_core::parallel;
 use lab_core::stats::{Estimate, mean_of_windows};
 
@@ -84,8 +84,12 @@ fn numbers(all: usize) -> Vec<usize> {
     numbers
 }
 
-/// Measures it. Nobody stops it half-way: nothing could be judged.
-pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64) -> Result<Capacity> {
+/// Measures it. Stopped half-way, it is none: nothing could be judged.
+///
+/// # Errors
+///
+/// [`Abandoned`] after a stop request; and when it cannot be measured.
+pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64, stop: &Stop) -> Result<Capacity> {
     let vms = qos.published.vms;
     let script = Script {
         id: "capacity".into(),
@@ -96,36 +100,43 @@ pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64) -> Result<Capacity> {
     };
     let numbers = numbers(qos.outstanding());
     let of = |index: usize, _: &dyn Fn(())| {
-        bed.model(seed).run(async |world| {
-            let started = bed.start(&world).await?;
-            let hosts = Hosts::new(qos, &world, (vms, 1), Form::Array);
-            let vms = play::vms(&world, &started, &script, &hosts).await?;
-            let in_flight = numbers[index];
-            let each = |vm: usize| in_flight / vms.len() + usize::from(vm < in_flight % vms.len());
-            vms.iter().enumerate().for_each(|(vm, one)| one.start(each(vm) as u16));
-            world.sleep(qos.run.warm_up.0).await;
-            vms.iter().for_each(|vm| drop(vm.log.take()));
-            let from_ns = world.now().0;
-            world.sleep(qos.run.capacity.0).await;
-            vms.iter().try_for_each(|vm| vm.check())?;
-            let (to_ns, window) = (world.now().0, qos.run.window.0);
-            let window_ns = window.as_nanos() as u64;
-            let (mut bytes, mut worst_each) = (0, f64::INFINITY);
-            let mut all = vec![0.0; ((to_ns - from_ns) / window_ns) as usize];
-            for (number, vm) in vms.iter().enumerate().filter(|(vm, _)| each(*vm) > 0) {
-                let done = vm.log.take();
-                bytes += done.iter().map(|done| done.bytes).sum::<u64>();
-                let sliding = windows(&done, from_ns, to_ns, window_ns);
-                let own = sliding.iter().step_by((window_ns / STEP_NS) as usize);
-                all.iter_mut().zip(own).for_each(|(all, own)| *all += *own as f64 / window.as_secs_f64());
-                worst_each = worst_each.min(worst(sliding) / window.as_secs_f64() / each(number) as f64);
-            }
-            let rate = bytes as f64 / qos.run.capacity.0.as_secs_f64();
-            let mean = mean_of_windows(&all);
-            anyhow::Ok(Point { in_flight, rate, error: mean.high - mean.mean, worst_each })
-        })
+        let point = bed.model(seed).run_while(
+            || !stop.is_asked(),
+            async |world| {
+                let started = bed.start(&world).await?;
+                let hosts = Hosts::new(qos, &world, (vms, 1), Form::Array);
+                let vms = play::vms(&world, &started, &script, &hosts).await?;
+                let in_flight = numbers[index];
+                let each = |vm: usize| in_flight / vms.len() + usize::from(vm < in_flight % vms.len());
+                vms.iter().enumerate().for_each(|(vm, one)| one.start(each(vm) as u16));
+                world.sleep(qos.run.warm_up.0).await;
+                vms.iter().for_each(|vm| drop(vm.log.take()));
+                let from_ns = world.now().0;
+                world.sleep(qos.run.capacity.0).await;
+                vms.iter().try_for_each(|vm| vm.check())?;
+                let (to_ns, window) = (world.now().0, qos.run.window.0);
+                let window_ns = window.as_nanos() as u64;
+                let (mut bytes, mut worst_each) = (0, f64::INFINITY);
+                let mut all = vec![0.0; ((to_ns - from_ns) / window_ns) as usize];
+                for (number, vm) in vms.iter().enumerate().filter(|(vm, _)| each(*vm) > 0) {
+                    let done = vm.log.take();
+                    bytes += done.iter().map(|done| done.bytes).sum::<u64>();
+                    let sliding = windows(&done, from_ns, to_ns, window_ns);
+                    let own = sliding.iter().step_by((window_ns / STEP_NS) as usize);
+                    all.iter_mut().zip(own).for_each(|(all, own)| *all += *own as f64 / window.as_secs_f64());
+                    worst_each = worst_each.min(worst(sliding) / window.as_secs_f64() / each(number) as f64);
+                }
+                let rate = bytes as f64 / qos.run.capacity.0.as_secs_f64();
+                let mean = mean_of_windows(&all);
+                anyhow::Ok(Point { in_flight, rate, error: mean.high - mean.mean, worst_each })
+            },
+        );
+        point.unwrap_or_else(|| Err(Abandoned.into()))
     };
-    let points = parallel::run((numbers.len(), parallel::cores()), &Stop::default(), of, |()| ())?;
+    let points = parallel::run((numbers.len(), parallel::cores()), &stop.of_part(), of, |()| ())?;
+    if points.len() < numbers.len() {
+        return Err(Abandoned.into());
+    }
     Ok(Capacity(points.into_iter().map(|(_, point)| point).collect()))
 }
 

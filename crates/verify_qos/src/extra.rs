@@ -15,6 +15,7 @@ use super::phases::{Form, NodeFaults, StoreState};
 use super::play::{self, Course, Load, Script, Step};
 use super::scenario::{Extra, Qos};
 use super::vm::Done;
+use lab_core::interrupt::Stop;
 use lab_core::stats::{Estimate, mean_of_windows, quotient_of_means};
 use lab_tools::load::Access;
 
@@ -173,12 +174,13 @@ pub(super) struct Stand<'a> {
     pub(super) bed: &'a Bed,
     pub(super) capacity: &'a Capacity,
     pub(super) seed: u64,
+    pub(super) stop: &'a Stop,
 }
 
 impl Stand<'_> {
     /// A script on that bed.
     pub(super) fn play(&self, bed: &Bed, script: &Script, form: Form) -> Result<Course> {
-        play::model(self.qos, bed, script, form, self.seed)
+        play::model(self.qos, bed, script, form, (self.seed, self.stop))
     }
 
     /// A bed with so many LUs or more.

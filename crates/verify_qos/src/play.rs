@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::qos::Policy;
 use anyhow::Result;
 use array::Array;
+use lab_core::interrupt::{Abandoned, Stop};
 use world::World;
 use world_model::Disk;
 
@@ -158,17 +159,31 @@ impl Load {
 }
 
 /// Plays a script in the model world.
-pub(super) fn model(qos: &Qos, bed: &Bed, script: &Script, form: Form, seed: u64) -> Result<Course> {
+///
+/// # Errors
+///
+/// [`Abandoned`] after a stop request; and when it cannot be played.
+pub(super) fn model(
+    qos: &Qos,
+    bed: &Bed,
+    script: &Script,
+    form: Form,
+    (seed, stop): (u64, &Stop),
+) -> Result<Course> {
     let model = bed.model(seed);
-    model.run(async |world| {
-        let started = bed.start(&world).await?;
-        let hosts = Hosts::new(qos, &world, (script.loads.len(), script.hosts), form);
-        let vms = vms(&world, &started, script, &hosts).await?;
-        let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
-        let array = RefCell::new(started.array);
-        let stage = Stage { qos, place: "model", world, array, hosts, vms, form, kill: &kill };
-        stage.play(script).await
-    })
+    let played = model.run_while(
+        || !stop.is_asked(),
+        async |world| {
+            let started = bed.start(&world).await?;
+            let hosts = Hosts::new(qos, &world, (script.loads.len(), script.hosts), form);
+            let vms = vms(&world, &started, script, &hosts).await?;
+            let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
+            let array = RefCell::new(started.array);
+            let stage = Stage { qos, place: "model", world, array, hosts, vms, form, kill: &kill };
+            stage.play(script).await
+        },
+    );
+    played.unwrap_or_else(|| Err(Abandoned.into()))
 }
 
 /// The VMs, each at its LU.

@@ -59,7 +59,7 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let progress = Progress::new(with_array().count() as u64 + 1);
     progress.step("what the array can do, in the model");
     let bed = bed::make(qos, Shape::published(qos), seed)?;
-    let capacity = capacity::measure(qos, &bed, seed)?;
+    let capacity = capacity::measure(qos, &bed, seed, stop)?;
     let mut courses = Vec::new();
     for script in with_array().map(|experiment| Script::of(qos, experiment, capacity.all())) {
         if stop.is_asked() {

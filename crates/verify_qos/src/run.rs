@@ -1,7 +1,7 @@
 //! The whole run: capacity, every experiment in every form, and what is beside them.
 
 use anyhow::Result;
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
 
@@ -61,21 +61,21 @@ pub(super) fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let progress = Progress::new(pieces.len() as u64 + 1);
     progress.step("what the array can do");
     let bed = bed::make(qos, Shape::published(qos), seed)?;
-    let capacity = capacity::measure(qos, &bed, seed)?;
-    let stand = Stand { qos, bed: &bed, capacity: &capacity, seed };
+    let capacity = capacity::measure(qos, &bed, seed, stop)?;
+    let stand = Stand { qos, bed: &bed, capacity: &capacity, seed, stop };
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());
-        match pieces[index] {
+        unless_abandoned(match pieces[index] {
             Piece::Published(experiment, form) => {
                 stand.play(&bed, &Script::of(qos, experiment, capacity.all()), form).map(Done::Published)
             }
             Piece::Extra(extra) => extra.run(&stand).map(Done::Extra),
-        }
+        })
     };
     let done = parallel::run((pieces.len(), parallel::cores()), stop, work, |text| progress.step(&text))?;
     progress.end();
     let (mut courses, mut extras) = (Vec::new(), Extras::default());
-    for (_, done) in done {
+    for done in done.into_iter().filter_map(|(_, done)| done) {
         match done {
             Done::Published(course) => courses.push(course),
             Done::Extra(found) => extras.add(found),

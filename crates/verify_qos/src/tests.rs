@@ -8,6 +8,7 @@ use super::judge::view;
 use super::phases::Form;
 use super::play::{self, Course, Script};
 use super::scenario::Qos;
+use lab_core::interrupt::Stop;
 use lab_core::scenario::ScenarioFile;
 
 /// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 220
@@ -34,7 +35,7 @@ fn capacity() -> Capacity {
 }
 
 fn played((qos, bed, script): &(Qos, Bed, Script), form: Form, seed: u64) -> Course {
-    play::model(qos, bed, script, form, seed).expect("runs")
+    play::model(qos, bed, script, form, (seed, &Stop::default())).expect("runs")
 }
 
 #[test]
@@ -65,4 +66,16 @@ fn the_same_seed_gives_the_same_course_and_another_seed_another() {
     let [first, again, other] = [1, 1, 2].map(|seed| played(&short, Form::Array, seed).done);
     assert!(first == again && first != other);
     assert!(first.iter().all(|done| done.len() > 20));
+}
+
+/// The first Ctrl-C waited for the end of the experiments that were under way.
+#[test]
+fn an_experiment_ends_where_it_is_when_somebody_asks_to_stop() {
+    let (qos, bed, script) = short();
+    let stop = Stop::default();
+    stop.ask();
+    let course = play::model(&qos, &bed, &script, Form::Array, (1, &stop));
+    assert!(course.expect_err("nobody wants its end").is::<lab_core::interrupt::Abandoned>());
+    let capacity = super::capacity::measure(&qos, &bed, 1, &stop);
+    assert!(capacity.err().is_some_and(|error| error.is::<lab_core::interrupt::Abandoned>()));
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use lab_core::console;
 use lab_core::record::World;
 use lab_core::verification::{self, Request};
 
@@ -89,7 +90,7 @@ pub fn run(asked: &Run, commit: Option<&str>) -> Result<u8> {
     if asked.check {
         let (plan, _) = report::load(&request)?;
         super::runs::prepare(&plan, world, &request)?;
-        println!("{}", words::check(&plan, world, request.targets.len()));
+        console::print(&words::check(&plan, world, request.targets.len()));
         return Ok(0);
     }
     Ok(verification::run::<Verification>(&request, &world)?.verdict.exit_status)
@@ -98,6 +99,6 @@ pub fn run(asked: &Run, commit: Option<&str>) -> Result<u8> {
 fn write_new(path: &Path) -> Result<()> {
     ensure!(!path.exists(), "refusing to overwrite {}: name a new file", path.display());
     std::fs::write(path, EXAMPLE).with_context(|| path.display().to_string())?;
-    println!("{0}: change what you need, then: masu run {0} --check", path.display());
+    console::print(&format!("{0}: change what you need, then: masu run {0} --check", path.display()));
     Ok(())
 }

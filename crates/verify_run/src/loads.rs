@@ -6,7 +6,7 @@ use lab_core::toml_text::TomlFileError;
 
 use super::limits;
 use super::lines::Text;
-use super::names::Names;
+use super::names::{Names, once};
 use super::plan::LoadPlan;
 use super::scenario::{LoadTable, Written};
 use lab_tools::load::{self, Access, Arrivals, Job, Mix, Pace};
@@ -24,13 +24,12 @@ pub(super) fn loads(
     at: Text<'_>,
 ) -> Result<Vec<LoadPlan>, TomlFileError> {
     let mut out: Vec<LoadPlan> = Vec::new();
+    once("load", written.loads.iter().map(|load| load.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[("load", n)], "name", cause))?;
     for (n, table) in written.loads.iter().enumerate() {
         let wrong = |key: &str, cause: String| {
             at.wrong(&[("load", n)], key, format!("load {:?}: {cause}", table.name))
         };
-        if out.iter().any(|other| other.name == table.name) {
-            return Err(wrong("name", "is there twice".into()));
-        }
         let volumes = names.resolve("volume", &table.volumes).map_err(|cause| wrong("volumes", cause))?;
         let (jobs, left_out) = jobs(table, folder).map_err(|(key, cause)| wrong(key, cause))?;
         for job in &jobs {
@@ -62,6 +61,9 @@ fn jobs(table: &LoadTable, folder: &Path) -> Result<(Vec<Job>, Vec<String>), Wro
         ([_, ..], None, None) => (vec![own(table)?], vec![]),
         _ => return Err(("name", "must have one of: access, fio, icf".into())),
     };
+    if table.poisson && table.rate.is_none() {
+        return Err(("poisson", "poisson requires rate: add how many I/Os per second arrive".into()));
+    }
     for job in &mut jobs {
         job.outstanding = table.outstanding.unwrap_or(job.outstanding);
         job.span = table.span.map(|size| size.0).or(job.span);

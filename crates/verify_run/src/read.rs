@@ -11,7 +11,7 @@ use super::asked;
 use super::limits;
 use super::lines::{Table, Text};
 use super::loads;
-use super::names::{COUNT_MAX, Names, expanded};
+use super::names::{COUNT_MAX, Names, expanded, once};
 use super::plan::{
     ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, LoadPlan, PhasePlan, Plan, PoolPlan, VolumePlan,
 };
@@ -119,11 +119,10 @@ fn arrays(written: &Written, folder: &Path, at: Text<'_>) -> Result<Vec<ArrayPla
         let cause = format!("more than {} arrays", limits::ARRAYS_MAX);
         return Err(at.wrong(&[("array", limits::ARRAYS_MAX)], "name", cause));
     }
+    once("array", written.arrays.iter().map(|array| array.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[("array", n)], "name", cause))?;
     for (n, table) in written.arrays.iter().enumerate() {
         let here = [("array", n)];
-        if out.iter().any(|other| other.name == table.name) {
-            return Err(at.wrong(&here, "name", format!("array {:?} is there twice", table.name)));
-        }
         out.push(array(&inherited(written, table, n, at)?, folder, &here, at)?);
     }
     Ok(out)
@@ -138,7 +137,8 @@ fn array(
     let within = |name: &'static str, index: usize| [here, &[(name, index)]].concat();
     let kinds: Vec<(&str, Option<usize>)> =
         table.drives.iter().map(|drive| (drive.name.as_str(), drive.count)).collect();
-    let (names, all) = Names::expand(&kinds);
+    let (names, all) = Names::expand("drive", &kinds)
+        .map_err(|(n, cause)| at.wrong(&within("array.drive", n), "name", cause))?;
     if all.is_empty() || all.len() > COUNT_MAX {
         let cause = format!("array {:?} must have 1 to {COUNT_MAX} drives", table.name);
         return Err(at.wrong(here, "drive", cause));
@@ -169,6 +169,8 @@ fn groups(
     at: Text<'_>,
 ) -> Result<Vec<GroupPlan>, TomlFileError> {
     let mut out = Vec::new();
+    once("group", table.groups.iter().map(|group| group.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[here, &[("array.group", n)]].concat(), "name", cause))?;
     for (n, group) in table.groups.iter().enumerate() {
         let wrong = |key: &str, cause: String| at.wrong(&[here, &[("array.group", n)]].concat(), key, cause);
         let drives = named(&group.drives).map_err(|cause| wrong("drives", cause))?;
@@ -183,9 +185,11 @@ fn groups(
 fn pools(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<Vec<PoolPlan>, TomlFileError> {
     let group_names = Names::of(table.groups.iter().map(|group| group.name.as_str()));
     let mut out = Vec::new();
+    once("pool", table.pools.iter().map(|pool| pool.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[here, &[("array.pool", n)]].concat(), "name", cause))?;
     for (n, pool) in table.pools.iter().enumerate() {
         let wrong = |key: &str, cause: String| at.wrong(&[here, &[("array.pool", n)]].concat(), key, cause);
-        group_names.resolve("group", &pool.groups).map_err(|cause| wrong("groups", cause))?;
+        group_names.some("group", &pool.groups).map_err(|cause| wrong("groups", cause))?;
         let page_bytes = pool.page.map_or(PAGE_BYTES_DEFAULT, |size| size.0);
         limits::page(page_bytes).map_err(|cause| wrong("page", cause))?;
         out.push(PoolPlan { name: pool.name.clone(), groups: pool.groups.clone(), page_bytes });
@@ -230,7 +234,8 @@ fn volumes(
 ) -> Result<(Names, Vec<VolumePlan>), TomlFileError> {
     let kinds: Vec<(&str, Option<usize>)> =
         written.volumes.iter().map(|volume| (volume.name.as_str(), volume.count)).collect();
-    let (names, all) = Names::expand(&kinds);
+    let (names, all) =
+        Names::expand("volume", &kinds).map_err(|(n, cause)| at.wrong(&[("volume", n)], "name", cause))?;
     if all.len() > COUNT_MAX {
         return Err(at.wrong(&[("volume", 0)], "count", format!("more than {COUNT_MAX} volumes")));
     }
@@ -285,9 +290,11 @@ fn hosts(
     if written.hosts.len() > COUNT_MAX {
         return Err(at.wrong(&[("host", COUNT_MAX)], "name", format!("more than {COUNT_MAX} hosts")));
     }
+    once("host", written.hosts.iter().map(|host| host.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[("host", n)], "name", cause))?;
     for (n, host) in written.hosts.iter().enumerate() {
         let wrong = |cause: String| at.wrong(&[("host", n)], "volumes", cause);
-        let own = names.resolve("volume", &host.volumes).map_err(wrong)?;
+        let own = names.some("volume", &host.volumes).map_err(wrong)?;
         for volume in &own {
             if std::mem::replace(&mut taken[*volume], true) {
                 return Err(wrong(format!("volume {:?} is on two hosts", volumes[*volume].name)));
@@ -312,11 +319,10 @@ fn phases(
 ) -> Result<Vec<PhasePlan>, TomlFileError> {
     let load_names = Names::of(loads.iter().map(|load| load.name.as_str()));
     let mut out: Vec<PhasePlan> = Vec::new();
+    once("phase", written.phases.iter().map(|phase| phase.name.as_str()))
+        .map_err(|(n, cause)| at.wrong(&[("phase", n)], "name", cause))?;
     for (n, phase) in written.phases.iter().enumerate() {
         let wrong = |key: &str, cause: String| at.wrong(&[("phase", n)], key, cause);
-        if out.iter().any(|other| other.name == phase.name) {
-            return Err(wrong("name", format!("phase {:?} is there twice", phase.name)));
-        }
         let loads = load_names.resolve("load", &phase.loads).map_err(|cause| wrong("loads", cause))?;
         let policies = policies(names, &phase.policies).map_err(|cause| wrong("policies", cause))?;
         check_events(phase, arrays).map_err(|(key, cause)| wrong(key, cause))?;
@@ -341,7 +347,13 @@ fn policies(names: &Names, new: &[NewPolicy]) -> Result<Vec<(usize, Policy)>, St
         let NewPolicy { minimum, maximum, bandwidth, weight, .. } = *policy;
         let bandwidth: Option<Size> = bandwidth;
         let as_table = PolicyTable { minimum, maximum, bandwidth, weight }.policy()?;
-        out.extend(names.resolve("volume", &policy.volumes)?.into_iter().map(|volume| (volume, as_table)));
+        for volume in names.some("volume", &policy.volumes)? {
+            if out.iter().any(|(other, _)| *other == volume) {
+                let of = policy.volumes.join(", ");
+                return Err(format!("a volume of {of:?} has two policies in this phase; remove one of them"));
+            }
+            out.push((volume, as_table));
+        }
     }
     Ok(out)
 }
@@ -353,7 +365,10 @@ fn check_events(phase: &PhaseTable, arrays: &[ArrayPlan]) -> Result<(), (&'stati
         drives.resolve("drive", &phase.pull).map_err(|cause| on("pull", cause))?;
         let pools = Names::of(array.pools.iter().map(|pool| pool.name.as_str()));
         let groups = Names::of(array.groups.iter().map(|group| group.name.as_str()));
-        for grow in &phase.grow {
+        for (n, grow) in phase.grow.iter().enumerate() {
+            if phase.grow[..n].iter().any(|other| other.group == grow.group) {
+                return Err(on("grow", format!("group {:?} is named twice", grow.group)));
+            }
             pools.one("pool", &grow.pool).map_err(|cause| on("grow", cause))?;
             groups.one("group", &grow.group).map_err(|cause| on("grow", cause))?;
             if array.pools.iter().any(|pool| pool.groups.contains(&grow.group)) {

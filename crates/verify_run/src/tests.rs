@@ -201,6 +201,66 @@ fn what_makes_no_sense_is_refused_with_its_line() {
     }
 }
 
+/// All of these were taken without a word: the second was left out, or the last one won.
+#[test]
+fn what_is_there_twice_or_says_nothing_is_refused_with_its_line_and_what_to_do() {
+    for (from, to, expected) in [
+        ("# pull = [\"d3\"]", "pull = [\"d3\", \"d3\"]", "\"d3\" stands here twice; remove one of them"),
+        (
+            "drives = [\"d\"] ",
+            "drives = [\"d\", \"d3\"] ",
+            "drive \"d3\" is named twice; remove one of the names",
+        ),
+        ("volumes = [\"files\"], max", "volumes = [], max", "must name at least one volume"),
+        (
+            "policies = [{",
+            "policies = [{ volumes = [\"files\"], minimum = 1 }, {",
+            "has two policies in this phase; remove one of them",
+        ),
+        ("rate = 100.0", "# rate = 100.0", "poisson requires rate: add how many"),
+        ("size=8KiB,read=67", "size=8KiB,read=5,read=67", "has read twice; remove one of them"),
+        ("size=8KiB,read=67", "size=8KiB,burst=3,read=67", "burst requires delay"),
+        (
+            "loads = [\"database\", \"backup\"]",
+            "loads = [\"backup\", \"backup\"]",
+            "invalid loads: \"backup\" stands here twice",
+        ),
+        ("id = \"response\"", "id = \"\"", "empty id: must have at least one character"),
+        ("name = \"backup\"", "name = \" \"", "empty name: must have at least one character"),
+        (
+            "figures = [\"rate\", \"response_mean\"]",
+            "figures = [\"rate\", \"rate\"]",
+            "invalid figures: \"rate\" stands here twice",
+        ),
+        ("name = \"files\"", "name = \"database\"", "volume \"database\" is there twice; give each"),
+        ("name = \"backup\"", "name = \"database\"", "load \"database\" is there twice; give each"),
+        ("name = \"with the backup\"", "name = \"alone\"", "phase \"alone\" is there twice; give each"),
+        (
+            "[[array.group]]",
+            "[[array.drive]]\nname = \"d2\"\nmodel = \"savvio-10k1\"\n[[array.group]]",
+            "drive \"d2\" is there twice; give each",
+        ),
+        (
+            "[[array.pool]]",
+            "[[array.pool]]\nname = \"p\"\ngroups = [\"g\"]\n[[array.pool]]",
+            "pool \"p\" is there twice; give each",
+        ),
+        ("groups = [\"g\"]", "groups = []", "must name at least one group"),
+        ("volumes = [\"database\", \"files\"]", "volumes = []", "must name at least one volume"),
+        (
+            "[[load]]",
+            "[[host]]\nname = \"kvm1\"\nvolumes = [\"files\"]\n[[load]]",
+            "host \"kvm1\" is there twice",
+        ),
+    ] {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let text = EXAMPLE.replacen(from, to, 1);
+        let said = read(&text, "my.toml", Path::new("")).expect_err(to).to_string();
+        let line: usize = said.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a line");
+        assert!(said.contains(expected) && !said.contains('\n') && line > 1, "{to}: {said}");
+    }
+}
+
 /// `--check` said that all was well of what the run refused.
 #[test]
 fn a_check_refuses_what_a_run_refuses() {
@@ -449,6 +509,26 @@ fn what_a_claim_asks_for_is_in_the_record() {
     for name in ["a, l, before: response_p50", "a, before: response_p50", "a, before: rate"] {
         assert_eq!(names.iter().filter(|own| *own == name).count(), 1, "{name}: {names:?}");
     }
+}
+
+/// "READ CAPACITY(16): sense 5h/25h/00h", for a LUN that nobody has mapped.
+#[test]
+fn a_lun_that_is_not_there_is_said_in_words() {
+    use lab_core::quantity::Size;
+    use lab_tools::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
+    let pool = PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 64 << 20, threshold_percent: 80 };
+    let dir = tempfile::tempdir().expect("a folder");
+    let array = Embedded::start(&shape, &[pool], 1, dir.path()).expect("an array");
+    let targets = vec![format!("iscsi://{}/{TARGET}/7", array.listen())];
+    let request = Request { targets, destroy_data: true, ..request("my_fio_file") };
+    let (plan, _) = report::load(&request).expect("reads");
+    let refused = runs::prepare(&plan, World::Real, &request).err().map(|error| format!("{error:#}"));
+    let refused = refused.expect("there is no such LU");
+    assert!(
+        refused.contains("the target has no LU 7 for this initiator: name a LUN that it maps"),
+        "{refused}"
+    );
 }
 
 /// The target was killed while a run used it: exit status 2, and what was measured before was lost.

@@ -21,7 +21,8 @@
 pub mod bar;
 mod bed;
 mod bench;
-pub(crate) mod claims;
+pub(crate) mod checked;
+mod claims;
 mod conditioning;
 pub mod exchange;
 mod figures;

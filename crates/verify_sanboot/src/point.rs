@@ -5,6 +5,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use array::Array;
 use array::status::ControllerStatus;
+use lab_core::interrupt::{Abandoned, Stop};
 use world::DriveSpec;
 use world_model::Disk;
 use world_model::Model;
@@ -18,33 +19,44 @@ use super::results::{Layout, Point};
 use super::scenario::Sanboot;
 use super::which::{Which, seed_of};
 
-pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Result<Point> {
+/// One point.
+///
+/// # Errors
+///
+/// [`Abandoned`] after a stop request; and when it cannot be run.
+pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64, stop: &Stop) -> Result<Point> {
     let seed = seed_of(seed, &which);
     let sanboot = &which.with_share(sanboot);
     let model = bed.model(seed);
     let name = format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
     model
-        .run(async |world| {
-            let began = world.now();
-            let started = bed.start(&world, sanboot.array.cache.0).await?;
-            let mut targets = Vec::new();
-            for server in 0..which.servers {
-                targets.push(match &started {
-                    Some(started) => Target::Lu(
-                        started
-                            .port()
-                            .open(&initiator(which.lu_of(server)), [0; 6])
-                            .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
-                    ),
-                    None => Target::Disk(world.open_now(&DriveSpec::Modelled { name: INTERNAL.to_owned() })?),
-                });
-            }
-            let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
-            ramp.log_in().await?;
-            let array = started.map(|started| started.array);
-            let probe = Modelled { array, drives: drives_of(&model, which.layout) };
-            Bench { sanboot, which: &which, world, ramp, probe, began }.run(seed).await
-        })
+        .run_while(
+            || !stop.is_asked(),
+            async |world| {
+                let began = world.now();
+                let started = bed.start(&world, sanboot.array.cache.0).await?;
+                let mut targets = Vec::new();
+                for server in 0..which.servers {
+                    targets.push(match &started {
+                        Some(started) => Target::Lu(
+                            started
+                                .port()
+                                .open(&initiator(which.lu_of(server)), [0; 6])
+                                .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
+                        ),
+                        None => {
+                            Target::Disk(world.open_now(&DriveSpec::Modelled { name: INTERNAL.to_owned() })?)
+                        }
+                    });
+                }
+                let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
+                ramp.log_in().await?;
+                let array = started.map(|started| started.array);
+                let probe = Modelled { array, drives: drives_of(&model, which.layout) };
+                Bench { sanboot, which: &which, world, ramp, probe, began }.run(seed).await
+            },
+        )
+        .unwrap_or_else(|| Err(Abandoned.into()))
         .context(name)
 }
 
@@ -109,13 +121,25 @@ mod tests {
         small
     }
 
+    /// The first Ctrl-C waited for the end of the points that were under way.
+    #[test]
+    fn a_point_ends_where_it_is_when_somebody_asks_to_stop() {
+        let small = small();
+        let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
+        let stop = Stop::default();
+        stop.ask();
+        let which = Which::in_turn(Pattern::RandomMix, Layout::Raid1x8, 3);
+        let abandoned = run(&small, &bed, which, 1, &stop).expect_err("nobody wants its end");
+        assert!(abandoned.is::<Abandoned>(), "{abandoned:#}");
+    }
+
     #[test]
     fn the_same_seed_gives_the_same_point_and_another_seed_another() {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
         let which = Which::in_turn(Pattern::RandomMix, Layout::Raid1x8, 3);
         let [first, again, other] =
-            [1, 1, 2].map(|seed| run(&small, &bed, which.clone(), seed).expect("a point"));
+            [1, 1, 2].map(|seed| run(&small, &bed, which.clone(), seed, &Stop::default()).expect("a point"));
         assert_eq!(first, again);
         assert_ne!(first.per_server, other.per_server);
         assert_eq!((first.per_server.len(), first.windows.len()), (3, 3));
@@ -140,7 +164,7 @@ mod tests {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
         let which = Which::in_turn(Pattern::SequentialRead, Layout::Raid1x8, 1);
-        let point = run(&small, &bed, which, 1).expect("a point");
+        let point = run(&small, &bed, which, 1, &Stop::default()).expect("a point");
         let most = 1.0 / small.host.io.0.as_secs_f64();
         let iops = point.per_server[0].iops;
         assert!((0.85 * most..=1.05 * most).contains(&iops), "{iops} of {most}");

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use iscsi::initiator::Url;
 use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::console;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::presentation::{HowItWasDone, Presentation};
@@ -70,8 +71,10 @@ impl Verification for Sanboot {
         match own.world {
             // Of a point of a sweep nobody asks how fast it was.
             World::Model if parallel::is_within() => {}
-            World::Model => eprintln!("{}", words(&ran.pace)),
-            World::Real => eprintln!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()),
+            World::Model => console::note(&words(&ran.pace).to_string()),
+            World::Real => {
+                console::note(&format!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()))
+            }
         }
         Ok(Recording { results: ran.results })
     }

@@ -39,6 +39,7 @@ pub enum Layout {
 
 /// One pattern on one layout with so many servers, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Point {
     /// What the servers do.
@@ -81,6 +82,7 @@ fn is_zero(servers: &u32) -> bool {
 
 /// What one server got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ServerRate {
     /// I/Os per second.
     pub iops: f64,
@@ -94,6 +96,7 @@ pub struct ServerRate {
 
 /// A slice of the measured time. The vectors are in the order of the resources of their kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
     /// Its length.
     pub seconds: f64,
@@ -135,6 +138,7 @@ pub enum ResourceKind {
 
 /// Something that serves, over the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Resource {
     /// As the scenario names it.
     pub name: String,
@@ -150,6 +154,7 @@ pub struct Resource {
 
 /// All points of a run, and under which conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Results {
     /// The product's version.
     pub version: String,
@@ -171,6 +176,9 @@ pub struct Results {
     /// predictions.
     #[serde(default)]
     pub packed: Vec<Point>,
+    /// Of all the rest ([`lab_core::digest`]); none: of a run before points had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl Results {
@@ -206,6 +214,7 @@ impl Results {
 
 /// An input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Condition {
     /// Its key in the scenario.
     pub name: String,

@@ -9,7 +9,7 @@ use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
 use super::which::Which;
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Abandoned, Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
 use lab_core::scenario::ScenarioFile;
@@ -134,10 +134,11 @@ fn run_jobs(
     let work = |index: usize, begins: &dyn Fn(usize)| {
         begins(index);
         let (job, from) = (&jobs[index], Instant::now());
-        let point = point::run(job.sanboot, job.bed, job.which.clone(), seed)?;
-        Ok((point, from.elapsed()))
+        let point = point::run(job.sanboot, job.bed, job.which.clone(), seed, stop);
+        anyhow::Ok(unless_abandoned(point)?.map(|point| (point, from.elapsed())))
     };
-    parallel::run((jobs.len(), threads), stop, work, began)
+    let done = parallel::run((jobs.len(), threads), stop, work, began)?;
+    Ok(done.into_iter().filter_map(|(index, done)| Some((index, done?))).collect())
 }
 
 /// Runs all points. After a stop request, the completed ones are kept.
@@ -158,6 +159,9 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     progress.end();
     let busy = done.iter().map(|(_, (_, took))| *took).sum();
     let points: Vec<Point> = done.into_iter().map(|(_, (point, _))| point).collect();
+    if points.is_empty() && stop.is_asked() {
+        return Err(Abandoned.into());
+    }
     let pace = Pace {
         wall: from.elapsed(),
         busy,
@@ -184,6 +188,7 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         conditions: sanboot.conditions(),
         points,
         packed,
+        digest: None,
     }
 }
 
@@ -198,7 +203,7 @@ pub fn experiment(
     sanboot.run.window_time.0 = time / sanboot.run.windows;
     let bed = Bed::make(&sanboot, layout, 1)?;
     let from = Instant::now();
-    let point = point::run(&sanboot, &bed, Which::in_turn(pattern, layout, servers), 1)?;
+    let point = point::run(&sanboot, &bed, Which::in_turn(pattern, layout, servers), 1, &Stop::default())?;
     Ok((point, from.elapsed()))
 }
 

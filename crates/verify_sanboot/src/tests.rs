@@ -102,6 +102,7 @@ fn results() -> Results {
         conditions: vec![],
         points,
         packed: vec![],
+        digest: None,
     }
 }
 
@@ -168,6 +169,40 @@ fn outstanding_ios_come_from_littles_law_where_nobody_states_them() {
     let json = serde_json::to_string(&results).expect("text");
     let read: Results = serde_json::from_str(&json).expect("the same");
     assert_eq!(read.points.len(), results.points.len());
+}
+
+/// Points with a share of hits of 2, a window of -1 s, other servers or any other number were forecast from.
+#[test]
+fn points_that_were_changed_or_contradict_themselves_are_refused() {
+    let whole = Results { points: vec![point(Pattern::RandomRead, Layout::Raid1x8, 2, 0)], ..results() };
+    let json = |results: &Results| serde_json::to_string(results).expect("text");
+    let sealed = whole.clone().sealed();
+    assert_eq!(Results::read(&json(&sealed)), Ok(sealed.clone()));
+    assert_eq!(Results::read(&json(&whole)), Ok(whole.clone()), "of a run before points had a digest");
+    type Change = fn(&mut Results);
+    let changes: [(Change, &str); 10] = [
+        (|r| r.points[0].hit_share = 2.0, "share of hits"),
+        (|r| r.points[0].hit_share = -1.0, "share of hits"),
+        (|r| r.points[0].per_server[1].iops = 1e308, "is no such number"),
+        (|r| r.points[0].servers = 3, "as many servers"),
+        (|r| r.points[0].servers = 0, "as many servers"),
+        (|r| r.points[0].windows[2].seconds = -1.0, "a window has no time"),
+        (|r| r.points[0].windows[2].seconds = 0.0, "a window has no time"),
+        (|r| r.points[0].windows[2].drive_busy.clear(), "other servers, controllers, ports or drives"),
+        (|r| r.points[0].windows[2].iops *= 2.0, "are not those of the window"),
+        (|r| r.points[0].resources[0].used_by.push(2), "a server uses it that does not run"),
+    ];
+    for (change, said) in changes {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        let refused = Results::read(&json(&changed)).expect_err(said);
+        assert!(refused.contains(said) && refused.contains("random_read, raid1x8"), "{said}: {refused}");
+    }
+    let mut other = sealed.clone();
+    other.points[0].per_server[0].response_ms_p99 *= 2.0;
+    assert!(Results::read(&json(&other)).expect_err("changed").contains("was changed after the run"));
+    let more = json(&sealed).replacen("\"servers\":2", "\"servers\":2,\"more\":1", 1);
+    assert!(Results::read(&more).expect_err("more").contains("unknown field `more`"));
 }
 
 #[test]
@@ -305,4 +340,18 @@ fn a_prediction_knows_nothing_of_the_points_that_it_is_held_against() {
         point.windows.iter_mut().for_each(|window| window.write_pending = 0.9);
     }
     assert!(before == tried(&results));
+}
+
+/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a time.
+#[test]
+fn every_number_at_its_extremes_is_refused_or_played() {
+    use lab_core::scenario::extremes::play_all;
+    let (refused, played) = play_all(super::scenario::Sanboot::BUILT_IN.0, |text| {
+        let Ok(scenario) = super::scenario::Sanboot::parse(text, "x.toml") else { return false };
+        let plan = super::run::Plan { seed: 1, quick: true, layouts: vec![Layout::Internal], threads: 1 };
+        // The arrays take a second each to be made.
+        drop(super::run::run(&scenario.quick(), &plan, &lab_core::interrupt::Stop::after_looks(4)));
+        true
+    });
+    assert!(refused > 50 && played > 10, "{refused} refused, {played} played");
 }

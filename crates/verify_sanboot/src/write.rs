@@ -19,7 +19,13 @@ pub(super) fn files(out: &Path, results: &Results) -> Result<Vec<DataFile>> {
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         anyhow::Ok(DataFile { name: name.into(), about: about.into(), rows })
     };
-    write_json(&out.join(POINTS), results)?;
+    let sealed = results.clone().sealed();
+    debug_assert_eq!(
+        serde_json::to_string(&sealed).map(|text| Results::read(&text).err()).ok(),
+        Some(None),
+        "points that no command reads again"
+    );
+    write_json(&out.join(POINTS), &sealed)?;
     let about = "every point with its windows and resources: masu predict reads it".into();
     Ok(vec![
         DataFile { name: POINTS.into(), about, rows: results.points.len() },

@@ -220,6 +220,8 @@ impl ScenarioFile for Vaai {
     fn check(&self, c: &mut Checks) {
         let (run, p, thin, steps) = (&self.run, &self.published, &self.thin, &self.paper_steps);
         c.share("run.scale", run.scale);
+        c.range("power_on.shared_locks", self.power_on.shared_locks, 0..=1000);
+        c.range("power_on.file_locks", self.power_on.file_locks, 0..=10_000);
         c.range("run.outstanding", run.outstanding, 1..=256);
         c.range("run.samples", run.samples, 1..=100_000);
         c.multiple("run.transfer", run.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);

@@ -33,7 +33,12 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) enum Ended<T> {
     Finished(T),
     PowerCut,
+    /// Nobody wants its end any more.
+    Abandoned,
 }
+
+/// Steps between two looks at whether the end of a run is still wanted: some milliseconds.
+pub(crate) const STEPS_LOOKED: u32 = 4096;
 
 /// One run of the model. Everything that the run made holds it; [`Core::end`] takes the circle apart.
 pub(crate) struct Core {
@@ -120,16 +125,26 @@ impl Core {
         self.timeline.now_ns()
     }
 
-    /// Runs until the main future ends or the power fails.
-    pub(crate) fn run<T, F>(self: &Rc<Core>, main: impl FnOnce(World) -> F) -> Ended<T>
+    /// Runs until the main future ends, the power fails, or nobody wants its end any more. A look changes
+    /// nothing of the run.
+    pub(crate) fn run<T, F>(
+        self: &Rc<Core>,
+        main: impl FnOnce(World) -> F,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Ended<T>
     where
         F: Future<Output = T>,
     {
         let mut main = pin!(main(self.world(None)));
         let waker = Waker::from(Note::new(MAIN, &self.ready));
+        let mut steps = 0_u32;
         loop {
             if !self.disks.is_powered() {
                 return Ended::PowerCut;
+            }
+            steps = (steps + 1) % STEPS_LOOKED;
+            if steps == 0 && !is_wanted() {
+                return Ended::Abandoned;
             }
             let picked = self.ready.pick(&mut self.schedule.borrow_mut());
             match picked {

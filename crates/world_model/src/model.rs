@@ -94,8 +94,31 @@ impl Model {
         }
     }
 
+    /// Runs until the future ends, as [`Model::run`], or until nobody wants its end any more: then gives
+    /// nothing, and the process has died where it was. `is_wanted` is asked every some thousand steps.
+    pub fn run_while<T, F: Future<Output = T>>(
+        &self,
+        is_wanted: impl Fn() -> bool,
+        main: impl FnOnce(World) -> F,
+    ) -> Option<T> {
+        match self.run_to_its_end(main, &is_wanted)? {
+            Outcome::Finished(output) => Some(output),
+            Outcome::PowerCut => {
+                panic!("unexpected power failure in this run (seed {})", self.seed)
+            }
+        }
+    }
+
     /// Runs until the future ends or the power fails.
     pub fn run_until_crash<T, F: Future<Output = T>>(&self, main: impl FnOnce(World) -> F) -> Outcome<T> {
+        self.run_to_its_end(main, &|| true).expect("its end is wanted")
+    }
+
+    fn run_to_its_end<T, F: Future<Output = T>>(
+        &self,
+        main: impl FnOnce(World) -> F,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Outcome<T>> {
         assert!(self.disks.is_powered(), "the power is off; call Model::reboot before the next run");
         let _seed = SeedOnPanic(self.seed);
         let run = self.runs.get();
@@ -107,18 +130,22 @@ impl Model {
         let (trace, polls_max) = (self.trace.clone(), self.polls_at_one_time_max.get());
         let core = Core::new(seed, trace, self.disks.clone(), self.net.clone(), polls_max);
         *self.core.borrow_mut() = Rc::downgrade(&core);
-        let ended = core.run(main);
+        let ended = core.run(main, is_wanted);
         core.end();
         self.net.end();
         self.trace.record(core.now_ns(), "end", run, 0);
         match ended {
             Ended::Finished(output) => {
                 self.disks.process_ended();
-                Outcome::Finished(output)
+                Some(Outcome::Finished(output))
             }
             Ended::PowerCut => {
                 self.disks.tear();
-                Outcome::PowerCut
+                Some(Outcome::PowerCut)
+            }
+            Ended::Abandoned => {
+                self.disks.process_ended();
+                None
             }
         }
     }

@@ -46,8 +46,7 @@ pub fn with_clone(config: &Config, from: &str, to: &str) -> Result<Config, Contr
     let mut next = config.clone();
     let snapshot_of = Some(from.to_owned());
     next.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
-    next.check()?;
-    config.check_new_names(&next)?;
+    config.check_next(&next)?;
     Ok(next)
 }
 

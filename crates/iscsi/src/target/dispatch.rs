@@ -220,15 +220,17 @@ impl<T: Target> Session<T> {
         self.push_event(event::REQUEST_LOGOUT, 0, seconds);
     }
 
-    /// Announces the end of the session, and ends it once that is sent.
+    /// Announces the end of the session, and ends it once that is sent, and with it the responses of the task
+    /// management functions that are under way: what they have done is done.
     pub(crate) fn drop_session(&self) {
         // Commands that have not begun are not started: their access rights may have been removed.
         self.abort_where(|task| !task.is_management);
         let params = self.params.get();
         self.push_event(event::DROP_SESSION, params.time2wait_s as u16, params.time2retain_s as u16);
         let mut state = self.state.borrow_mut();
-        state.out.is_last = true;
         state.is_logged_out = true;
+        state.is_dropped = true;
+        state.end_when_answered();
     }
 
     fn push_event(&self, event: u8, parameter_2: u16, parameter_3: u16) {

@@ -136,6 +136,7 @@ impl<T: Target> Session<T> {
         if !is_aborted && !self.is_over() {
             self.push_task_response(itt, response);
         }
+        self.state.borrow_mut().end_when_answered();
         self.answers_wait();
         self.task_ended.wake_all();
     }

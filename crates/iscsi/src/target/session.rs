@@ -80,6 +80,8 @@ pub(crate) struct State {
     pub early: Vec<(u32, Box<[u8]>)>,
     pub ttt_count: u32,
     pub is_logged_out: bool,
+    /// Whether the array ends it.
+    pub(crate) is_dropped: bool,
 }
 
 impl<T: Target> Session<T> {
@@ -99,6 +101,7 @@ impl<T: Target> Session<T> {
             early: Vec::new(),
             ttt_count: 0,
             is_logged_out: false,
+            is_dropped: false,
         };
         let session = Rc::new(Session {
             world: opened.world,
@@ -248,6 +251,12 @@ impl<T: Target> Session<T> {
 }
 
 impl State {
+    /// A session that is dropped ends with what is to be sent, unless a task management function is under way.
+    pub(crate) fn end_when_answered(&mut self) {
+        let is_managing = self.tasks.list.iter().any(|t| t.phase == Phase::Executing && t.is_management);
+        self.out.is_last |= self.is_dropped && !is_managing;
+    }
+
     /// Ends a request without a slot: its place in the window is free.
     pub(crate) fn pass(&mut self, pdu: &Pdu<'_>) {
         if !pdu.is_immediate() {

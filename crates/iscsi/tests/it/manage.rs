@@ -105,6 +105,30 @@ fn a_cold_reset_ends_the_sessions_of_who_asks_for_it() {
     });
 }
 
+/// A session was ended as soon as another one of its initiator had reset the target: a task management function
+/// that it waited for (its own reset, beside one that ended at once) had no response.
+#[test]
+fn a_cold_reset_leaves_no_task_management_function_of_the_initiator_without_its_response() {
+    check(|rig| async move {
+        let (one, two) = (rig.session(1).await, rig.session(2).await);
+        rig.ram.holds.set(true);
+        let _read = slow_read(&rig, &two).await;
+        let answer = Rc::new(RefCell::new(None));
+        let (told, waiting) = (answer.clone(), two.clone());
+        rig.world.spawn(async move {
+            let response = waiting.task_function(function::TARGET_COLD_RESET, Lun(0)).await;
+            *told.borrow_mut() = Some(response);
+        });
+        rig.sleep_ms(100).await;
+        assert!(answer.borrow().is_none(), "it waits for the read");
+        assert_eq!(one.task_function(function::TARGET_COLD_RESET, Lun(0)).await, Ok(outcome::COMPLETE));
+        rig.sleep_ms(500).await;
+        rig.ram.release();
+        rig.wait_until("both sessions' end", || one.error().is_some() && two.error().is_some()).await;
+        assert_eq!(*answer.borrow(), Some(Ok(outcome::COMPLETE)));
+    });
+}
+
 /// A command marked with a number, with an attribute.
 fn marked(raw: &mut Raw, mark: u8, attribute: u8, code: u8) -> [u8; 48] {
     let mut cdb = cdb10(code, 0, 1);

@@ -272,6 +272,7 @@ impl Doubt {
 
 /// A doubt as a record has it: one without a kind was written before doubts had kinds.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenDoubt {
     text: String,
     effect: Option<String>,
@@ -327,6 +328,7 @@ impl Version {
 
 /// The machine of a run.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Machine {
     /// Model.

@@ -1,5 +1,6 @@
 //! Scenario files: built in or replaced, read, and refused with one line that names the place.
 
+pub mod extremes;
 pub mod frame;
 pub mod range;
 
@@ -9,9 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::checks::Checks;
 use crate::claim::Claims;
-use crate::toml_text::{self, TomlFileError};
+use crate::toml_text::{self, Places, TomlFileError};
 
 use frame::Frame;
+
+/// Lists in which a text may stand twice: two shares of a load may be alike.
+const MAY_REPEAT: [&str; 1] = ["access"];
 
 /// The scenario of a verification: built in, unless a file replaces it.
 pub trait ScenarioFile: DeserializeOwned {
@@ -79,5 +83,6 @@ pub fn text_of(file: Option<&Path>, (text, path): (&str, &str)) -> Result<(Strin
 pub fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, TomlFileError> {
     Frame::read(text, path)?;
     let own = Frame::without(text).and_then(|own| toml_text::read(&own));
+    let own = own.and_then(|own| Places::of(text)?.check_said(&MAY_REPEAT).map(|()| own));
     own.map_err(|misread| misread.of(path))
 }

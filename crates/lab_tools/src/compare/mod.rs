@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use lab_core::outputs;
+use lab_core::outputs::Folder;
 
 use metrics::Run;
 
@@ -74,9 +74,8 @@ impl Comparison {
     }
 
     /// Writes report.html, results.json and ratios.csv. Gives the page.
-    pub fn write(&self, out: &Path, command: &str) -> Result<PathBuf> {
-        outputs::folder(out)?;
-        report::write(self, out, command)?;
-        Ok(out.join("report.html"))
+    pub fn write(&self, out: &Folder, command: &str) -> Result<PathBuf> {
+        report::write(self, out.path(), command)?;
+        Ok(out.path().join("report.html"))
     }
 }

@@ -320,6 +320,19 @@ impl Search<'_> {
     }
 }
 
+/// What requests that hardly move the arm cannot tell.
+fn unmoved(trace: &Trace, len_blocks: u64) -> Option<String> {
+    let starts = || trace.requests.iter().map(|request| request.block);
+    let (first, last) = (starts().min()?, starts().max()?);
+    if first == last {
+        return Some(format!("rotation and seeks: all requests are for block {first}"));
+    }
+    let ends = trace.requests.iter().map(|request| request.block + request.blocks);
+    let longest = starts().skip(1).zip(ends).map(|(start, end)| start.abs_diff(end)).max().unwrap_or(0);
+    (longest <= len_blocks / NEAR_SHARE)
+        .then(|| format!("longer seeks: no request is farther than {longest} blocks from the one before"))
+}
+
 /// What the fitted file says without knowing it.
 fn unknown(trace: &Trace, known: &Known, choice: Choice) -> Vec<String> {
     let zones = match known.rates.len() {
@@ -331,6 +344,7 @@ fn unknown(trace: &Trace, known: &Known, choice: Choice) -> Vec<String> {
         let end = trace.end_block();
         out.push(format!("the capacity: at least {end} blocks, the end of the last request"));
     }
+    out.extend(unmoved(trace, known.len_blocks.unwrap_or(trace.end_block())));
     let longest = trace.requests.iter().map(|request| request.blocks).max().unwrap_or(0);
     if longest < 256 && known.rates.is_empty() {
         out.push(format!("the rate of the medium: no request is longer than {longest} blocks"));

@@ -23,7 +23,9 @@ pub use file::{DriveFileError, parse};
 pub use replay::{Replay, ReplayError, replay, traces};
 pub use replay_report::{Replayed, curve};
 pub use sheets::sheet;
-pub use write::write;
+pub use write::checked_text;
+#[cfg(test)]
+use write::write;
 
 #[cfg(test)]
 mod tests;

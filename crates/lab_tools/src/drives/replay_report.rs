@@ -1,10 +1,10 @@
 //! The report of a replay: the demerit figure and the curves of both distributions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use lab_core::machine::{Watch, now_rfc3339};
-use lab_core::outputs;
+use lab_core::outputs::Folder;
 use lab_core::report::{self, Axis, DataFile, Figure, Method, Report, Section, Series, Version};
 use lab_core::words::command;
 use serde::Serialize;
@@ -64,8 +64,8 @@ impl Replayed<'_> {
     /// # Errors
     ///
     /// If the folder cannot be written.
-    pub fn write(&self, out: &Path) -> Result<PathBuf> {
-        outputs::folder(out)?;
+    pub fn write(&self, out: &Folder) -> Result<PathBuf> {
+        let out = out.path();
         let replay = self.replay;
         let results = Results {
             scenario: "drive replay",

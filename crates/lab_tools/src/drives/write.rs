@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::file::{DriveFileError, parse};
 use world_model::drives::{
     AfterReadOrWrite, DriveParameters, FastWrite, FlashParameters, HardDiskParameters, HeadOrder, ReadAhead,
     Scheduling, Seek, Spares,
@@ -10,8 +11,18 @@ use world_model::drives::{
 /// Numbers of a long list on each line.
 const LINE_NUMBERS: usize = 12;
 
+/// The text of a drive file that [`parse`] reads again; each line of `about` is a comment at its top.
+///
+/// # Errors
+///
+/// What no drive file can say: a rate beyond any link.
+pub fn checked_text(parameters: &DriveParameters, about: &[String]) -> Result<String, DriveFileError> {
+    let text = write(parameters, about);
+    parse(&text, "the drive file").map(|_| text)
+}
+
 /// The text of a drive file; each line of `about` is a comment at its top.
-pub fn write(parameters: &DriveParameters, about: &[String]) -> String {
+pub(super) fn write(parameters: &DriveParameters, about: &[String]) -> String {
     let mut text = String::new();
     for line in about {
         let _ = writeln!(text, "# {line}");

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::plan::{Plan, SetSpec};
 use super::sizes::{Sizes, Step};
+use lab_core::console;
 use lab_core::interrupt::Stop;
 
 /// File sets: trees of folders with files of random text, exact in their totals
@@ -170,7 +171,7 @@ impl Bytes {
         let mut said = self.said.lock().expect("nothing panics with it");
         if said.elapsed() >= LINE_EVERY {
             *said = Instant::now();
-            eprintln!("{:.1} of {:.1} GB", done as f64 / 1e9, self.all as f64 / 1e9);
+            console::note(&format!("{:.1} of {:.1} GB", done as f64 / 1e9, self.all as f64 / 1e9));
         }
     }
 
@@ -197,14 +198,14 @@ pub fn run(files: &Files) -> Result<()> {
             let made = super::create(dir, &plan, *threads, &stop, |n| bytes.add(n))?;
             bytes.end();
             let rate = made.bytes as f64 / from.elapsed().as_secs_f64() / 1e6;
-            println!(
+            console::print(&format!(
                 "{}: {} trees made ({} were there), {} files, {} bytes, {rate:.0} MB/s",
                 dir.display(),
                 made.trees,
                 made.found,
                 made.files,
                 made.bytes
-            );
+            ));
             ensure!(!made.stopped, "stopped: the same command goes on");
             Ok(())
         }
@@ -214,9 +215,9 @@ pub fn run(files: &Files) -> Result<()> {
             let found = super::check(dir, &plan, *threads, &stop, |n| bytes.add(n))?;
             bytes.end();
             if *json {
-                println!("{}", serde_json::to_string(&found)?);
+                console::print(&serde_json::to_string(&found)?);
             } else {
-                println!(
+                console::print(&format!(
                     "{}: {} files as created, {} as a client wrote them, {} damaged, {} missing; {} trees not complete",
                     dir.display(),
                     found.intact,
@@ -224,9 +225,9 @@ pub fn run(files: &Files) -> Result<()> {
                     found.damaged,
                     found.missing,
                     found.unfinished
-                );
+                ));
             }
-            found.examples.iter().for_each(|path| eprintln!("{path}"));
+            found.examples.iter().for_each(|path| console::note(&path.to_string()));
             ensure!(found.is_whole(), "{}: incomplete", dir.display());
             Ok(())
         }
@@ -244,14 +245,17 @@ fn say_plan(set: &Set) -> Result<()> {
         bytes += tree.targets().iter().map(|f| f.bytes).sum::<u64>();
     }
     let took = from.elapsed().as_secs_f64();
-    println!("{files} target files of {bytes} bytes in {} trees, planned in {took:.2} s", spec.trees);
-    println!(
+    console::print(&format!(
+        "{files} target files of {bytes} bytes in {} trees, planned in {took:.2} s",
+        spec.trees
+    ));
+    console::print(&format!(
         "{} files of {} bytes in all; sizes above {} bytes were scaled by {:.4}",
         u64::from(spec.all_trees()) * u64::from(spec.files),
         bytes_of(&plan),
         spec.target_bytes_min,
         plan.scale()
-    );
+    ));
     Ok(())
 }
 

@@ -41,6 +41,8 @@ const TASK_SET_FULL: u8 = Status::TaskSetFull as u8;
 const UNIT_ATTENTION: u8 = 0x6;
 const MISCOMPARE: u8 = 0xe;
 const ILLEGAL_REQUEST: u8 = 0x5;
+/// LOGICAL UNIT NOT SUPPORTED.
+const NO_SUCH_LU: u16 = 0x2500;
 
 /// Why a command did not end with GOOD.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,9 @@ pub enum DiskError {
     /// CHECK CONDITION.
     #[error("{what}: sense {:x}h/{:02x}h/{:02x}h", sense.key, sense.asc >> 8, sense.asc & 0xff)]
     Check { what: &'static str, sense: Sense },
+    /// 25h/00h to the first command.
+    #[error("the target has no LU {} for this initiator: name a LUN that it maps, as in iscsi://HOST/IQN/LUN", lun.0)]
+    Missing { lun: Lun },
     /// Another status.
     #[error("{what}: status {status:02x}h")]
     Other { what: &'static str, status: u8 },
@@ -100,7 +105,11 @@ impl Disk {
     pub async fn open(world: World, connection: impl Into<Connection>, lun: Lun) -> Result<Disk, DiskError> {
         let connection = connection.into();
         let mut disk = Disk { world, connection, lun, block_bytes: 512, noticed: Rc::default() };
-        let data = disk.ask("READ CAPACITY(16)", cdb::read_capacity(), 32).await?;
+        let data = disk.ask("READ CAPACITY(16)", cdb::read_capacity(), 32).await;
+        let data = data.map_err(|error| match error.sense() {
+            Some(Sense { key: ILLEGAL_REQUEST, asc: NO_SUCH_LU }) => DiskError::Missing { lun },
+            _ => error,
+        })?;
         let (_, block) = identify::capacity(&data).ok_or(DiskError::Short {
             what: "READ CAPACITY(16)",
             got: data.len(),

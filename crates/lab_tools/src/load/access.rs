@@ -1,5 +1,6 @@
 //! What a load does, in the terms of Iometer's access specification, and where it goes next.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -81,6 +82,12 @@ pub enum AccessError {
     /// The words of a specification.
     #[error("{0:?}: is size=, read=, random=, align=, burst=, delay= or share= with a value")]
     Word(String),
+    /// Which of the two is meant nobody knows.
+    #[error("{0:?}: has {1} twice; remove one of them")]
+    Twice(String, String),
+    /// It would be as without.
+    #[error("{0:?}: burst requires delay: add how long each pause is")]
+    BurstAlone(String),
 }
 
 impl Access {
@@ -128,9 +135,13 @@ impl FromStr for Access {
     fn from_str(text: &str) -> Result<Access, AccessError> {
         let mut access = Access { align: 0, ..Access::new(4096, 100, 100) };
         let mut burst = Burst { length: 1, delay: Duration::ZERO };
+        let mut keys = BTreeSet::new();
         for word in text.split(',') {
             let wrong = || AccessError::Word(word.to_owned());
             let (key, value) = word.split_once('=').ok_or_else(wrong)?;
+            if !keys.insert(key.trim()) {
+                return Err(AccessError::Twice(text.to_owned(), key.trim().to_owned()));
+            }
             let number = || value.trim_end_matches('%').parse::<u32>().map_err(|_| wrong());
             let size = || units::parse_bytes(value).map_err(|_| wrong());
             match key.trim() {
@@ -143,6 +154,9 @@ impl FromStr for Access {
                 "delay" => burst.delay = Time::try_from(value.to_owned()).map_err(|_| wrong())?.0,
                 _ => return Err(wrong()),
             }
+        }
+        if keys.contains("burst") && !keys.contains("delay") {
+            return Err(AccessError::BurstAlone(text.to_owned()));
         }
         access.burst = (burst.delay > Duration::ZERO).then_some(burst);
         if access.align == 0 {
@@ -325,6 +339,8 @@ mod tests {
             "share",
             "speed=3",
             "burst=0,delay=1s",
+            "burst=3",
+            "read=1,read=2",
         ] {
             assert!(text.parse::<Access>().is_err(), "{text}");
         }

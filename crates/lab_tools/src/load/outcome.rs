@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use super::job::{Job, Plan};
 use super::lane::LaneOutcome;
+use super::window::Late;
+use lab_core::words::counted;
 
 /// What a load did within its window. Its jobs follow one by one when there are several.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +44,12 @@ pub struct JobOutcome {
     pub mismatches: u64,
     /// Of an open loop: I/Os that were due and that the target left no time to send.
     pub unsent: u64,
+    /// I/Os that ended after the window, and are in none of these numbers.
+    pub late: u64,
+    /// Of these: I/Os that ended otherwise than well.
+    pub late_failed: u64,
+    /// The longest of these, in nanoseconds.
+    pub late_ns_max: u64,
     /// I/Os per second.
     pub iops: f64,
     /// 10⁶ bytes per second.
@@ -107,6 +115,7 @@ impl JobOutcome {
                 None => histogram = Some(lane.window.latency.clone()),
             }
         }
+        let late = lanes.iter().fold(Late::default(), |late, lane| late.and(lane.window.late));
         let (ios, bytes) = (sum(|l| l.window.ios), sum(|l| l.window.bytes));
         // The CPU clocks also ran during the warm-up, at the same rate.
         let share = plan.seconds / (plan.seconds + plan.warm_up_seconds);
@@ -121,6 +130,9 @@ impl JobOutcome {
             failed: sum(|l| l.window.failed),
             mismatches: sum(|l| l.window.mismatches),
             unsent: sum(|l| l.window.unsent),
+            late: late.ios,
+            late_failed: late.failed,
+            late_ns_max: late.longest_ns,
             iops: ios as f64 / plan.seconds,
             mb_per_s: bytes as f64 / plan.seconds / 1e6,
             client_cpu_us_per_io: if ios == 0 { 0.0 } else { cpu.as_secs_f64() * share * 1e6 / ios as f64 },
@@ -144,6 +156,21 @@ impl JobOutcome {
             ));
         }
         out
+    }
+
+    /// What was under way at the end, in a line.
+    fn late(&self) -> Option<String> {
+        let failed = match self.late_failed {
+            0 => String::new(),
+            failed => format!("; {failed} of them FAILED"),
+        };
+        (self.late > 0).then(|| {
+            let ios = counted(self.late as usize, "I/O");
+            format!(
+                "not counted: {ios} under way at the end, the longest took {} µs{failed}",
+                us(self.late_ns_max as f64)
+            )
+        })
     }
 
     fn row(&self) -> String {
@@ -189,7 +216,7 @@ impl fmt::Display for Outcome {
         let total_row = JobOutcome { name: "all".into(), ..total.clone() };
         writeln!(f, "{}", if several { total_row.row() } else { total.row() })?;
         write!(f, "{:.2} µs of client CPU per I/O", total.client_cpu_us_per_io)?;
-        for line in total.trouble() {
+        for line in total.late().into_iter().chain(total.trouble()) {
             write!(f, "\n{line}")?;
         }
         Ok(())

@@ -27,6 +27,27 @@ pub(super) struct Window {
     pub(super) mismatches: u64,
     /// Of an open loop: due within the load and never sent.
     pub(super) unsent: u64,
+    /// What was under way when the window closed, and is not counted.
+    pub(super) late: Late,
+}
+
+/// I/Os that ended after the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Late {
+    pub(super) ios: u64,
+    pub(super) failed: u64,
+    pub(super) longest_ns: u64,
+}
+
+impl Late {
+    /// With those of another worker.
+    pub(super) fn and(self, other: Late) -> Late {
+        Late {
+            ios: self.ios + other.ios,
+            failed: self.failed + other.failed,
+            longest_ns: self.longest_ns.max(other.longest_ns),
+        }
+    }
 }
 
 impl Window {
@@ -52,6 +73,7 @@ impl Window {
             failed: 0,
             mismatches: 0,
             unsent: 0,
+            late: Late::default(),
         }
     }
 
@@ -75,13 +97,17 @@ impl Counts for Window {
     fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
         self.now = completed;
         self.live.count(self.number, op.len);
-        if completed < self.from || completed >= self.to {
+        if completed < self.from {
+            return;
+        }
+        let ns = u64::try_from(completed.since(due).as_nanos()).unwrap_or(LATENCY_NS_MAX);
+        if completed >= self.to {
+            self.late = self.late.and(Late { ios: 1, failed: u64::from(!good), longest_ns: ns });
             return;
         }
         self.ios += 1;
         self.bytes += if good { op.len } else { 0 };
         self.failed += u64::from(!good);
-        let ns = u64::try_from(completed.since(due).as_nanos()).unwrap_or(LATENCY_NS_MAX);
         self.latency.saturating_record(ns.max(1));
     }
 
@@ -104,11 +130,14 @@ mod tests {
     fn only_what_ends_within_the_window_counts() {
         let mut window = Window::new(Instant(0), 1.0, 1.0, Arc::new(Live::new(1)), 0);
         let s = 1_000_000_000;
-        for (completed, good) in [(s / 2, true), (s, true), (s + 1, false), (2 * s, true)] {
+        for (completed, good) in [(s / 2, true), (s, true), (s + 1, false), (2 * s, true), (2 * s + 1, false)]
+        {
             window.completed(Instant(completed - 1000), Instant(completed), OP, good);
         }
         assert_eq!((window.ios, window.failed, window.bytes, window.is_going()), (2, 1, 4096, false));
         assert_eq!(window.latency.max(), 1000);
+        // A load that a target answered after its end lost these without a word.
+        assert_eq!(window.late, Late { ios: 2, failed: 1, longest_ns: 1000 });
     }
 
     #[test]

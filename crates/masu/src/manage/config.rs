@@ -77,7 +77,7 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
         }
         ConfigCommand::Diff { file } => diff(file.as_deref(), at),
         ConfigCommand::Export => {
-            print!("{}", wait(client(at).config())??.text);
+            crate::stdout::print_data(&wait(client(at).config())??.text);
             Ok(ExitCode::SUCCESS)
         }
         ConfigCommand::Import { file, plan } => import(file, *plan, at),

@@ -3,6 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use anyhow::{Result, bail};
+use lab_core::words::visible;
 
 use super::request::Where;
 
@@ -35,7 +36,7 @@ pub(super) fn ask_unless(yes: bool, what: &str) -> Result<()> {
     if !stdin.is_terminal() {
         bail!("{what}; pass --yes to confirm");
     }
-    eprint!("{what}. Continue? (yes/no) ");
+    eprint!("{}. Continue? (yes/no) ", visible(what));
     std::io::stderr().flush()?;
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer)?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use admin::{Client, Progress, Status};
 use anyhow::Result;
 use config::format_bytes;
+use lab_core::words::visible;
 
 /// Interval of status requests.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
@@ -57,6 +58,7 @@ impl Line {
             text += &format!(", {}/s", format_bytes(rate as u64));
         }
         if terminal {
+            let text = visible(&text);
             eprint!("\r{text:width$}", width = self.width);
             let _ = std::io::stderr().flush();
             self.width = text.chars().count();

@@ -2,7 +2,10 @@
 
 use admin::{Drive, Status, Trouble};
 
+use lab_core::console::lines;
+
 use super::nouns::{DRIVE, GROUP, HEALTH, IMAGE, JOB, POOL, PORT, SESSION};
+use crate::stdout;
 use crate::table::{Look, part};
 
 /// Minimum width of a terminal.
@@ -95,12 +98,13 @@ fn print_trouble(trouble: &Trouble) {
     wrapped(&format!("→ {to_do}"), "         ", "         ");
 }
 
-/// Prints words in lines of 80 columns: `first` begins the first one, `indent` all others.
+/// Prints words in lines of 80 columns: `first`, which may have a colour, begins the first one, `indent` all
+/// others.
 pub(super) fn wrapped(text: &str, first: &str, indent: &str) {
     let (mut line, mut begin) = (String::new(), first);
     for word in text.split(' ') {
         if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            println!("{begin}{line}");
+            stdout::print(&format!("{begin}{}\n", lines(&line)));
             begin = indent;
             line.clear();
         }
@@ -109,7 +113,7 @@ pub(super) fn wrapped(text: &str, first: &str, indent: &str) {
         }
         line.push_str(word);
     }
-    println!("{begin}{line}");
+    stdout::print(&format!("{begin}{}\n", lines(&line)));
 }
 
 /// Seconds as text: the two largest units.

@@ -1,6 +1,7 @@
 //! The columns of a noun: one description, which lists, `show`, sorting, filters and every output format use.
 
 use config::format_bytes;
+use lab_core::words::visible;
 
 use super::moment::time;
 
@@ -66,9 +67,9 @@ impl Value {
         match (self, kind) {
             (Value::None, _) => "-".into(),
             (Value::Text(text), _) if text.is_empty() => "-".into(),
-            (Value::Text(text), _) => one_line(text),
+            (Value::Text(text), _) => visible(text),
             (Value::Names(names), _) if names.is_empty() => "-".into(),
-            (Value::Names(names), _) => one_line(&names.join(" ")),
+            (Value::Names(names), _) => visible(&names.join(" ")),
             (Value::Whole(n), Kind::Bytes) => format_bytes(*n),
             (Value::Whole(n), Kind::BytesPerSecond) => format!("{}/s", format_bytes(*n)),
             (Value::Whole(n), Kind::Time) => time(*n),
@@ -109,11 +110,6 @@ impl Value {
             _ => None,
         }
     }
-}
-
-/// Text without line breaks and other control characters: a name from a medium or a host may contain any.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 impl From<&str> for Value {
@@ -267,7 +263,7 @@ mod tests {
         check(
             Value::Text("two\nlines\u{1b}[31m".into()),
             Kind::Text,
-            "two\u{fffd}lines\u{fffd}[31m",
+            "two\\nlines\\u{1b}[31m",
             "two\nlines\u{1b}[31m",
         );
         assert_eq!(Value::from(f64::NAN), Value::None);

@@ -4,6 +4,7 @@
 //! others (`kvm1:0 +3`); text is shortened in its middle (`data…0017`), the widest column first; the last
 //! columns are left out. Numbers are never shortened, and the first column always stays.
 
+use lab_core::words::visible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Between two columns.
@@ -47,6 +48,10 @@ pub(crate) fn lines(
     columns: Option<usize>,
     with_head: bool,
 ) -> Lines {
+    for cell in rows.iter_mut().flatten() {
+        cell.text = visible(&cell.text);
+        cell.brief = cell.brief.take().map(|brief| visible(&brief));
+    }
     let mut widths = widths(heads, &rows, with_head);
     let mut kept = heads.len();
     if let Some(columns) = columns {

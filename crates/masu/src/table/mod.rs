@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::column::{Column, Noun};
 use self::select::{Filter, Key, select};
-use crate::stdout::print;
+use crate::stdout::{print, print_data};
 
 pub(crate) use fit::{Cell, Head, Lines, lines as fitted};
 pub(crate) use natural::order as natural_order;
@@ -176,10 +176,10 @@ pub(crate) fn list<T: Serialize>(
         }
         Output::Json => {
             let chosen = (!args.columns.is_empty()).then_some(&columns[..]);
-            print(&(output::json(chosen, &objects)? + "\n"));
+            print_data(&(output::json(chosen, &objects)? + "\n"));
         }
-        Output::Csv => print(&output::csv(&columns, &objects)),
-        Output::Name => print(&output::names(noun, &objects)),
+        Output::Csv => print_data(&output::csv(&columns, &objects)),
+        Output::Name => print_data(&output::names(noun, &objects)),
     }
     if left_out > 0 {
         eprintln!("{left_out} more {} left out by --limit", noun.many);
@@ -198,7 +198,7 @@ pub(crate) fn part<T>(noun: &Noun<T>, objects: &[T], look: Look) {
         println!("no {}{}", noun.many, noun.hint);
         return;
     }
-    lines(noun, objects, width(), look.has_colour()).iter().for_each(|line| println!("{line}"));
+    lines(noun, objects, width(), look.has_colour()).iter().for_each(|line| print(&format!("{line}\n")));
 }
 
 /// The lines of a table of the usual columns, its header first.
@@ -227,12 +227,12 @@ pub(crate) fn show<T: Serialize>(
             print(&output::object(noun, object, look.has_colour()));
             more(object);
         }
-        Output::Json => print(&(serde_json::to_string_pretty(object)? + "\n")),
+        Output::Json => print_data(&(serde_json::to_string_pretty(object)? + "\n")),
         Output::Csv => {
             let columns: Vec<_> = noun.columns.iter().collect();
-            print(&output::csv(&columns, std::slice::from_ref(object)));
+            print_data(&output::csv(&columns, std::slice::from_ref(object)));
         }
-        Output::Name => print(&output::names(noun, std::slice::from_ref(object))),
+        Output::Name => print_data(&output::names(noun, std::slice::from_ref(object))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -247,5 +247,5 @@ pub(crate) fn print_plain(header: &[&str], numeric: &[&str], rows: Vec<Vec<Strin
     let head = |h: &&str| Head { text: h.to_uppercase(), is_number: numeric.contains(h) };
     let heads: Vec<Head> = header.iter().map(head).collect();
     let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
-    fit::lines(&heads, rows, width(), true).lines.iter().for_each(|line| println!("{line}"));
+    fit::lines(&heads, rows, width(), true).lines.iter().for_each(|line| print(&format!("{line}\n")));
 }

@@ -1,5 +1,6 @@
 //! A list as text: a table, JSON, CSV (RFC 4180), or names. Pure.
 
+use lab_core::words::visible;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -107,7 +108,10 @@ pub(crate) fn object<T>(noun: &Noun<T>, object: &T, with_colour: bool) -> String
         let value = (column.value)(object);
         let shown = value.shown(column.kind);
         let text = match (&value, tone(&value.plain())) {
-            (Value::Names(names), _) if names.len() > 1 => names.join(&format!("\n{:width$}  ", "")),
+            (Value::Names(names), _) if names.len() > 1 => {
+                let names: Vec<String> = names.iter().map(|name| visible(name)).collect();
+                names.join(&format!("\n{:width$}  ", ""))
+            }
             (_, Some(tone)) if with_colour && column.kind == Kind::State => {
                 format!("\u{1b}[{tone}m{shown}\u{1b}[0m")
             }
@@ -153,6 +157,27 @@ mod tests {
         let columns: Vec<_> = COLUMNS[1..].iter().collect();
         let text = json(Some(&columns), &things(&["v"])).expect("text");
         assert_eq!(text.split_whitespace().collect::<String>(), "[{\"size_bytes\":4096}]");
+    }
+
+    /// A list of names came as it was: portals that somebody wrote into the registry controlled the terminal of
+    /// `node show`.
+    #[test]
+    fn no_text_of_an_object_controls_a_terminal() {
+        static TOLD: [Column<Vec<String>>; 3] = [
+            Column::shown("one", Kind::Text, |all| all[0].as_str().into()),
+            Column::shown("state", Kind::State, |all| all[0].as_str().into()),
+            Column::shown("all", Kind::Names, |all| all.into()),
+        ];
+        static NOUN: Noun<Vec<String>> =
+            Noun { one: "thing", many: "things", columns: &TOLD, hint: "", is_sorted: false };
+        let evil = vec!["a\u{1b}[31m".to_owned(), "b\u{7f}\0\r".to_owned()];
+        let columns: Vec<_> = TOLD.iter().collect();
+        for width in [None, Some(30)] {
+            let shown = table(&columns, std::slice::from_ref(&evil), width, (true, false)).lines.join("\n");
+            let shown = shown + &object(&NOUN, &evil, false);
+            assert!(!shown.replace('\n', "").contains(char::is_control), "{shown:?}");
+            assert!(shown.contains("a\\u{1b}[31m") && shown.contains("b\\u007f\\u{0}\\r"), "{shown}");
+        }
     }
 
     #[test]

@@ -38,13 +38,17 @@ pub(super) fn resize(path: &Path, size: u64, force: bool, source: &Source) -> Re
                 format_bytes(image.len_bytes())
             );
         }
-        match image.file_format() {
-            FileFormat::VhdFixed => vhd::grow(&drive, Some(Kind::Fixed), size).await?,
-            FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), size).await?,
-            FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), size).await?,
-            FileFormat::Vhdx => vhdx::grow(&drive, size, world.seed()).await?,
+        let mut told = Told::new(format!("{}: resize", shown(path)));
+        let hear = &mut |done, all| told.show(done, all);
+        let grown = match image.file_format() {
+            FileFormat::VhdFixed => vhd::grow(&drive, Some(Kind::Fixed), size, hear).await,
+            FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), size, hear).await,
+            FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), size, hear).await,
+            FileFormat::Vhdx => vhdx::grow(&drive, size, world.seed(), hear).await,
             FileFormat::Raw => bail!("{}: cannot resize a raw image; resize it with truncate", shown(path)),
-        }
+        };
+        told.end();
+        grown?;
         note_missing_parent(&world, &image, path, source).await?;
         println!("{}: {} now", shown(path), format_bytes(size));
         Ok(ExitCode::SUCCESS)

@@ -40,7 +40,7 @@ impl Told {
             true => self.line.show(&self.what, progress),
             false => {
                 let (percent, all) = (percent(progress), config::format_bytes(total_bytes));
-                eprintln!("{}: {percent} % of {all}", self.what);
+                lab_core::console::note(&format!("{}: {percent} % of {all}", self.what));
             }
         }
     }

@@ -71,6 +71,49 @@ pub(crate) async fn take_steps(drive: &Drive, steps: Vec<Step>) -> Result<(), Vd
     take_due(drive, &RefCell::new(steps.into())).await
 }
 
+/// What [`take_steps_told`] writes at once: some seconds of a slow drive.
+const TOLD_BYTES: u64 = 64 << 20;
+
+/// Performs steps as [`take_steps`], in parts one after the other; tells after each how many bytes are written,
+/// of all.
+pub(crate) async fn take_steps_told(
+    drive: &Drive,
+    steps: Vec<Step>,
+    told: &mut dyn FnMut(u64, u64),
+) -> Result<(), VdiskError> {
+    let len = |step: &Step| match step {
+        Step::Write { bytes, .. } => bytes.len() as u64,
+        Step::Zero { len, .. } => *len,
+        Step::Flush => 0,
+    };
+    let (all, mut done) = (steps.iter().map(len).sum(), 0);
+    for part in steps.into_iter().flat_map(parts) {
+        done += len(&part);
+        take_steps(drive, vec![part]).await?;
+        told(done, all);
+    }
+    Ok(())
+}
+
+fn parts(step: Step) -> Vec<Step> {
+    match step {
+        Step::Zero { part, at, len } => (0..len)
+            .step_by(TOLD_BYTES as usize)
+            .map(|from| Step::Zero { part, at: at + from, len: TOLD_BYTES.min(len - from) })
+            .collect(),
+        Step::Write { part, at, bytes } if bytes.len() as u64 > TOLD_BYTES => {
+            let pieces = bytes.chunks(TOLD_BYTES as usize).enumerate();
+            let piece = |(n, bytes): (usize, &[u8])| Step::Write {
+                part,
+                at: at + n as u64 * TOLD_BYTES,
+                bytes: bytes.to_vec(),
+            };
+            pieces.map(piece).collect()
+        }
+        step => vec![step],
+    }
+}
+
 /// Performs steps: writes concurrently, and every flush after the writes before it. A step stays in `due`
 /// until the flush behind it has succeeded: after an error, or if the caller is dropped, the rest must be
 /// performed again.

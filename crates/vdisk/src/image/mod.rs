@@ -17,7 +17,7 @@ pub use chain::{Chain, ParentLink, attach_parents, open_chain, open_file};
 pub use compact::Compacted;
 pub use copy::copy;
 pub use driver::{Access, Findings, Image, WeakImage};
-pub(crate) use file::{read_vec, take_steps};
+pub(crate) use file::{read_vec, take_steps, take_steps_told};
 pub use format::{FileFormat, Format};
 pub use open::{Probed, probe};
 pub use trouble::ImageTrouble;

@@ -6,16 +6,21 @@ use super::footer::len_max;
 use super::open::{Opened, open};
 use super::table::{TABLE_BYTES_MAX, UNUSED};
 use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, Layout, SECTOR_BYTES};
-use crate::image::{read_vec, take_steps};
+use crate::image::{read_vec, take_steps, take_steps_told};
 use crate::{Part, Step, VdiskError};
 
 /// Grows the disk of a VHD, of the given or detected type, to `len_bytes`. The image must not be open; a
-/// power failure leaves the old or the new size.
+/// power failure leaves the old or the new size. `told` hears how many bytes are written, of all.
 ///
 /// # Errors
 ///
 /// The length is smaller than now or too long for the format, the image is damaged, or the drive failed.
-pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(), VdiskError> {
+pub async fn grow(
+    drive: &Drive,
+    kind: Option<Kind>,
+    len_bytes: u64,
+    told: &mut dyn FnMut(u64, u64),
+) -> Result<(), VdiskError> {
     let opened = open(drive, kind).await?;
     let old = opened.footer.clone();
     if len_bytes <= old.len_bytes || !len_bytes.is_multiple_of(SECTOR_BYTES) {
@@ -36,10 +41,10 @@ pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(
     }
     let footer = Footer { len_bytes, geometry: Geometry::of(len_bytes), ..old.clone() };
     if old.kind == Kind::Fixed {
-        return grow_fixed(drive, &old, &footer).await;
+        return grow_fixed(drive, &old, &footer, told).await;
     }
     match opened.header.clone() {
-        Some(header) => grow_table(drive, &opened, header, &footer).await,
+        Some(header) => grow_table(drive, &opened, header, &footer, told).await,
         None => Err(VdiskError::damaged("the dynamic header", "it does not exist")),
     }
 }
@@ -52,13 +57,18 @@ fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
 /// short is lengthened by the write of the new footer: without one at its end it would be no VHD. Only when
 /// that is durable the old footer is overwritten with zeros of the new space; data between disk and footer
 /// are not part of the disk.
-async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
+async fn grow_fixed(
+    drive: &Drive,
+    old: &Footer,
+    footer: &Footer,
+    told: &mut dyn FnMut(u64, u64),
+) -> Result<(), VdiskError> {
     let (len, needed) = (drive.len_bytes(), footer.len_bytes + FOOTER_BYTES as u64);
     let (old_at, new_at) = (len - FOOTER_BYTES as u64, len.max(needed) - FOOTER_BYTES as u64);
     let zero = |at: u64, to: u64| (at < to).then(|| Step::Zero { part: Part::Payload, at, len: to - at });
     let mut steps: Vec<Step> = zero(old.len_bytes, old_at.min(footer.len_bytes)).into_iter().collect();
     steps.push(Step::Flush);
-    take_steps(drive, steps).await?;
+    take_steps_told(drive, steps, told).await?;
     let mut steps = vec![Step::Flush];
     if needed <= len {
         steps.insert(0, write(Part::Footer, new_at, footer.encode()));
@@ -78,6 +88,7 @@ async fn grow_table(
     opened: &Opened,
     mut header: DynamicHeader,
     footer: &Footer,
+    told: &mut dyn FnMut(u64, u64),
 ) -> Result<(), VdiskError> {
     let blocks = |len: u64| len.div_ceil(header.block_bytes.into());
     let (old, new) = (blocks(opened.footer.len_bytes), blocks(footer.len_bytes));
@@ -106,7 +117,7 @@ async fn grow_table(
     steps.extend([write(Part::Header, header_at, header.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, 0, footer.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, end, footer.encode()), Step::Flush]);
-    take_steps(drive, steps).await?;
+    take_steps_told(drive, steps, told).await?;
     cut(drive, end + FOOTER_BYTES as u64).await
 }
 

@@ -6,16 +6,21 @@ use super::open::{Opened, open};
 use super::region::{REGION_TABLES_AT, Region};
 use super::table::{Shape, State, Table};
 use super::{MIB, PAGE_BYTES};
-use crate::image::{read_vec, take_steps};
+use crate::image::{read_vec, take_steps, take_steps_told};
 use crate::{Map, Part, Step, VdiskError};
 
 /// Grows the disk to `len_bytes`. The image must not be open; a power failure leaves the old or the new size.
-/// `seed` is the world's.
+/// `seed` is the world's; `told` hears how many bytes are written, of all.
 ///
 /// # Errors
 ///
 /// The length is smaller than now or too long for the format, the image is damaged, or the drive failed.
-pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskError> {
+pub async fn grow(
+    drive: &Drive,
+    len_bytes: u64,
+    seed: u64,
+    told: &mut dyn FnMut(u64, u64),
+) -> Result<(), VdiskError> {
     let mut opened = open(drive, seed).await?;
     let old = opened.map.shape;
     if len_bytes <= old.len_bytes
@@ -68,7 +73,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     let mut bytes = read_vec(drive, sector, if inside + 8 <= 512 { 512 } else { 1024 }).await?;
     bytes[inside..inside + 8].copy_from_slice(&len_bytes.to_le_bytes());
     steps.extend([write(Part::Header, sector, bytes), Step::Flush]);
-    take_steps(drive, steps).await
+    take_steps_told(drive, steps, told).await
 }
 
 /// The table of the larger disk, and the end of the used space: new blocks of a fixed image are allocated.

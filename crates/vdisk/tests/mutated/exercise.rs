@@ -383,10 +383,10 @@ async fn grow(world: &World, file: &File, template: &Template, choices: &mut Cho
     drop(image);
     let drive = file.drive();
     let grown = match template.format {
-        FileFormat::VhdFixed => vhd::grow(&drive, Some(Kind::Fixed), len).await,
-        FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), len).await,
-        FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), len).await,
-        FileFormat::Vhdx | FileFormat::Raw => vhdx::grow(&drive, len, world.seed()).await,
+        FileFormat::VhdFixed => vhd::grow(&drive, Some(Kind::Fixed), len, &mut |_, _| ()).await,
+        FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), len, &mut |_, _| ()).await,
+        FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), len, &mut |_, _| ()).await,
+        FileFormat::Vhdx | FileFormat::Raw => vhdx::grow(&drive, len, world.seed(), &mut |_, _| ()).await,
     };
     if grown.is_ok() {
         let image = open(world, file, template, Access::Read).await.expect("what grew opens");

@@ -197,11 +197,32 @@ fn a_fixed_vhd_in_a_longer_file_grows_and_has_zeros_there() {
         file.poke(MIB, &[9; 512]);
         file.poke(DISK, &vhd::Footer::new(Kind::Fixed, MIB, [1; 16], 0).encode());
         for len in [2 * MIB, 3 * DISK] {
-            vhd::grow(&file.drive(), Some(Kind::Fixed), len).await.expect("grown");
+            vhd::grow(&file.drive(), Some(Kind::Fixed), len, &mut |_, _| ()).await.expect("grown");
             let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
             assert_eq!((image.len_bytes(), byte_at(&image, MIB).await), (len, 0));
         }
         assert_eq!(file.len(), 3 * DISK + 512);
+    });
+}
+
+/// A resize said nothing of how far it was.
+#[test]
+fn a_disk_that_grows_tells_how_far_it_is() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Fixed, 1)).await.expect("made");
+        // The footer says that it is small: what it gets is in the file, and is overwritten with zeros.
+        let len = 200 * MIB;
+        file.drive().set_len(len).await.expect("longer");
+        file.poke(len - 512, &vhd::Footer::new(Kind::Fixed, MIB, [1; 16], 0).encode());
+        let mut told: Vec<(u64, u64)> = Vec::new();
+        vhd::grow(&file.drive(), Some(Kind::Fixed), 150 * MIB, &mut |done, all| told.push((done, all)))
+            .await
+            .expect("grown");
+        let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
+        assert_eq!(image.len_bytes(), 150 * MIB);
+        let all = 149 * MIB;
+        assert_eq!(told, [(64 * MIB, all), (128 * MIB, all), (all, all), (all, all)]);
     });
 }
 
@@ -214,12 +235,12 @@ fn a_fixed_vhd_that_cannot_grow_is_the_one_that_it_was() {
         vhd::create(&file.drive(), &new_vhd(Kind::Fixed, 1)).await.expect("made");
         let len = file.len();
         file.set_room(len);
-        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len).await.expect_err("no room");
+        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len, &mut |_, _| ()).await.expect_err("no room");
         assert_eq!(file.len(), len);
         let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
         assert!(image.len_bytes() < len);
         file.set_room(u64::MAX);
-        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len).await.expect("there is room");
+        vhd::grow(&file.drive(), Some(Kind::Fixed), 2 * len, &mut |_, _| ()).await.expect("there is room");
         let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
         assert_eq!(image.len_bytes(), 2 * len);
     });
@@ -394,7 +415,7 @@ fn the_footer_of_a_grown_vhd_is_the_end_of_its_file() {
         file.poke(end, &[0; 512]);
         file.drive().set_len(end + 8 * MIB + 512).await.expect("longer");
         file.poke(end + 8 * MIB, &footer);
-        vhd::grow(&file.drive(), Some(Kind::Dynamic), 64 << 20).await.expect("grown");
+        vhd::grow(&file.drive(), Some(Kind::Dynamic), 64 << 20, &mut |_, _| ()).await.expect("grown");
         file.peek(file.len() - 512, &mut footer);
         assert_eq!(vhd::Footer::parse(&footer).map(|footer| footer.len_bytes), Ok(64 << 20));
         let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");

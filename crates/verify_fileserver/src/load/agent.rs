@@ -13,6 +13,7 @@ use super::secret::{Nonces, Role, Secret, is_nonce, nonce};
 use super::share::{Address, ShareError};
 use super::wire::{Answer, Ask, Part, VERSION};
 use super::worker::Orders;
+use lab_core::console;
 use lab_core::interrupt::Stop;
 
 /// A lead that asks nothing for so long is gone.
@@ -39,10 +40,10 @@ impl Agent {
     pub(super) fn serve(&self, listener: &TcpListener) -> Result<()> {
         loop {
             let (stream, peer) = listener.accept().context("cannot accept")?;
-            eprintln!("{peer}: connected");
+            console::note(&format!("{peer}: connected"));
             match self.follow(stream) {
-                Ok(()) | Err(LineError::Closed) => eprintln!("{peer}: left"),
-                Err(error) => eprintln!("{peer}: {error}"),
+                Ok(()) | Err(LineError::Closed) => console::note(&format!("{peer}: left")),
+                Err(error) => console::note(&format!("{peer}: {error}")),
             }
         }
     }

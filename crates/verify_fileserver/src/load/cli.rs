@@ -105,9 +105,9 @@ pub fn run(load: &FileServer) -> Result<()> {
         None => lead::run(&load.agents, secret_of(load.secret_file.as_deref())?.as_ref(), &part)?,
     };
     if load.json {
-        println!("{}", serde_json::to_string(&outcome)?)
+        lab_core::console::print(&serde_json::to_string(&outcome)?)
     } else {
-        println!("{outcome}")
+        lab_core::console::print(&outcome.to_string())
     }
     ensure!(outcome.mismatches == 0, "{} files differ from what was created", outcome.mismatches);
     Ok(())
@@ -122,7 +122,7 @@ pub fn serve(args: &AgentArgs) -> Result<()> {
         secret.is_some() || at.ip().is_loopback(),
         "{at} is reachable from other machines: --secret-file is required"
     );
-    eprintln!("agent at {at}");
+    lab_core::console::note(&format!("agent at {at}"));
     Agent { address: args.share.clone(), local: args.local.clone(), secret, epoch: Instant::now() }
         .serve(&listener)
 }

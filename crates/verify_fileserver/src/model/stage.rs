@@ -173,4 +173,20 @@ mod tests {
             assert!(all.into_iter().eq(0..jobs.len()));
         }
     }
+
+    /// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a
+    /// time.
+    #[test]
+    fn every_number_at_its_extremes_is_refused_or_played() {
+        use lab_core::scenario::extremes::play_all;
+        let (refused, played) = play_all(Fileserver::BUILT_IN.0, |text| {
+            let Ok(scenario) = Fileserver::parse(text, "x.toml") else { return false };
+            // The files of a run take seconds to be planned, so the order of its jobs has to do.
+            let scenario = scenario.quick();
+            let jobs = jobs(&scenario);
+            assert_eq!(longest_first(&scenario, &jobs).len(), jobs.len());
+            true
+        });
+        assert!(refused > 50 && played > 10, "{refused} refused, {played} played");
+    }
 }

@@ -94,7 +94,7 @@ async fn serve(
 impl Drop for Attachment {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("{error:#}");
+            lab_core::console::note(&format!("{error:#}"));
         }
     }
 }

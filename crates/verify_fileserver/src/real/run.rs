@@ -199,7 +199,7 @@ impl OwnSet {
 impl Drop for OwnSet {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{}: {error}", self.0.display());
+            lab_core::console::note(&format!("{}: {error}", self.0.display()));
         }
     }
 }

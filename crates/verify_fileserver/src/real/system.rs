@@ -164,6 +164,6 @@ fn unmount(point: &Path) -> Result<()> {
 /// On the way out: the next thing is taken back all the same.
 fn told<T>(result: Result<T>) {
     if let Err(error) = result {
-        eprintln!("{error:#}");
+        lab_core::console::note(&format!("{error:#}"));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod sizes;
 use std::sync::Mutex;
 
 use anyhow::Result;
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
 use lab_core::verification::Request;
@@ -42,17 +42,17 @@ pub(crate) fn run(vaai: &Vaai, request: &Request, own: &Options, stop: &Stop) ->
     let beds: Vec<Bed> = made.into_iter().map(|(_, bed)| bed).collect();
     let [thick, thin] = &beds[..] else { return Ok(stopped()) };
     let daily = vaai.daily.of(own.quick);
-    let stand = Stand { vaai, sizes: &sizes, daily, thick, thin, seed: request.seed };
+    let stand = Stand { vaai, sizes: &sizes, daily, thick, thin, seed: request.seed, stop };
     let product = Mutex::new(String::new());
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());
-        let found = stand.play(pieces[index])?;
+        let Some(found) = unless_abandoned(stand.play(pieces[index]))? else { return anyhow::Ok(None) };
         product.lock().expect("nothing panics with it").clone_from(&found.product);
-        anyhow::Ok(found)
+        Ok(Some(found))
     };
     let done = parallel::run((pieces.len(), parallel::cores()), stop, work, |text| progress.step(&text))?;
     progress.end();
-    let done = done.into_iter().map(|(index, found)| (pieces[index], found)).collect();
+    let done = done.into_iter().filter_map(|(index, found)| Some((pieces[index], found?))).collect();
     let (record, faults) = gathered(done, pieces.len());
     let product = product.into_inner().expect("nothing panics with it");
     Ok(Recording { record, faults, product, stopped: stop.is_asked(), ..stopped() })
@@ -122,5 +122,20 @@ mod tests {
         }
         assert_eq!(judged(&[&off], "zeroing.off.time"), Verdict::Held);
         assert_eq!(judged(&[&off, &alone], "locking.owners"), Verdict::Held);
+    }
+
+    /// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a
+    /// time.
+    #[test]
+    fn every_number_at_its_extremes_is_refused_or_played() {
+        use lab_core::scenario::extremes::play_all;
+        let (refused, played) = play_all(Vaai::BUILT_IN.0, |text| {
+            let Ok(scenario) = Vaai::parse(text, "x.toml") else { return false };
+            let request = Request { seed: 1, ..Request::default() };
+            let own = Options { world: World::Model, quick: true };
+            drop(run(&scenario, &request, &own, &Stop::after_looks(0)));
+            true
+        });
+        assert!(refused > 50 && played > 10, "{refused} refused, {played} played");
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use array::Array;
+use lab_core::interrupt::{Abandoned, Stop};
 use lab_tools::datastore::{Content, EXTENT_BYTES, Ways};
 use lab_tools::hosts::modelled::ModelledPort;
 use lab_tools::testbed::embedded::ArrayReading;
@@ -15,7 +16,6 @@ use crate::host::{Datastores, Host};
 use crate::power_on::{self, Cluster, ClusterPlan, Crowd};
 use crate::record::{Course, Record, Tick};
 use crate::scenario::{self, Vaai};
-use lab_core::interrupt::Stop;
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,7 @@ pub(super) struct Stand<'a> {
     pub(super) thick: &'a Bed,
     pub(super) thin: &'a Bed,
     pub(super) seed: u64,
+    pub(super) stop: &'a Stop,
 }
 
 /// What a piece came to.
@@ -120,18 +121,32 @@ impl Stand<'_> {
         if space == Space::Thick { self.thick } else { self.thin }
     }
 
+    /// One piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Abandoned`] after a stop request; and when it cannot be played.
     pub(super) fn play(&self, piece: Piece) -> Result<Found> {
+        let is_wanted = || !self.stop.is_asked();
         match piece {
             Piece::Bulk(bulk, way, space) => {
                 let bed = self.bed(space);
-                bed.model(self.seed).run(async |world| self.bulk(&world, bed, (bulk, way, space)).await)
+                let model = bed.model(self.seed);
+                model
+                    .run_while(is_wanted, async |world| self.bulk(&world, bed, (bulk, way, space)).await)
+                    .unwrap_or_else(|| Err(Abandoned.into()))
             }
             Piece::PowerOn(crowd) => {
-                self.thin.model(self.seed).run(async |world| self.power_on(&world, crowd).await)
+                let model = self.thin.model(self.seed);
+                model
+                    .run_while(is_wanted, async |world| self.power_on(&world, crowd).await)
+                    .unwrap_or_else(|| Err(Abandoned.into()))
             }
             Piece::Daily(daily) => on_a_deep_stack(|| {
                 let model = self.bed(daily.space()).model(self.seed);
-                model.run(async |world| Box::pin(self.daily(&world, daily)).await)
+                model
+                    .run_while(is_wanted, async |world| Box::pin(self.daily(&world, daily)).await)
+                    .unwrap_or_else(|| Err(Abandoned.into()))
             }),
         }
     }

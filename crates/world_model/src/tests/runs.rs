@@ -152,3 +152,39 @@ fn the_end_of_a_run_drops_its_tasks_and_another_run_follows() {
         assert_eq!(Rc::strong_count(&counted), 1);
     }
 }
+
+/// A run of minutes went on to its end when nobody wanted it any more.
+#[test]
+fn a_run_that_nobody_wants_ends_within_some_thousand_steps_and_a_look_changes_nothing() {
+    use std::cell::Cell;
+    let steps = |wanted: u32| {
+        let (looks, steps, model) = (Cell::new(0), Rc::new(Cell::new(0_u64)), Model::new(1));
+        let counted = steps.clone();
+        let is_wanted = || {
+            looks.set(looks.get() + 1);
+            looks.get() < wanted
+        };
+        let ended = model.run_while(is_wanted, async |world| {
+            for _ in 0..20_000 {
+                world.sleep(Duration::from_millis(1)).await;
+                counted.set(counted.get() + 1);
+            }
+        });
+        (ended.is_some(), steps.get(), Rc::strong_count(&steps), model.digest())
+    };
+    let (ended, all, _, digest) = steps(u32::MAX);
+    assert!(ended && all == 20_000);
+    let looked = u64::from(crate::core::STEPS_LOOKED);
+    for wanted in [1, 2, 5] {
+        let (ended, done, held, _) = steps(wanted);
+        assert!(!ended && done > 0 && done <= u64::from(wanted) * looked, "{wanted}: {done}");
+        assert_eq!(held, 2, "nothing of the run is left");
+    }
+    let model = Model::new(1);
+    model.run(async |world| {
+        for _ in 0..20_000 {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+    });
+    assert_eq!(model.digest(), digest);
+}

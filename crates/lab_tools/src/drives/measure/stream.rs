@@ -58,11 +58,12 @@ pub(super) async fn writes(
                 under_way.pop_front().expect("one is under way").await?;
             }
         }
+        // To the end: a chunk of few requests would else have been issued, and counted as written.
+        while let Some(write) = under_way.pop_front() {
+            write.await?;
+        }
         let seconds = probe.world.now().since(begun).max(Duration::from_nanos(1)).as_secs_f64();
         rates.push((requests * REQUEST_BLOCKS * BLOCK_BYTES) as f64 / seconds);
-    }
-    for write in under_way {
-        write.await?;
     }
     Ok(rates)
 }

@@ -119,3 +119,19 @@ fn spoiled_files_are_refused_or_make_drives_that_work() {
     }
     assert!(worked > 100 && refused > 100, "{worked} worked, {refused} were refused");
 }
+
+/// `drive measure` wrote a file with the link of 1,774,240 MB/s, which masu then refused.
+#[test]
+fn no_drive_file_is_written_that_cannot_be_read() {
+    let DriveParameters::Flash(flash) = load("nvme-ssd").expect("a drive") else { panic!("it has no arm") };
+    let text = |rate: u64| {
+        let flash = world_model::drives::FlashParameters { link_write_bytes_per_s: rate, ..flash.clone() };
+        checked_text(&DriveParameters::Flash(flash), &["about".into()]).map_err(|error| error.to_string())
+    };
+    assert!(text(1_000_000_000_000).is_ok());
+    let refused = text(1_774_240_000_000).expect_err("beyond any link");
+    assert!(
+        refused.contains("invalid link_write_mb_per_s 1774240: must be a number from 0.001"),
+        "{refused}"
+    );
+}

@@ -1,7 +1,7 @@
 //! Drives of the catalogue, measured as if nothing were known of them.
 
 use world::{Buf, DriveSpec};
-use world_model::drives::{DriveParameters, Kind};
+use world_model::drives::{DriveParameters, FlashParameters, Kind};
 use world_model::{DiskSpec, Model};
 
 use super::measure::{self, MeasureError, Measurement, Medium, Plan, Writing};
@@ -100,4 +100,17 @@ fn writes_are_measured_only_where_nothing_is_lost() {
 fn a_drive_that_is_too_small_is_refused() {
     let refused = measured(DiskSpec::new(1 << 20), Plan { requests: 900, writes: Writing::None }, None);
     assert!(matches!(refused.expect_err("too small"), MeasureError::Small(_)));
+}
+
+/// The first chunks of a small drive were issued and not waited for: the link was as fast as a call.
+#[test]
+fn a_chunk_that_is_smaller_than_the_queue_is_counted_when_it_is_written() {
+    let DriveParameters::Flash(flash) = load("nvme-ssd").expect("a drive") else { panic!("it has no arm") };
+    let link = flash.link_write_bytes_per_s;
+    let small = DriveParameters::Flash(FlashParameters { len_blocks: (72 << 20) / 512, ..flash });
+    let plan = Plan { requests: 900, writes: Writing::Any };
+    let measurement = measured(DiskSpec::drive(&small).expect("a drive"), plan, None).expect("measured");
+    let Medium::Flash(figures) = measurement.medium else { panic!("it has no arm") };
+    let rates = figures.writes.expect("measured").rates;
+    assert!(rates.iter().all(|rate| *rate <= 1.01 * link as f64), "{rates:?} through {link}");
 }

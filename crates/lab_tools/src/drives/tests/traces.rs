@@ -1,5 +1,6 @@
 //! Traces in each format, and texts that are none.
 
+use super::fit;
 use super::trace::{Arrival, TraceRequest, parse};
 use world::Rng;
 use world_model::drives::Kind;
@@ -132,4 +133,33 @@ fn spoiled_traces_never_panic() {
         taken += u32::from(parse(&String::from_utf8_lossy(&bytes), "spoiled", None).is_ok());
     }
     assert!(taken > 100, "{taken}");
+}
+
+/// A trace without a time that was measured was fitted, with a demerit of 1,193,533 %.
+#[test]
+fn a_trace_in_which_nothing_took_time_is_refused() {
+    let line = |us: f64| format!("R {} 8 {us} 10\n", 100);
+    let refused = parse(&line(0.0).repeat(3), "a.trace", None).expect_err("no times").to_string();
+    assert_eq!(refused, "a.trace: all response times are 0: name a trace with those that were measured");
+    assert!(parse(&(line(0.0) + &line(0.5)), "a.trace", None).is_ok());
+}
+
+/// A fit to requests for one block named heads and zones as unknown, and not rotation and seeks, of which
+/// nothing in the trace depends.
+#[test]
+fn what_requests_that_hardly_move_cannot_tell_is_said() {
+    let unknown = |block: fn(u64) -> u64| {
+        let lines = (0..600).map(|n| format!("R {} 8 {} 10\n", block(n), 200 + n % 7));
+        let trace = parse(&lines.collect::<String>(), "a.trace", None).expect("a trace");
+        let known = fit::Known { len_blocks: Some(1 << 20), ..fit::Known::default() };
+        fit::fit(&trace, &known).expect("a fit").unknown.join("; ")
+    };
+    assert!(unknown(|_| 4096).contains("rotation and seeks: all requests are for block 4096"));
+    let near = unknown(|n| n % 2 * 64);
+    assert!(
+        near.contains("longer seeks: no request is farther than 72 blocks from the one before"),
+        "{near}"
+    );
+    let far = unknown(|n| n * 7919 % (1 << 19));
+    assert!(!far.contains("seeks"), "{far}");
 }

@@ -94,8 +94,12 @@ pub fn parse(text: &str, path: &str, latencies: Option<(&str, &str)>) -> Result<
         )),
     };
     let trace = trace.map_err(|wrong| placed(wrong, path))?;
-    match trace.requests.is_empty() {
-        true => Err(TraceError::Whole { path: path.into(), cause: "no request with a response time".into() }),
-        false => Ok(trace),
+    let whole = |cause: &str| TraceError::Whole { path: path.into(), cause: cause.into() };
+    match &trace.requests[..] {
+        [] => Err(whole("no request with a response time")),
+        all if all.iter().all(|request| request.response_ns == 0) => {
+            Err(whole("all response times are 0: name a trace with those that were measured"))
+        }
+        _ => Ok(trace),
     }
 }

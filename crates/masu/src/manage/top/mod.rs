@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use admin::Client;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lab_core::words::visible;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use tokio::signal::unix::{SignalKind, signal};
@@ -113,7 +114,8 @@ async fn once(client: &Client, what: &TopCommand, view: &View) -> Result<ExitCod
     let between = between(&first, &second);
     let shown = Shown { status: &second.status, between: &between, error: None };
     let table = view.table(&view.rows(&shown), table::width());
-    let lines = [headline(&shown), problems(&shown).0, String::new()].into_iter().chain(table.lines);
+    let above = [headline(&shown), problems(&shown).0, String::new()].map(|line| visible(&line));
+    let lines = above.into_iter().chain(table.lines);
     stdout::print(&lines.map(|line| line + "\n").collect::<String>());
     Ok(ExitCode::SUCCESS)
 }
