@@ -301,6 +301,7 @@ bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'MASU_PLAIN=$$MASU_URL \
 	  $(WITH) --memory --cache 1GiB --pin 0 bash -c '\''judges/bench.sh masu="$$MASU_PLAIN" masu-cached="$$MASU_URL"'\'''
 	@$(STEP) "write policies" judges/write_policies.sh
+	@$(STEP) "three nodes beside one" judges/nodes_bench.sh
 	@$(MAKE) --no-print-directory bench-layers
 
 .PHONY: bench-layers

@@ -21,7 +21,7 @@ use futures::future::join_all;
 use self::host_changes::host_changes;
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
-use crate::config::{Config, Identities, Made, MadeGroup, NotOpen};
+use crate::config::{Config, ConfigError, Identities, Made, MadeGroup, NotOpen};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::keeper::Keeper;
 use crate::status::{ControllerStatus, VolumeStatus};
@@ -65,6 +65,9 @@ impl Sent {
     }
 }
 
+/// Why a declaration cannot be that of this array.
+pub type Refuses = Box<dyn Fn(&Config) -> Result<(), ConfigError> + Send + Sync>;
+
 impl Array {
     /// An array of running controllers, with nothing declared yet.
     pub fn new(controllers: Vec<ControllerHandle>, target: &str) -> Array {
@@ -83,6 +86,12 @@ impl Array {
             self.made.deleted_pools.retain(|pool| config.volumes.iter().all(|v| v.pool != *pool));
         }
         self.stored = Stored::new(keeper, kept);
+        self
+    }
+
+    /// Refuses what this does, before it is stored: no start could follow it.
+    pub fn refusing(mut self, refuses: Refuses) -> Array {
+        self.stored.refuses = Some(refuses);
         self
     }
 
@@ -168,7 +177,7 @@ impl Array {
                 // On the control plane's thread, so no data path waits for it.
                 done.extend(host_changes(&self.config, &config));
                 if self.config.controller_nodes != config.controller_nodes {
-                    done.push(format!("controller_nodes: {}", config.controller_nodes.join(", ")));
+                    done.push(format!("controller_nodes: {:?}", config.controller_nodes));
                 }
                 self.stored.in_force(&config, &made);
                 (self.config, self.made) = (config, made);

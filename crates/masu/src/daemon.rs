@@ -29,7 +29,8 @@ use self::locks::drives_are_free;
 use self::log::LogFormat;
 pub(crate) use self::nodes::epoch_seen;
 use self::nodes::{
-    Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, relay_to_successor, share_drives, stand_by,
+    Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, refuse_unshared, relay_to_successor,
+    share_drives, stand_by,
 };
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
@@ -276,6 +277,10 @@ async fn serve_array(
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
     let array = Array::new(controllers.handles.clone(), &start.config.target);
     let mut array = array.kept_by(Box::new(store.clone()), kept);
+    if node.is_some() {
+        let (dir, spans_machines) = (store.dir().to_owned(), serve.registry.spans_machines()?);
+        array = array.refusing(Box::new(move |config| refuse_unshared(config, &dir, spans_machines)));
+    }
     let begun = begin(serve, &mut array, &start, (&mut controllers, signals)).await;
     if let Ok(Begun::Serves) = begun {
         let fault = bring_up_to_date(serve, &mut array, (&store, &events), &start).await;

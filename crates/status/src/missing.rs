@@ -43,6 +43,8 @@ pub enum Reason {
     JournalAway,
     /// The deletion of a pool was interrupted.
     Deleting,
+    /// The node that ran its controller is gone, and may still hold its drives.
+    NodeGone,
 }
 
 /// What is wrong with an image, as far as it decides what to do.

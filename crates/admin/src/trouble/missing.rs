@@ -40,6 +40,10 @@ fn to_do(missing: &Missing) -> String {
              import FILE"
         }
         (Reason::Deleting, _) => "wait until no work on its groups runs, or stop that: masu job list",
+        (Reason::NodeGone, _) => {
+            "continue that node's process, or end it (kill -9): its controllers run at the owner as soon as their \
+             drives are free"
+        }
         (Reason::Away, _) => "bring back what it lies on: the array opens it then by itself",
         (Reason::Unknown, _) => {
             "masu knows no remedy but what the cause names; when that is mended, the array opens it by itself"

@@ -11,6 +11,8 @@ use crate::keeper::Keeper;
 #[derive(Default)]
 pub(super) struct Stored {
     keeper: Option<Box<dyn Keeper>>,
+    /// What no start could follow is not stored.
+    pub(super) refuses: Option<super::Refuses>,
     /// What is in force. If the first declaration of this process cannot be applied, it remains stored.
     kept: Option<(Config, Made)>,
     /// Something else may be stored: this is to be.
@@ -51,6 +53,9 @@ impl Stored {
     pub(super) fn store(&mut self, config: &Config, made: &Made) -> Result<(), ControlError> {
         if self.pinned {
             return Ok(());
+        }
+        if let Some(refuses) = &self.refuses {
+            refuses(config)?;
         }
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         if self.due.is_none() && self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use scsi::{Response, Status, TaskOutcome};
 
+use status::Reason;
+
 use crate::config::Config;
 use crate::control::{Control, ControlError, Mailbox, Message, Reply};
 use crate::status::{ControllerStatus, Missing};
@@ -40,6 +42,7 @@ fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Resul
                 kind: kind.into(),
                 name: name.clone(),
                 cause: cause.into(),
+                reason: Reason::NodeGone,
                 ..Missing::default()
             };
             let missing = groups.chain(pools).chain(volumes).map(missing).collect();

@@ -133,3 +133,41 @@ fn a_planned_move_ends_the_controllers_of_other_nodes_in_order() {
     let done = host.verified();
     println!("moved twice: a gap of {:?} in {} writes", done.gap, done.count);
 }
+
+#[test]
+fn a_node_with_two_controllers_gives_both_back_when_it_ends() {
+    let dir = directory();
+    let text = declaration(dir.path()).replace("[\"n1\", \"n2\", \"n3\"]", "[\"\", \"n2\", \"n2\"]");
+    let registry = dir.path().join("registry").display().to_string();
+    let mut cluster = Cluster::declared(1, dir, &text, registry);
+    assert_eq!(cluster.owner(), 0);
+    cluster.join();
+    let both = |text: &str| [1, 2].map(|index| format!("controller {index} runs at {text}"));
+    both("node n2").iter().for_each(|text| _ = cluster.nodes[0].says(text));
+    let host = Host::start(&cluster);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    both("this node").iter().for_each(|text| _ = cluster.nodes[0].says(text));
+    host.goes_on();
+    cluster.nodes[1].ended();
+    cluster.again(1);
+    both("node n2").iter().for_each(|text| again(&cluster, 0, text, 1));
+    cluster.nodes[1].signal("-TERM");
+    assert_eq!(cluster.nodes[1].ended(), Some(0), "in order, beside a host");
+    both("this node").iter().for_each(|text| again(&cluster, 0, text, 1));
+    host.goes_on();
+    let done = host.verified();
+    println!("two controllers come back: a gap of {:?} in {} writes", done.gap, done.count);
+}
+
+/// It was accepted, and no node could take the array over any more.
+#[test]
+fn a_drive_that_other_nodes_cannot_have_is_refused_when_the_command_comes() {
+    let cluster = Cluster::start(1);
+    let node = &cluster.nodes[cluster.owner()];
+    // In its data directory.
+    let output = node.command(&["drive", "create", "own", "own.img", "--size", "64MiB"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("a path that all nodes share"), "{said}");
+    let status = node.ok(&["status"]);
+    assert!(!status.contains("cannot save"), "{status}");
+}

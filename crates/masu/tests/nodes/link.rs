@@ -110,8 +110,11 @@ fn what_a_standby_carries_is_encrypted_and_in_the_clear_only_beside_a_node_of_an
     let clear = [PATTERN, TARGET.as_bytes(), b"\r\n\r\n\0\r\nQUIT\n", &key.0];
     // The standby reads the record at each of its intervals.
     let (address, heard) = between(link.parse().expect("an address"));
-    rewrite(&about, &["link"], &format!("link = \"{address}\""));
     until("a session by TLS", || {
+        // The owner puts its record again when it says something else of itself.
+        let key = keys(&cluster, &format!("nodes%{}", to.name)).pop();
+        let about = key.and_then(|key| files(&key, "=").pop()).filter(|path| path.exists());
+        about.iter().for_each(|about| rewrite(about, &["link"], &format!("link = \"{address}\"")));
         carries(from.port) && heard.lock().expect("not poisoned").len() > SLOT_BYTES
     });
     for part in clear {

@@ -21,19 +21,19 @@ mod state;
 mod thread;
 mod trial;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
 use admin::{Bound, NodeTls, Standby, Store, hex, random};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use array::{
     Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
 };
 use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits, portal_group};
-use config::{Config, Made, PortalConfig};
+use config::{Config, ConfigError, Made, PortalConfig};
 
 use elsewhere::{About, Offer, Offering, Own, Turn};
 use link::{Link, Served};
@@ -99,6 +99,8 @@ pub(super) struct Node {
     runs: watch::Sender<BTreeMap<u16, usize>>,
     /// The controllers that this node runs.
     own_runs: watch::Sender<Vec<u16>>,
+    /// The controller that opens this node's portals, whatever is declared later.
+    home: Cell<usize>,
     /// What controllers are told; none before they are.
     told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
     keys: RelayKeys,
@@ -207,6 +209,7 @@ pub(super) async fn stand_by(
         offers,
         runs,
         own_runs,
+        home: Cell::default(),
         told,
         keys,
         tls,
@@ -302,7 +305,7 @@ pub(super) fn share_drives(config: &Config, dir: &Path, spans_machines: bool) ->
 
 /// Refuses drives and images that no other node can have, and those that two nodes could write to at once: on
 /// several machines, what only the kernel of one machine locks.
-fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<()> {
+pub(super) fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<(), ConfigError> {
     let cause = |spec: &DriveSpec| match spec {
         DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } if path.starts_with(dir) => {
             Some("in the data directory of this node; give a path that all nodes share")
@@ -318,7 +321,7 @@ fn refuse_unshared(config: &Config, dir: &Path, spans_machines: bool) -> Result<
     let images = config.images.iter().map(|image| ("image", &image.name, &image.spec));
     for (kind, name, spec) in drives.chain(images) {
         if let Some(cause) = cause(spec) {
-            bail!("{kind} {name:?}: {cause}");
+            return Err(ConfigError { place: format!("{kind} {name:?}"), cause: cause.into() });
         }
     }
     Ok(())
@@ -528,6 +531,7 @@ impl Node {
         let state = self.thread.watch();
         // Controllers of other nodes open theirs.
         let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
+        self.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();
         let nodes = Nodes {
@@ -552,12 +556,12 @@ impl Node {
     /// not told of the nodes, or it is done already.
     pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
         let own = Own {
-            name: self.name.clone(),
             ownership: self.ownership,
             state: self.thread.watch(),
             nodes: self.told.borrow().clone()?,
             runs: self.runs.clone(),
             own_runs: self.own_runs.clone(),
+            home: self.home.get(),
         };
         Some(Lending::start(own, served, self.offers.borrow_mut().take()?))
     }

@@ -1,6 +1,7 @@
 //! What an owner and a node that runs controllers for it say to each other, behind the handshake of the node
 //! port: frames of a length, a kind and a body.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
@@ -29,6 +30,13 @@ impl Hello {
     /// Of this program.
     pub(super) fn own() -> Hello {
         Hello { protocol: array::PROTOCOL, version: env!("CARGO_PKG_VERSION").into() }
+    }
+}
+
+impl fmt::Display for Hello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Hello { protocol, version } = self;
+        write!(f, "of version {version} (messages of controllers: version {protocol})")
     }
 }
 

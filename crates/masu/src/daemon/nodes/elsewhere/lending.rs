@@ -1,24 +1,22 @@
-//! The owner's side: controllers that it has other nodes run, and takes back.
+//! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`).
+
+mod taking_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use admin::ArrayOwner;
-use array::{
-    Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told,
-    answer_for_absent,
-};
+use array::{Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told};
 use cluster::{Standing, State};
 use config::Config;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{interval, sleep};
+use tokio::time::interval;
 use world::Instant;
 use world_real::boot_now;
 
-use super::assignment::{home, of_node};
-use super::claim::claim;
+use super::assignment::of_node;
 use super::frames::{Assignment, Frame, Hello, Path};
 use super::told;
 use super::wire::{Carries, Wire};
@@ -43,13 +41,14 @@ pub(in crate::daemon::nodes) struct Offer {
 
 /// What the owner knows.
 pub(in crate::daemon::nodes) struct Own {
-    pub(in crate::daemon::nodes) name: String,
     pub(in crate::daemon::nodes) ownership: Ownership,
     pub(in crate::daemon::nodes) state: watch::Receiver<State>,
     /// As controllers are told of them.
     pub(in crate::daemon::nodes) nodes: watch::Receiver<Arc<Nodes>>,
     /// The first controller that runs at each node, by the number of the node.
     pub(in crate::daemon::nodes) runs: watch::Sender<BTreeMap<u16, usize>>,
+    /// The controller that is never lent.
+    pub(in crate::daemon::nodes) home: usize,
     /// The controllers that run here.
     pub(in crate::daemon::nodes) own_runs: watch::Sender<Vec<u16>>,
 }
@@ -76,8 +75,9 @@ impl Lending {
         mut offers: mpsc::Receiver<Offer>,
     ) -> Lending {
         let (stops, stop) = watch::channel(false);
-        let (lent, declared) = (Mutex::default(), Mutex::new(Arc::new(Config::empty(""))));
-        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, declared });
+        let (lent, again, declared) =
+            (Mutex::default(), Mutex::default(), Mutex::new(Arc::new(Config::empty(""))));
+        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, again, declared });
         lender.list_own();
         let mut stop = stop;
         let task = tokio::spawn(async move {
@@ -114,6 +114,8 @@ struct Lender {
     stop: watch::Receiver<bool>,
     /// The controllers that other nodes run, or that are on their way, with those nodes.
     lent: Mutex<BTreeMap<usize, u16>>,
+    /// When each node whose connection broke while it ran controllers may get some again.
+    again: Mutex<BTreeMap<u16, Instant>>,
     declared: Mutex<Arc<Config>>,
 }
 
@@ -157,6 +159,10 @@ impl Lender {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn again(&self) -> MutexGuard<'_, BTreeMap<u16, Instant>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stops(&self) -> bool {
         *self.stop.borrow()
     }
@@ -178,8 +184,7 @@ impl Lender {
     /// The controllers that a node is to run now.
     async fn wanted(&self, name: &str) -> BTreeSet<usize> {
         let config = self.served.owner.config().await;
-        let home = home(&config.controller_nodes, config.controllers, &self.own.name);
-        let wanted = of_node(&config.controller_nodes, home, name);
+        let wanted = of_node(&config.controller_nodes, self.own.home, name);
         *self.declared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         wanted
     }
@@ -195,9 +200,8 @@ impl Lender {
         let Some((number, name)) = self.name_of(&numbers) else { return };
         if hello != Hello::own() {
             return tracing::warn!(
-                "node {name} runs no controllers: it is of version {}, and this one of {}",
-                hello.version,
-                Hello::own().version
+                "node {name} runs no controllers: it is {hello}, and this node {}",
+                Hello::own()
             );
         }
         let wire = Wire::over(stream);
@@ -210,7 +214,7 @@ impl Lender {
             over: None,
             ended: false,
             leaves: false,
-            not_before: boot_now(),
+            not_before: self.again().get(&number).copied().unwrap_or(boot_now()),
         };
         self.serve(&mut peer).await;
         self.take_back(peer).await;
@@ -384,8 +388,9 @@ impl Lender {
     /// The node is to stop what it runs: it ends, or the declaration has changed.
     fn recall(self: &Arc<Lender>, peer: &mut Peer) {
         let Place::There { changing, ended, .. } = &mut peer.place else { return };
-        if ended.is_some() || !changing.is_finished() {
-            // It is under way already, or they are being opened there: the next look comes in a second.
+        if self.stops() || ended.is_some() || !changing.is_finished() {
+            // All are about to stop; it is under way already; or they are being opened there: the next look comes
+            // in a second.
             return;
         }
         let (has_ended, waits) = oneshot::channel();
@@ -413,120 +418,6 @@ impl Lender {
         let controllers = std::mem::take(&mut peer.controllers);
         self.lent().retain(|index, _| !controllers.contains(index));
         self.list_own();
-    }
-
-    /// The node is gone, or has stopped: its controllers run here.
-    async fn take_back(&self, mut peer: Peer) {
-        match std::mem::replace(&mut peer.place, Place::Idle) {
-            Place::Idle => {}
-            Place::Closing { changing, closed } => {
-                // They begin here again, or have not been closed.
-                drop(closed);
-                let _ = changing.await;
-            }
-            Place::There { exchange, carries, changing, ended } => {
-                carries.end().await;
-                // Who waits for an answer of the node learns that there is none.
-                drop(exchange);
-                self.own.runs.send_modify(|runs| _ = runs.remove(&peer.number));
-                self.replace(&peer, changing, ended).await;
-            }
-        }
-        self.forget(&mut peer);
-        peer.wire.end().await;
-    }
-
-    /// Runs the controllers of a node that does not run them any more.
-    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
-        let Peer { name, controllers, over, ended, .. } = peer;
-        let threads = &self.served.threads;
-        if !self.stops() {
-            let all: Vec<String> = controllers.iter().map(ToString::to_string).collect();
-            let (all, why) = (all.join(", "), if *ended { "has stopped" } else { "does not answer" });
-            let text = format!("node {name} {why}; controller {all} is taken over by this node");
-            let event = if *ended { Event::info("array", text) } else { Event::warning("array", text) };
-            self.served.events.tell(event);
-            // What it has stopped in order it does not hold any more.
-            if !*ended {
-                self.claim(controllers, (name, *over)).await;
-            }
-        }
-        // Who brings them back starts them, and opens them with what they had in memory.
-        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
-            let _ = changing.await;
-        } else if self.stops() {
-            // All are told to stop, and these have: nothing of them is open here.
-            for index in controllers {
-                let (mailbox, config, index) = (threads.mailbox(*index).clone(), self.declared(), *index);
-                let gone = format!("node {name} is gone");
-                tokio::spawn(async move { answer_for_absent(&mailbox, index, &config, &gone).await });
-            }
-            return;
-        }
-        for index in controllers {
-            self.begin_here(*index).await;
-        }
-    }
-
-    /// Waits until a node that does not answer cannot serve any more. Meanwhile hosts hear that its logical
-    /// units are busy.
-    async fn claim(&self, controllers: &BTreeSet<usize>, (name, over): (&str, Option<Instant>)) {
-        let cause = format!("node {name} is gone, and its drives are not free yet");
-        let answering = |config: Arc<Config>| {
-            let mut absent = JoinSet::new();
-            for index in controllers {
-                let (mailbox, config) = (self.served.threads.mailbox(*index).clone(), config.clone());
-                let (index, cause) = (*index, cause.clone());
-                absent.spawn(async move { answer_for_absent(&mailbox, index, &config, &cause).await });
-            }
-            absent
-        };
-        // Whoever changes the array may wait for one of them.
-        let config = self.declared();
-        let mut absent = answering(config.clone());
-        let controllers: Vec<usize> = controllers.iter().copied().collect();
-        let part = config.of_controllers(&controllers);
-        let claimed = async {
-            // On one machine the locks of the drives say when it has ended.
-            while self.served.spans_machines && over.is_some_and(|over| boot_now() < over) {
-                sleep(Duration::from_millis(10)).await;
-            }
-            let tell = |why: String| {
-                let text = format!("waits for the drives of controllers that node {name} ran: {why}");
-                self.served.events.tell(Event::error("array", text));
-            };
-            claim(&part, tell).await;
-        };
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            () = claimed => {}
-            () = told(&mut stop) => {}
-        }
-        absent.shutdown().await;
-    }
-
-    /// Starts a controller; what it has to know first is the first in its mailbox.
-    fn start(&self, index: usize) {
-        let nodes = self.own.nodes.borrow().clone();
-        self.served.threads.handles()[index].tell(Control::Nodes(nodes));
-        if let Err(error) = self.served.threads.start(index) {
-            tracing::error!("{error:#}");
-        }
-    }
-
-    /// Runs a controller here, if it does not run already.
-    async fn begin_here(&self, index: usize) {
-        if !self.served.threads.runs(index) {
-            self.start(index);
-            while let Err(error) = self.served.owner.bring_up(index).await {
-                if self.stops() {
-                    return;
-                }
-                tracing::error!("controller {index}: {error}; it is tried again");
-                sleep(AGAIN).await;
-            }
-        }
-        self.served.events.tell(Event::info("array", format!("controller {index} runs at this node")));
     }
 }
 

@@ -1,0 +1,143 @@
+//! Controllers of a node that is gone, or has stopped them, begin at the owner.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::{Control, Event, answer_for_absent};
+use config::Config;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use world::Instant;
+use world_real::boot_now;
+
+use super::{AGAIN, Changing, Lender, Peer, Place};
+use crate::daemon::nodes::elsewhere::claim::claim;
+use crate::daemon::nodes::elsewhere::{numbers, text_of, told};
+
+impl Lender {
+    /// The node is gone, or has stopped: its controllers run here.
+    pub(super) async fn take_back(&self, mut peer: Peer) {
+        match std::mem::replace(&mut peer.place, Place::Idle) {
+            Place::Idle => {}
+            Place::Closing { changing, closed } => {
+                // They begin here again, or have not been closed.
+                drop(closed);
+                let _ = changing.await;
+            }
+            Place::There { exchange, carries, changing, ended } => {
+                carries.end().await;
+                // Who waits for an answer of the node learns that there is none.
+                drop(exchange);
+                self.own.runs.send_modify(|runs| _ = runs.remove(&peer.number));
+                if !peer.ended {
+                    self.again().insert(peer.number, boot_now() + AGAIN);
+                }
+                self.replace(&peer, changing, ended).await;
+            }
+        }
+        self.forget(&mut peer);
+        peer.wire.end().await;
+    }
+
+    /// Runs the controllers of a node that does not run them any more.
+    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
+        let Peer { name, controllers, over, ended, .. } = peer;
+        let threads = &self.served.threads;
+        if !self.stops() {
+            let what = text_of(&numbers(&controllers.iter().copied().collect::<Vec<_>>()));
+            let event = match ended {
+                true => Event::info("array", format!("node {name}, which {what}, has stopped that in order")),
+                false => {
+                    let text = format!("node {name}, which {what}, does not answer: this node takes over");
+                    Event::warning("array", text)
+                }
+            };
+            self.served.events.tell(event);
+            // What it has stopped in order it does not hold any more.
+            if !*ended {
+                self.claim(controllers, (name, *over)).await;
+            }
+        }
+        // Who brings them back starts them, and opens them with what they had in memory.
+        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
+            let _ = changing.await;
+        } else if self.stops() {
+            // All are told to stop, and these have: nothing of them is open here.
+            for index in controllers {
+                let (mailbox, config, index) = (threads.mailbox(*index).clone(), self.declared(), *index);
+                let gone = format!("node {name} is gone");
+                tokio::spawn(async move { answer_for_absent(&mailbox, index, &config, &gone).await });
+            }
+            return;
+        }
+        self.begin_here(controllers).await;
+    }
+
+    /// Waits until a node that does not answer cannot serve any more. Meanwhile hosts hear that its logical
+    /// units are busy.
+    async fn claim(&self, controllers: &BTreeSet<usize>, (name, over): (&str, Option<Instant>)) {
+        let cause = format!("node {name} is gone, and its drives are not free yet");
+        let answering = |config: Arc<Config>| {
+            let mut absent = JoinSet::new();
+            for index in controllers {
+                let (mailbox, config) = (self.served.threads.mailbox(*index).clone(), config.clone());
+                let (index, cause) = (*index, cause.clone());
+                absent.spawn(async move { answer_for_absent(&mailbox, index, &config, &cause).await });
+            }
+            absent
+        };
+        // Whoever changes the array may wait for one of them.
+        let config = self.declared();
+        let mut absent = answering(config.clone());
+        let controllers: Vec<usize> = controllers.iter().copied().collect();
+        let part = config.of_controllers(&controllers);
+        let claimed = async {
+            // On one machine the locks of the drives say when it has ended.
+            while self.served.spans_machines && over.is_some_and(|over| boot_now() < over) {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let tell = |why: String| {
+                let text = format!("waits for the drives of controllers that node {name} ran: {why}");
+                self.served.events.tell(Event::error("array", text));
+            };
+            claim(&part, tell).await;
+        };
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            () = claimed => {}
+            () = told(&mut stop) => {}
+        }
+        absent.shutdown().await;
+    }
+
+    /// Starts a controller; what it has to know first is the first in its mailbox.
+    pub(super) fn start(&self, index: usize) {
+        let nodes = self.own.nodes.borrow().clone();
+        self.served.threads.handles()[index].tell(Control::Nodes(nodes));
+        if let Err(error) = self.served.threads.start(index) {
+            tracing::error!("{error:#}");
+        }
+    }
+
+    /// Runs controllers here, those that do not run already. All are there before the first opens anything: others
+    /// ask all of them.
+    async fn begin_here(&self, controllers: &BTreeSet<usize>) {
+        let new: Vec<usize> =
+            controllers.iter().copied().filter(|index| !self.served.threads.runs(*index)).collect();
+        new.iter().for_each(|index| self.start(*index));
+        for index in new {
+            while let Err(error) = self.served.owner.bring_up(index).await {
+                if self.stops() {
+                    return;
+                }
+                tracing::error!("controller {index}: {error}; it is tried again");
+                sleep(AGAIN).await;
+            }
+        }
+        for index in controllers {
+            self.served.events.tell(Event::info("array", format!("controller {index} runs at this node")));
+        }
+    }
+}
