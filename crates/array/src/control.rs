@@ -41,7 +41,8 @@ pub enum Steer {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Control {
-    /// What ran this controller is gone, and with it all sessions at its ports: another one begins in its place.
+    /// What ran this controller is gone, and with it all sessions at its ports: another one begins in its
+    /// place.
     Forget(usize),
     /// These are the nodes of the array from now on. The tags of this node's portals are set before it
     /// declares any.
@@ -159,8 +160,8 @@ pub enum Control {
     Status,
     /// Return the status without volumes and cached volumes, of which there may be thousands.
     Overview,
-    /// End the sessions at the ports of this controller, and let their commands end: all controllers do, before the
-    /// first of them closes what others still use.
+    /// End the sessions at the ports of this controller, and let their commands end: all controllers do,
+    /// before the first of them closes what others still use.
     EndSessions {
         /// How long hosts get to log out.
         grace: Duration,
@@ -345,8 +346,8 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The same mailbox, which stays open when its controller has stopped: another one goes on with what waits
-    /// in it. Who has a copy keeps it open; see also [`Mailbox::discard`].
+    /// The same mailbox, which stays open when its controller has stopped: another one goes on with what
+    /// waits in it. Who has a copy keeps it open; see also [`Mailbox::discard`].
     pub fn lasting(self) -> Mailbox {
         Mailbox { lasts: true, ..self }
     }

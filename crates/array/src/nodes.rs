@@ -13,7 +13,8 @@ pub struct Nodes {
     /// Portal group tag of this node's first portal, from 1. The others follow in the order of the
     /// declaration: the tag is the relative target port identifier, too, and 0 is reserved there.
     pub first_group: u16,
-    /// The portals of this node, if they are not those of the declaration: with the controllers that open them.
+    /// The portals of this node, if they are not those of the declaration: with the controllers that open
+    /// them.
     pub portals: Option<Vec<PortalConfig>>,
     /// What comes before a connection of a host that another node carries to this one: one of these. None:
     /// no node may.

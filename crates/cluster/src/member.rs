@@ -106,7 +106,7 @@ impl State {
 /// Another node, as the owner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its name.
+    /// As `--node` says.
     pub name: String,
     /// Its number in the array.
     pub number: u16,

@@ -64,7 +64,7 @@ pub struct RunRecord {
 /// What a record without a digest leaves open.
 const WITHOUT_DIGEST: [&str; 2] = [
     "The record of this run has no digest.",
-    "Whether somebody changed it after the run cannot be told. Run again for a record with one.",
+    "Whether it was changed after the run cannot be told. Run again for a record with one.",
 ];
 
 /// How and on what a run was done.

@@ -105,8 +105,8 @@ impl<'a> Places<'a> {
         self.root.iter().for_each(|(key, value)| each(key.get_ref(), value, give));
     }
 
-    /// The first value that says nothing: a name or an id without a character, or a text that stands in a list
-    /// twice. What a list may have twice is in `lists`.
+    /// The first value that says nothing: a name or an id without a character, or a text that stands in a
+    /// list twice. What a list may have twice is in `lists`.
     pub fn check_said(&self, lists: &[&str]) -> Result<(), Misread> {
         let at = |(at, cause): (usize, String)| Misread { line: line(self.text, at), cause };
         self.root.iter().try_for_each(|(key, value)| said(key.get_ref(), value, lists)).map_err(at)

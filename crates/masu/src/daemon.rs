@@ -236,7 +236,6 @@ async fn serve_array(
     bound: Bound,
     (signals, (events, arriving), node): (&mut Signals, (EventSender, EventReceiver), Option<&Node>),
 ) -> Result<Ended> {
-    let socket = socket_in(store.dir());
     let mut start = read(serve, &store)?;
     if start.config.id == ArrayId::default() {
         start.config.id = ArrayId(random()?);
@@ -245,15 +244,7 @@ async fn serve_array(
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
-    let is_free = match node {
-        Some(node) => {
-            share_drives(&start.config, store.dir(), serve.registry.spans_machines()?)?;
-            let made = start.kept.as_ref().map(|kept| &kept.made);
-            node.wait_for_drives((&start.config, made), (&events, signals)).await?
-        }
-        None => drives_are_free(&start.config, signals).await?,
-    };
-    if !is_free {
+    if !has_drives(serve, (&store, &start), (&events, signals, node)).await? {
         tracing::info!("array: stopped before its drives were opened");
         return Ok(Ended::Stopped);
     }
@@ -284,29 +275,21 @@ async fn serve_array(
     let begun = begin(serve, &mut array, &start, (&mut controllers, signals)).await;
     if let Ok(Begun::Serves) = begun {
         let fault = bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
-        tracing::info!("API at {}", socket.display());
+        tracing::info!("API at {}", socket_in(store.dir()).display());
         let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter()).with_moves(asked);
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         owner.declaration_is_faulty(fault);
-        let spans_machines = serve.registry.spans_machines()?;
-        let lending = node.and_then(|node| {
-            let (owner, threads, events) = (owner.clone(), controllers.threads(), events.clone());
-            node.lend_controllers(ServedArray {
-                owner,
-                threads,
-                events,
-                moves: moves.clone(),
-                spans_machines,
-            })
-        });
-        drop(moves);
+        let (spans_machines, threads) = (serve.registry.spans_machines()?, controllers.threads());
+        let array =
+            ServedArray { owner: owner.clone(), threads, events: events.clone(), moves, spans_machines };
+        let lending = node.and_then(|node| node.lend_controllers(array));
         let running = (server, owner, controllers, lending);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
-        let drained = matches!(outcome, Ok(Told::Drain));
+        let is_drained = matches!(outcome, Ok(Told::Drain));
         exporter.stop().await;
         told(outcome.map(drop), &events, writer)?;
         return Ok(match keeping {
-            Some(keeping) if drained => Ended::Drained(keeping.await?),
+            Some(keeping) if is_drained => Ended::Drained(keeping.await?),
             Some(keeping) => Ended::Left(keeping.await?),
             None => Ended::Stopped,
         });
@@ -316,6 +299,18 @@ async fn serve_array(
     exporter.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
     Ok(Ended::Stopped)
+}
+
+/// Waits until nobody else has the drives; false: a signal to stop came first.
+async fn has_drives(
+    serve: &Serve,
+    (store, start): (&Store, &Start),
+    (events, signals, node): (&EventSender, &mut Signals, Option<&Node>),
+) -> Result<bool> {
+    let Some(node) = node else { return drives_are_free(&start.config, signals).await };
+    share_drives(&start.config, store.dir(), serve.registry.spans_machines()?)?;
+    let made = start.kept.as_ref().map(|kept| &kept.made);
+    node.wait_for_drives((&start.config, made), (events, signals)).await
 }
 
 /// The first events of a life. `moved` says which devices have other paths now.

@@ -1,9 +1,9 @@
 //! Standard output that cannot be written, for everything that prints: an error on a full device, a silent
 //! end when the reader of a pipe has left.
 //!
-//! Texts of files, hosts and registries do nothing on a terminal: here `println!` and `eprintln!` write control
-//! characters as escapes, except line breaks. What has colours of masu's own goes through [`print`], with
-//! its texts escaped before; what a program reads, through [`print_data`].
+//! Texts of files, hosts and registries do nothing on a terminal: here `println!` and `eprintln!` write
+//! control characters as escapes, except line breaks. What has colours of masu's own goes through
+//! [`print()`], with its texts escaped before; what a program reads, through [`print_data`].
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, IsTerminal, Write};

@@ -61,8 +61,8 @@ fn folder_with(scenario: &str) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A progress line that could not be written decided over the run: `masu run … 2>/dev/full` ended at its first
-/// step, without a record, and so did one whose reader had left.
+/// A progress line that could not be written decided over the run: `masu run … 2>/dev/full` ended at its
+/// first step, without a record, and so did one whose reader had left.
 #[test]
 fn a_run_is_recorded_though_nothing_can_be_printed_and_its_status_says_what_failed() {
     let (_dir, folder) = folder_with(SCENARIO);

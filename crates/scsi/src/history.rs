@@ -38,7 +38,8 @@ pub(crate) enum Stale {
     Aborted { told: bool },
 }
 
-/// The last events of a logical unit; by default of one to which nothing has happened since the first command.
+/// The last events of a logical unit; by default of one to which nothing has happened since the first
+/// command.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct History {
     /// The last of all: all that a command compares otherwise.

@@ -125,7 +125,8 @@ fn a_scenario_that_makes_no_sense_is_refused() {
     }
 }
 
-/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a time.
+/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a
+/// time.
 #[test]
 fn every_number_at_its_extremes_is_refused_or_played() {
     use lab_core::scenario::extremes::play_all;

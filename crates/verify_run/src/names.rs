@@ -63,8 +63,8 @@ impl Names {
         Ok((names, all))
     }
 
-    /// The numbers of these names, or what is wrong with them: none of them twice, neither by its own name nor
-    /// by one that it shares.
+    /// The numbers of these names, or what is wrong with them: none of them twice, neither by its own name
+    /// nor by one that it shares.
     pub(super) fn resolve(&self, what: &str, asked: &[String]) -> Result<Vec<usize>, String> {
         let mut out = Vec::new();
         for name in asked {

@@ -63,17 +63,17 @@ fn fault(point: &Point) -> Option<String> {
         [rate.iops, rate.mb_per_s, rate.response_ms_mean, rate.response_ms_p99]
     };
     if (0..servers).flat_map(rates).any(|rate| !is_rate(rate)) || !is_share(point.hit_share) {
-        return of("a rate, a time or a share of hits is no such number");
+        return of("a rate, a time or a share of hits is not in its range");
     }
     if ![point.warm_up_s, point.virtual_s].into_iter().all(is_rate) {
-        return of("a time is no such number");
+        return of("a time is not in its range");
     }
     if point
         .resources
         .iter()
         .any(|r| !is_busy(r.utilisation) || r.used_by.iter().any(|s| *s >= point.servers))
     {
-        return of("the utilisation of a resource is no share, or a server uses it that does not run");
+        return of("the utilisation of a resource is not a share, or a server uses it that does not run");
     }
     let lists = |w: &Window| [w.controller_busy.len(), w.port_busy.len(), w.drive_busy.len()];
     let first = point.windows.first().map(lists);
@@ -88,7 +88,7 @@ fn fault(point: &Point) -> Option<String> {
             || ![window.hit_share, window.write_pending].into_iter().all(is_share)
             || !rates.copied().all(is_rate)
         {
-            return of("a number of a window is no share, or no rate");
+            return of("a number of a window is not a share or a rate");
         }
         if Some(lists(window)) != first || window.server_iops.len() != servers {
             return of("windows have other servers, controllers, ports or drives");

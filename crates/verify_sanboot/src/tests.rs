@@ -183,7 +183,7 @@ fn points_that_were_changed_or_contradict_themselves_are_refused() {
     let changes: [(Change, &str); 10] = [
         (|r| r.points[0].hit_share = 2.0, "share of hits"),
         (|r| r.points[0].hit_share = -1.0, "share of hits"),
-        (|r| r.points[0].per_server[1].iops = 1e308, "is no such number"),
+        (|r| r.points[0].per_server[1].iops = 1e308, "is not in its range"),
         (|r| r.points[0].servers = 3, "as many servers"),
         (|r| r.points[0].servers = 0, "as many servers"),
         (|r| r.points[0].windows[2].seconds = -1.0, "a window has no time"),
@@ -342,7 +342,8 @@ fn a_prediction_knows_nothing_of_the_points_that_it_is_held_against() {
     assert!(before == tried(&results));
 }
 
-/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a time.
+/// Zero, less than nothing, beyond any machine, no number, nothing: each number of the scenario, one at a
+/// time.
 #[test]
 fn every_number_at_its_extremes_is_refused_or_played() {
     use lab_core::scenario::extremes::play_all;

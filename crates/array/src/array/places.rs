@@ -9,13 +9,13 @@ use super::stored::also;
 use crate::control::{Arrival, Control, ControlError, MovedLu, Reply};
 
 impl Array {
-    /// Has controllers end where they run, and open everything again where they run then. `change` is called when
-    /// they have ended, and returns when others have begun under their numbers. Commands on their volumes wait
-    /// meanwhile, and what their LUs have in memory goes along, as with [`Array::move_pool`].
+    /// Has controllers end where they run, and open everything again where they run then. `change` is called
+    /// when they have ended, and returns when others have begun under their numbers. Commands on their
+    /// volumes wait meanwhile, and what their LUs have in memory goes along, as with [`Array::move_pool`].
     ///
     /// # Errors
-    /// A pool cannot be closed now (it is rebuilt, or a command on it does not end): nothing has changed. Or one
-    /// cannot be opened again: that is in the status, and tried again.
+    /// A pool cannot be closed now (it is rebuilt, or a command on it does not end): nothing has changed. Or
+    /// one cannot be opened again: that is in the status, and tried again.
     pub async fn change_places<F: Future<Output = ()>>(
         &mut self,
         indices: &[usize],

@@ -22,11 +22,10 @@ use std::time::Duration;
 
 use scsi::{Tokens, Tracer};
 use stack::Disk;
-use world::sync::Signal;
 use world::{Instant, World};
 
 use crate::config::Config;
-use crate::control::ControllerHandle;
+use crate::control::{ControllerHandle, Message};
 use crate::move_request::MoveSender;
 
 pub(crate) use events::Events;
@@ -40,6 +39,9 @@ pub(crate) use ports::{FrontEnd, OpenPort};
 pub(crate) use slices::{Slices, key_after};
 pub(crate) use state::{Mapped, ResyncWait, State, VolumeKey, identity_of};
 pub(crate) use watch::Watch;
+
+/// Commands of hosts that wait for a controller that begins.
+const EARLY_MAX: usize = 1024;
 
 /// One controller. All its data stay on its thread.
 pub(crate) struct Controller {
@@ -58,8 +60,8 @@ pub(crate) struct Controller {
     /// Start time, and the CPU time that the thread had used by then.
     pub(crate) started: (Instant, Duration),
     pub(crate) stopping: Cell<bool>,
-    /// Whether it has had a declaration, and who waits for that.
-    begun: (Cell<bool>, Signal),
+    /// Whether it has had a declaration, and what hosts have sent before.
+    begun: (Cell<bool>, RefCell<Vec<Message>>),
 }
 
 impl Controller {
@@ -91,19 +93,23 @@ impl Controller {
         }
     }
 
-    /// It has its first declaration: hosts' commands find their logical units.
-    pub(crate) fn begin(&self) {
+    /// It has a declaration. Gives what hosts have sent before the first one.
+    pub(crate) fn begin(&self) -> Vec<Message> {
         self.begun.0.set(true);
-        self.begun.1.wake_all();
+        self.begun.1.take()
     }
 
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.0.get()
     }
 
-    /// Returns when it has begun.
-    pub(crate) async fn begun(&self) {
-        self.begun.1.wait_for(|| self.has_begun().then_some(())).await;
+    /// Keeps what a host sends before there is a declaration: it would not find its logical unit. One too
+    /// many is dropped, and its host hears BUSY.
+    pub(crate) fn keep_early(&self, message: Message) {
+        let mut early = self.begun.1.borrow_mut();
+        if early.len() < EARLY_MAX {
+            early.push(message);
+        }
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

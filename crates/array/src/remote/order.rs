@@ -110,8 +110,9 @@ impl Order {
     }
 
     /// The number here of an event that the other side sent. One of the other side was before all commands
-    /// that are here now: those that it concerns ended with it where it happened, since a logical unit leaves when
-    /// none of its commands runs. A later number could not be told from that of a command that came after it.
+    /// that are here now: those that it concerns ended with it where it happened, since a logical unit leaves
+    /// when none of its commands runs. A later number could not be told from that of a command that came
+    /// after it.
     pub(super) fn received(&self, event: u64) -> u64 {
         match (self.is_one, event & YOURS != 0) {
             (true, _) => event,

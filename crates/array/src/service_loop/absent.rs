@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::control::{Control, ControlError, Mailbox, Message, Reply};
 use crate::status::{ControllerStatus, Missing};
 
-/// Answers for a controller whose node is gone, until it is dropped: hosts are told that its logical units are
-/// busy, and what is asked of it fails with this cause.
+/// Answers for a controller whose node is gone, until it is dropped: hosts are told that its logical units
+/// are busy, and what is asked of it fails with this cause.
 pub async fn answer_for_absent(mailbox: &Mailbox, index: usize, config: &Arc<Config>, cause: &str) {
     while let Ok(message) = mailbox.messages.recv().await {
         // Who asked may have given up.

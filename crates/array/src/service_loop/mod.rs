@@ -8,11 +8,9 @@ mod observe;
 mod stages;
 mod stop;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use futures::future::{Either, select};
 use raid::Overwrite;
 use scsi::HostView;
 use world::World;
@@ -27,9 +25,6 @@ use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
 
 pub use absent::answer_for_absent;
-
-/// Commands of hosts that wait for a controller that begins.
-const EARLY_MAX: usize = 1024;
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
 pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
@@ -59,9 +54,7 @@ pub fn run_with_local_port(
 }
 
 async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
-    let world = controller.world.clone();
-    let mut early = VecDeque::new();
-    while let Some(message) = next(&controller, &mailbox, &mut early).await {
+    while let Ok(message) = mailbox.messages.recv().await {
         match message {
             Message::Control(Control::Stop { grace }, reply) => {
                 let stopped = stop::stop(&controller, grace).await;
@@ -72,86 +65,64 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
                 break;
             }
             Message::Control(control, reply) => {
-                let controller = controller.clone();
-                world.spawn(async move {
-                    let _ = reply.send(perform(&controller, control).await);
+                let own = controller.clone();
+                controller.world.spawn(async move {
+                    let _ = reply.send(perform(&own, control).await);
                 });
             }
-            Message::Execute { nexus, lun, request, reply } => {
-                let (seen, controller) = (remote_nexus(&controller, &nexus), controller.clone());
-                world.spawn(async move {
-                    let mut response = seen.view.execute(lun, request).await;
-                    if let Some(trace) = &mut response.trace {
-                        name_drives(&controller, trace);
-                    }
-                    let _ = reply.send(response);
-                });
-            }
-            Message::Manage { nexus, function, reply } => {
-                let seen = remote_nexus(&controller, &nexus);
-                world.spawn(async move {
-                    let _ = reply.send(seen.view.manage(function).await);
-                });
-            }
-            Message::Copy { nexus, request, reply } => {
-                let seen = remote_nexus(&controller, &nexus);
-                world.spawn(async move {
-                    let _ = reply.send(seen.view.serve_copy(request).await);
-                });
-            }
-            Message::Open { nexus } => drop(remote_nexus(&controller, &nexus)),
-            Message::Close { nexus } => {
-                controller.state.borrow_mut().nexuses.end(nexus.id);
-            }
+            message if controller.has_begun() => carry_out(&controller, message),
+            message => controller.keep_early(message),
         }
     }
 }
 
-/// The next message. What hosts send before the controller has its first declaration waits for that: it would
-/// not find its logical units. `early` has what waits.
-async fn next(controller: &Controller, mailbox: &Mailbox, early: &mut VecDeque<Message>) -> Option<Message> {
-    loop {
-        if controller.has_begun() {
-            return match early.pop_front() {
-                Some(message) => Some(message),
-                None => mailbox.messages.recv().await.ok(),
-            };
+/// What hosts send at the ports of other controllers.
+fn carry_out(controller: &Rc<Controller>, message: Message) {
+    let world = &controller.world;
+    match message {
+        Message::Execute { nexus, lun, request, reply } => {
+            let (seen, controller) = (remote_nexus(controller, &nexus), controller.clone());
+            world.spawn(async move {
+                let mut response = seen.view.execute(lun, request).await;
+                if let Some(trace) = &mut response.trace {
+                    name_drives(&controller, trace);
+                }
+                let _ = reply.send(response);
+            });
         }
-        let (received, begun) = (pin!(mailbox.messages.recv()), pin!(controller.begun()));
-        match select(received, begun).await {
-            Either::Left((Ok(message @ Message::Control(..)), _)) => return Some(message),
-            Either::Left((Ok(message), _)) if early.len() < EARLY_MAX => early.push_back(message),
-            // Without an answer the host is told that the unit is busy.
-            Either::Left((Ok(_), _)) | Either::Right(_) => {}
-            Either::Left((Err(_), _)) => return None,
+        Message::Manage { nexus, function, reply } => {
+            let seen = remote_nexus(controller, &nexus);
+            world.spawn(async move {
+                let _ = reply.send(seen.view.manage(function).await);
+            });
         }
+        Message::Copy { nexus, request, reply } => {
+            let seen = remote_nexus(controller, &nexus);
+            world.spawn(async move {
+                let _ = reply.send(seen.view.serve_copy(request).await);
+            });
+        }
+        Message::Open { nexus } => drop(remote_nexus(controller, &nexus)),
+        Message::Close { nexus } => {
+            controller.state.borrow_mut().nexuses.end(nexus.id);
+        }
+        Message::Control(..) => unreachable!("the mailbox loop handles it"),
     }
 }
 
 async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply, ControlError> {
     match control {
-        Control::Nodes(nodes) => {
-            controller.state.borrow_mut().nodes = nodes;
-            list_ports(controller);
-            Ok(Reply::Done(vec![]))
-        }
-        Control::Forget(other) => {
-            controller.state.borrow_mut().nexuses.forget(other);
+        Control::Nodes(_)
+        | Control::Forget(_)
+        | Control::Hold(_)
+        | Control::Announce(_)
+        | Control::Arrived
+        | Control::StopJobs
+        | Control::EndSessions { .. } => {
+            heed(controller, control).await;
             Ok(Reply::Done(vec![]))
         }
         Control::MakeReady(pool) => pools::make_ready(controller, &pool).await.map(|()| Reply::Done(vec![])),
-        Control::Hold(volumes) => {
-            hold(controller, volumes).await;
-            Ok(Reply::Done(vec![]))
-        }
-        Control::Announce(owner) => {
-            announce(controller, owner).await;
-            Ok(Reply::Done(vec![]))
-        }
-        Control::Arrived => {
-            pools::arrived(controller);
-            Ok(Reply::Done(vec![]))
-        }
         Control::ReleasePool(pool) => pools::release_pool(controller, &pool).await.map(Reply::Released),
         Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
         Control::Prepare { config, made, arrival } => {
@@ -159,7 +130,8 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         }
         Control::Commit(config) => {
             let done = apply::commit(controller, config).await.map(Reply::Done);
-            controller.begin();
+            // They find their logical units now.
+            controller.begin().into_iter().for_each(|message| carry_out(controller, message));
             done
         }
         Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
@@ -180,10 +152,6 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::SteerWork { group, steer } => groups::steer(controller, &group, steer).map(Reply::Done),
         Control::Rebalance(pool) => pools::rebalance(controller, &pool).map(Reply::Done),
         Control::Reclaim(volume) => pools::reclaim(controller, &volume).map(Reply::Done),
-        Control::StopJobs => {
-            controller.jobs.stop_all();
-            Ok(Reply::Done(vec![]))
-        }
         Control::DeletePool(pool) => pools::delete(controller, &pool).await.map(Reply::Done),
         Control::MayDeleteGroup(name) => groups::may_delete(controller, &name).await.map(Reply::Done),
         Control::DeleteGroup { name, deleted } => {
@@ -203,11 +171,24 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::Ping => Ok(Reply::Done(vec![])),
         Control::Status => Ok(Reply::Status(Box::new(observe::status(controller, true).await))),
         Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),
-        Control::EndSessions { grace } => {
-            stop::end_sessions(controller, grace).await;
-            Ok(Reply::Done(vec![]))
-        }
         Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
+    }
+}
+
+/// What cannot fail, and has no answer.
+async fn heed(controller: &Rc<Controller>, control: Control) {
+    match control {
+        Control::Nodes(nodes) => {
+            controller.state.borrow_mut().nodes = nodes;
+            list_ports(controller);
+        }
+        Control::Forget(other) => controller.state.borrow_mut().nexuses.forget(other),
+        Control::Hold(volumes) => hold(controller, volumes).await,
+        Control::Announce(owner) => announce(controller, owner).await,
+        Control::Arrived => pools::arrived(controller),
+        Control::StopJobs => controller.jobs.stop_all(),
+        Control::EndSessions { grace } => stop::end_sessions(controller, grace).await,
+        _ => unreachable!("it is performed"),
     }
 }
 

@@ -35,8 +35,8 @@ fn another_controller_goes_on_with_what_waits_and_has_what_was_written() {
             BLOCK as usize,
             "v0 is served"
         );
-        // Nobody runs the controller: the command waits, and is not refused. What was in memory alone is gone:
-        // POWER ON OCCURRED.
+        // Nobody runs the controller: the command waits, and is not refused. What was in memory alone is
+        // gone: POWER ON OCCURRED.
         let (waiting, ()) = join(host.outcome(1, &[0; 6]), rig.begin(1)).await;
         assert_eq!(waiting, (Status::CheckCondition, Some((6, 0x2900))));
         assert_eq!(host.transfer(READ, 1, 0, Pieces::new(), BLOCK).await.first_difference(&block(1)), None);

@@ -251,7 +251,8 @@ impl<T: Target> Session<T> {
 }
 
 impl State {
-    /// A session that is dropped ends with what is to be sent, unless a task management function is under way.
+    /// A session that is dropped ends with what is to be sent, unless a task management function is under
+    /// way.
     pub(crate) fn end_when_answered(&mut self) {
         let is_managing = self.tasks.list.iter().any(|t| t.phase == Phase::Executing && t.is_management);
         self.out.is_last |= self.is_dropped && !is_managing;

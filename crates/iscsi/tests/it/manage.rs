@@ -105,8 +105,8 @@ fn a_cold_reset_ends_the_sessions_of_who_asks_for_it() {
     });
 }
 
-/// A session was ended as soon as another one of its initiator had reset the target: a task management function
-/// that it waited for (its own reset, beside one that ended at once) had no response.
+/// A session was ended as soon as another one of its initiator had reset the target: a task management
+/// function that it waited for (its own reset, beside one that ended at once) had no response.
 #[test]
 fn a_cold_reset_leaves_no_task_management_function_of_the_initiator_without_its_response() {
     check(|rig| async move {

@@ -1,5 +1,5 @@
-//! A scenario with each of its numbers at the edge of what a number can be, and beyond: for the tests of those
-//! that read scenarios. Whatever a person writes there is refused, or run.
+//! A scenario with each of its numbers at the edge of what a number can be, and beyond: for the tests of
+//! those that read scenarios. Whatever a person writes there is refused, or run.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -39,8 +39,8 @@ pub fn extremes(text: &str) -> Vec<Extreme> {
     spans.into_iter().map(with).collect()
 }
 
-/// What `play` does with each extreme of a scenario: parses it, and runs what reads. Gives how many were refused
-/// and how many were run. For tests.
+/// What `play` does with each extreme of a scenario: parses it, and runs what reads. Gives how many were
+/// refused and how many were run. For tests.
 ///
 /// # Panics
 ///

@@ -63,8 +63,8 @@ impl Drop for TellsEnd {
 }
 
 impl Controllers {
-    /// Starts `count` controllers. If one cannot start, the others are stopped. `lasting`: other nodes may run
-    /// some of them.
+    /// Starts `count` controllers. If one cannot start, the others are stopped. `lasting`: other nodes may
+    /// run some of them.
     pub(super) fn start(
         (count, lasting): (usize, bool),
         pin_first: Option<usize>,

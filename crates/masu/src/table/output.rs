@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(text.split_whitespace().collect::<String>(), "[{\"size_bytes\":4096}]");
     }
 
-    /// A list of names came as it was: portals that somebody wrote into the registry controlled the terminal of
-    /// `node show`.
+    /// A list of names came as it was: portals that somebody wrote into the registry controlled the terminal
+    /// of `node show`.
     #[test]
     fn no_text_of_an_object_controls_a_terminal() {
         static TOLD: [Column<Vec<String>>; 3] = [

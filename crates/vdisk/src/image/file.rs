@@ -74,8 +74,8 @@ pub(crate) async fn take_steps(drive: &Drive, steps: Vec<Step>) -> Result<(), Vd
 /// What [`take_steps_told`] writes at once: some seconds of a slow drive.
 const TOLD_BYTES: u64 = 64 << 20;
 
-/// Performs steps as [`take_steps`], in parts one after the other; tells after each how many bytes are written,
-/// of all.
+/// Performs steps as [`take_steps`], in parts one after the other; tells after each how many bytes are
+/// written, of all.
 pub(crate) async fn take_steps_told(
     drive: &Drive,
     steps: Vec<Step>,

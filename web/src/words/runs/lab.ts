@@ -1,7 +1,7 @@
 /** What every verification: claims, proof, sweep says, in Japanese; `{}` is a place for a value, `{1}` the first of them. */
 export const lab: Record<string, string> = {
   "The record of this run has no digest.": "この測定の記録にはダイジェストがない。",
-  "Whether somebody changed it after the run cannot be told. Run again for a record with one.": "測定後に変更されたかどうかは判別できない。再測定すればダイジェスト付きの記録になる。",
+  "Whether it was changed after the run cannot be told. Run again for a record with one.": "測定後に変更されたかどうかは判別できない。再測定すればダイジェスト付きの記録になる。",
   "In doubt: the run was stopped before its end.": "判定保留: 測定は途中で中止された。",
   "put in": "校正値",
   "this run did not measure it": "この測定では測定していない",

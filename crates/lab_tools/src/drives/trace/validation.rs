@@ -29,7 +29,7 @@ pub(super) fn write(trace: &Trace) -> String {
         let kind = if request.kind == Kind::Write { 'W' } else { 'R' };
         let us = |ns: u64| ns as f64 / 1e3;
         let (response, pause) = (us(request.response_ns), us(pause_ns));
-        format!("{kind} {} {} {response:.1} {pause:.1}\n", request.block, request.blocks)
+        format!("{kind} {} {} {response:.3} {pause:.3}\n", request.block, request.blocks)
     });
     lines.collect()
 }
@@ -60,4 +60,22 @@ fn request(line: &str, number: usize, pause_ns: u64) -> Option<(TraceRequest, u6
 fn ns(word: &str) -> Option<u64> {
     let us = word.parse::<f64>().ok()?;
     (0.0..=1e13).contains(&us).then_some((us * 1e3).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_shorter_than_a_microsecond_is_written_as_it_is() {
+        let requests = vec![TraceRequest {
+            arrival: Arrival::At(0),
+            kind: Kind::Read,
+            block: 7,
+            blocks: 8,
+            response_ns: 40,
+            line: 1,
+        }];
+        assert_eq!(write(&Trace { requests, left_out: 0 }), "R 7 8 0.040 0.000\n");
+    }
 }

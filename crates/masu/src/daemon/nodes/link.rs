@@ -20,12 +20,12 @@ use cluster::portal_of;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use super::carry::{Bytes, Pulse, discards, has_hung_up, requests, responses};
-use super::elsewhere::{Hello, MAGIC, Offer};
+use super::elsewhere::frames::{Hello, MAGIC};
 use super::relay::{CONNECT_TIME, REACHING_MORE_MAX};
 use super::repeated::Repeated;
 
@@ -62,6 +62,16 @@ pub(super) struct Served {
     pub(super) knows: Knows,
     /// Takes nodes that offer to run controllers.
     pub(super) offer: mpsc::Sender<Offer>,
+}
+
+/// A node that offers to run controllers.
+pub(super) struct Offer {
+    /// Those that have its certificate.
+    pub(super) numbers: Vec<u16>,
+    pub(super) hello: Hello,
+    pub(super) stream: Box<dyn Bytes>,
+    /// Its place among the connections of the node port.
+    pub(super) place: OwnedSemaphorePermit,
 }
 
 /// The node port of this process.

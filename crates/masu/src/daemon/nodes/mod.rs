@@ -35,8 +35,8 @@ use array::{
 use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits, portal_group};
 use config::{Config, ConfigError, Made, PortalConfig};
 
-use elsewhere::{About, Offer, Offering, Own, Turn};
-use link::{Link, Served};
+use elsewhere::{About, Offering, Own, Turn};
+use link::{Link, Offer, Served};
 use relay::{Relay, Way};
 use seen::Seen;
 use state::Judge;
@@ -93,7 +93,14 @@ pub(super) struct Node {
     portals: Vec<SocketAddr>,
     number: u16,
     link: Option<Link>,
-    /// Of other nodes that offer to run controllers.
+    elsewhere: Elsewhere,
+    keys: RelayKeys,
+    tls: Arc<NodeTls>,
+}
+
+/// What the owner has of controllers that other nodes run.
+struct Elsewhere {
+    /// Of nodes that offer to run some.
     offers: RefCell<Option<mpsc::Receiver<Offer>>>,
     /// The first controller that runs at each other node, by the node's number.
     runs: watch::Sender<BTreeMap<u16, usize>>,
@@ -103,8 +110,13 @@ pub(super) struct Node {
     home: Cell<usize>,
     /// What controllers are told; none before they are.
     told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
-    keys: RelayKeys,
-    tls: Arc<NodeTls>,
+}
+
+impl Elsewhere {
+    fn new(offers: mpsc::Receiver<Offer>, own_runs: watch::Sender<Vec<u16>>) -> Elsewhere {
+        let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
+        Elsewhere { offers, runs, own_runs, home: Cell::default(), told: RefCell::default() }
+    }
 }
 
 /// What portals take connections with that other nodes carry.
@@ -128,15 +140,11 @@ pub(super) async fn stand_by(
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let portals = portals(&join, &store)?;
     let keys = RelayKeys { own: RelayKey(random()?), plain: RelayKey(random()?) };
-    let owner = u64::from_le_bytes(random()?);
     let tls = certificate(&store)?;
     let link = listen_for_nodes(join.node_listen, &portals, &tls)?;
     let about = about(&portals, (&keys, link.as_ref(), &tls));
     supervision::watch_controllers(events.clone())?;
-    static GUARDED: Once = Once::new();
-    let mut guarded = Ok(());
-    GUARDED.call_once(|| guarded = world_real::guard_term());
-    guarded.context("cannot start the thread that guards the term")?;
+    guard_term()?;
     let mut relay = start_relay(&portals, std::mem::take(&mut join.kept), &tls)?;
     let seen = Seen::open(&store)?;
     let joined_before = seen.epoch() > 0;
@@ -159,29 +167,35 @@ pub(super) async fn stand_by(
         pin_first: join.pin_first,
     };
     let mut offering = Offering::start(about, thread.watch());
-    let owned = until_owner(
-        name,
-        &mut thread,
-        (&standby, &mut relay, &mut offering),
-        (&portals, &tls, &own_runs),
-        signals,
-    )
-    .await;
+    let parts = (&standby, &mut relay, &mut offering);
+    let owned = until_owner(name, &mut thread, parts, (&portals, &tls, &own_runs), signals).await;
     offering.end().await;
     standby.end().await;
     let Some(epoch) = owned? else {
         thread.leave(Leaves::Ends).await;
         return Ok(None);
     };
-    let State { taken_from, instead_of, .. } = thread.state();
-    let cause = taken_from.map(|(last, _)| format!(": the lease of {last} has ended")).unwrap_or_default();
-    let text = format!("node {name} owns the array (epoch {epoch}){cause}");
-    tracing::info!("{text}");
-    events.tell(Event::warning("array", text));
-    if let Some(chosen) = instead_of {
-        let text = format!("the array was moved to {chosen}, which did not take over in time: {name} does");
-        events.tell(Event::warning("array", text));
+    let node = owner_of_array((name, epoch), (thread, relay), (portals, link), (keys, tls, own_runs), events)
+        .await?;
+    match judge.take_state(node.thread.keeper(), epoch, joined_before) {
+        Ok(store) => Ok(Some((node, store))),
+        Err(error) => {
+            node.hand_over(false).await;
+            Err(error)
+        }
     }
+}
+
+/// The node that owns the array from now on: hosts that wait at its portals, and nodes at its port, reach it.
+async fn owner_of_array(
+    (name, epoch): (&str, u64),
+    (mut thread, mut relay): (Thread, Relay),
+    (portals, link): (Vec<SocketAddr>, Option<Link>),
+    (keys, tls, own_runs): (RelayKeys, Arc<NodeTls>, watch::Sender<Vec<u16>>),
+    events: &EventSender,
+) -> Result<Node> {
+    let owner = u64::from_le_bytes(random()?);
+    tell_owned(name, epoch, thread.state(), events);
     relay.set_owner(None);
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
@@ -193,9 +207,8 @@ pub(super) async fn stand_by(
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
     let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
     let remembers = tokio::spawn(remember(heard, thread.keeper()));
-    let (offers, runs, told) =
-        (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0, RefCell::default());
-    let node = Node {
+    let elsewhere = Elsewhere::new(offers, own_runs);
+    Ok(Node {
         name,
         epoch,
         ownership,
@@ -206,20 +219,28 @@ pub(super) async fn stand_by(
         portals,
         number,
         link,
-        offers,
-        runs,
-        own_runs,
-        home: Cell::default(),
-        told,
+        elsewhere,
         keys,
         tls,
-    };
-    match judge.take_state(node.thread.keeper(), epoch, joined_before) {
-        Ok(store) => Ok(Some((node, store))),
-        Err(error) => {
-            node.hand_over(false).await;
-            Err(error)
-        }
+    })
+}
+
+/// From now on the process ends with its term, as the owner or as one that runs controllers for it.
+fn guard_term() -> Result<()> {
+    static GUARDED: Once = Once::new();
+    let mut guarded = Ok(());
+    GUARDED.call_once(|| guarded = world_real::guard_term());
+    guarded.context("cannot start the thread that guards the term")
+}
+
+fn tell_owned(name: &str, epoch: u64, State { taken_from, instead_of, .. }: State, events: &EventSender) {
+    let cause = taken_from.map(|(last, _)| format!(": the lease of {last} has ended")).unwrap_or_default();
+    let text = format!("node {name} owns the array (epoch {epoch}){cause}");
+    tracing::info!("{text}");
+    events.tell(Event::warning("array", text));
+    if let Some(chosen) = instead_of {
+        let text = format!("the array was moved to {chosen}, which did not take over in time: {name} does");
+        events.tell(Event::warning("array", text));
     }
 }
 
@@ -531,7 +552,7 @@ impl Node {
         let state = self.thread.watch();
         // Controllers of other nodes open theirs.
         let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
-        self.home.set(home);
+        self.elsewhere.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();
         let nodes = Nodes {
@@ -547,23 +568,24 @@ impl Node {
         // The first in their mailboxes.
         controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
         let (told, tells) = watch::channel(nodes);
-        *self.told.borrow_mut() = Some(tells);
-        let changes = (state, self.runs.subscribe());
+        *self.elsewhere.told.borrow_mut() = Some(tells);
+        let changes = (state, self.elsewhere.runs.subscribe());
         tokio::spawn(follow_others(changes, told, (self.keys.clone(), controllers.to_vec())));
     }
 
-    /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers were
-    /// not told of the nodes, or it is done already.
+    /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers
+    /// were not told of the nodes, or it is done already.
     pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
+        let Elsewhere { offers, runs, own_runs, home, told } = &self.elsewhere;
         let own = Own {
             ownership: self.ownership,
             state: self.thread.watch(),
-            nodes: self.told.borrow().clone()?,
-            runs: self.runs.clone(),
-            own_runs: self.own_runs.clone(),
-            home: self.home.get(),
+            nodes: told.borrow().clone()?,
+            runs: runs.clone(),
+            home: home.get(),
+            own_runs: own_runs.clone(),
         };
-        Some(Lending::start(own, served, self.offers.borrow_mut().take()?))
+        Some(Lending::start(own, served, offers.borrow_mut().take()?))
     }
 
     /// Where this node serves.

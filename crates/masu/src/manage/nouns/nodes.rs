@@ -11,7 +11,7 @@ static NODE_COLUMNS: [Column<Node>; 10] = [
     Column::shown("lease", Kind::Micros, |n| n.lease_left_us.into()),
     Column::shown("since", Kind::Time, |n| n.since_unix_ms.into()),
     Column::shown("portals", Kind::Names, |n| (&n.portals).into()),
-    Column::shown("controllers", Kind::Names, |n| (&controllers(n)).into()),
+    Column::new("controllers", Kind::Names, |n| (&controllers(n)).into()),
     Column::new("trouble", Kind::Text, |n| n.trouble.as_ref().into()),
     Column::new("version", Kind::Text, |n| n.version.as_ref().into()),
     Column::new("certificate", Kind::Text, |n| n.certificate.as_ref().into()),

@@ -10,7 +10,7 @@ use admin::ArrayOwner;
 use array::{Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told};
 use cluster::{Standing, State};
 use config::Config;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::interval;
 use world::Instant;
@@ -22,22 +22,12 @@ use super::told;
 use super::wire::{Carries, Wire};
 use super::{numbers, term};
 use crate::daemon::controllers::Threads;
-use crate::daemon::nodes::carry::Bytes;
+use crate::daemon::nodes::link::Offer;
 
 /// How often the declaration is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// After a controller could not be closed or opened.
 const AGAIN: Duration = Duration::from_secs(5);
-
-/// A node that offers to run controllers.
-pub(in crate::daemon::nodes) struct Offer {
-    /// Those that have its certificate.
-    pub(in crate::daemon::nodes) numbers: Vec<u16>,
-    pub(in crate::daemon::nodes) hello: Hello,
-    pub(in crate::daemon::nodes) stream: Box<dyn Bytes>,
-    /// Its place among the connections of the node port.
-    pub(in crate::daemon::nodes) place: OwnedSemaphorePermit,
-}
 
 /// What the owner knows.
 pub(in crate::daemon::nodes) struct Own {
@@ -189,7 +179,8 @@ impl Lender {
         wanted
     }
 
-    /// What was declared at the last look: whoever changes it may wait for a controller that changes its place.
+    /// What was declared at the last look: whoever changes it may wait for a controller that changes its
+    /// place.
     fn declared(&self) -> Arc<Config> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -389,8 +380,8 @@ impl Lender {
     fn recall(self: &Arc<Lender>, peer: &mut Peer) {
         let Place::There { changing, ended, .. } = &mut peer.place else { return };
         if self.stops() || ended.is_some() || !changing.is_finished() {
-            // All are about to stop; it is under way already; or they are being opened there: the next look comes
-            // in a second.
+            // All are about to stop; it is under way already; or they are being opened there: the next look
+            // comes in a second.
             return;
         }
         let (has_ended, waits) = oneshot::channel();

@@ -9,13 +9,13 @@
 //! * A standby connects to the owner's node port and offers to run controllers (`offering.rs`). The owner
 //!   assigns those that the declaration gives to this node (`assignment.rs`, pure), and everything that one
 //!   controller says to another crosses in frames (`frames.rs`).
-//! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it waits for
-//!   the end of the term that it gave, fences the drives, and runs the controller itself.
+//! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it
+//!   waits for the end of the term that it gave, fences the drives, and runs the controller itself.
 //! * A node serves only within a term that the owner gave, which is within the owner's own (`term.rs`, pure).
 
 mod assignment;
 mod claim;
-mod frames;
+pub(super) mod frames;
 mod lending;
 mod offering;
 mod term;
@@ -24,9 +24,8 @@ mod wire;
 use tokio::sync::watch;
 
 pub(super) use assignment::home;
-pub(super) use frames::{Hello, MAGIC};
+pub(super) use lending::Own;
 pub(in crate::daemon) use lending::{Lending, Served};
-pub(super) use lending::{Offer, Own};
 pub(super) use offering::{About, Offering, Turn};
 
 /// Returns when it is told to end.

@@ -362,8 +362,8 @@ impl Running {
     }
 
     /// What was acknowledged is durable then, and the drives are closed. If that takes longer than the
-    /// term, the process ends. `in_order`: the owner has told them to; otherwise it is gone, and nothing waits for
-    /// its answers.
+    /// term, the process ends. `in_order`: the owner has told them to; otherwise it is gone, and nothing
+    /// waits for its answers.
     async fn stop(mut self, in_order: bool) {
         let threads = self.controllers.threads();
         if !in_order {

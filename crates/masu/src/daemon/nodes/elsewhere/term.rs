@@ -1,8 +1,8 @@
 //! How long a node may run controllers without hearing from the owner. Pure.
 //!
-//! The node asks; the owner answers how long it grants from its answer on. The node counts from when it asked,
-//! so its term ends before the owner's count of it, whatever the answer took; the owner waits longer by what
-//! clocks differ.
+//! The node asks; the owner answers how long it grants from its answer on. The node counts from when it
+//! asked, so its term ends before the owner's count of it, whatever the answer took; the owner waits longer
+//! by what clocks differ.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(super) fn end(asked: Instant, granted: Duration) -> Instant {
     asked + granted
 }
 
-/// When the owner may take for granted that the node's term has ended, which it granted then: with clocks that
-/// differ by twice what one may be off.
+/// When the owner may take for granted that the node's term has ended, which it granted then: with clocks
+/// that differ by twice what one may be off.
 pub(super) fn over(granted_at: Instant, granted: Duration) -> Instant {
     granted_at + granted * (100 + 2 * DRIFT_PERCENT_MAX as u32) / 100
 }

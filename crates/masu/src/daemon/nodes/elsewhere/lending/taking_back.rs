@@ -121,8 +121,8 @@ impl Lender {
         }
     }
 
-    /// Runs controllers here, those that do not run already. All are there before the first opens anything: others
-    /// ask all of them.
+    /// Runs controllers here, those that do not run already. All are there before the first opens anything:
+    /// others ask all of them.
     async fn begin_here(&self, controllers: &BTreeSet<usize>) {
         let new: Vec<usize> =
             controllers.iter().copied().filter(|index| !self.served.threads.runs(*index)).collect();
