@@ -14,6 +14,7 @@ mod volumes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -38,6 +39,8 @@ pub struct Array {
     sent: Sent,
     /// Imports that a start could not complete.
     unfinished: Vec<Unfinished>,
+    /// Its controllers have been told to stop: nobody answers for them any more.
+    stopped: AtomicBool,
 }
 
 /// What the controllers share. It is kept here until no controller holds it any more: freeing the names of
@@ -74,7 +77,8 @@ impl Array {
         let mut config = Config::empty(target);
         config.controllers = controllers.len();
         let (made, sent) = (Made::default(), Sent::default());
-        Array { controllers, config, made, stored: Stored::default(), sent, unfinished: vec![] }
+        let (stored, unfinished, stopped) = (Stored::default(), vec![], AtomicBool::new(false));
+        Array { controllers, config, made, stored, sent, unfinished, stopped }
     }
 
     /// Loads the stored state: objects created in earlier lives are opened or missing, and never created
@@ -405,6 +409,7 @@ impl Array {
     /// Something could not be made durable or closed; the rest was. What was acknowledged as durable is not
     /// affected.
     pub async fn stop(&self) -> Result<(), ControlError> {
+        self.stopped.store(true, Relaxed);
         // None closes its pools while sessions at another one still use them.
         let end = |controller: &ControllerHandle| {
             let controller = controller.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::Array;
@@ -21,6 +22,7 @@ impl Array {
         indices: &[usize],
         change: impl FnOnce() -> F,
     ) -> Result<(), ControlError> {
+        self.refuse_stopped(indices)?;
         let pools = self.config.pools.iter().filter(|pool| indices.contains(&pool.controller));
         let pools: Vec<(usize, String)> = pools.map(|pool| (pool.controller, pool.name.clone())).collect();
         for (index, pool) in &pools {
@@ -82,7 +84,16 @@ impl Array {
     /// # Errors
     /// The controller has stopped again.
     pub async fn bring_up(&mut self, index: usize) -> Result<(), ControlError> {
+        self.refuse_stopped(&[index])?;
         self.open_again(index, true, None).await
+    }
+
+    /// Who comes after the array has stopped would wait for controllers that are no more.
+    fn refuse_stopped(&self, indices: &[usize]) -> Result<(), ControlError> {
+        match (self.stopped.load(Relaxed), indices.first()) {
+            (true, Some(index)) => Err(ControlError::Stopped(*index)),
+            _ => Ok(()),
+        }
     }
 
     /// `is_new`: it does not know what it did before.

@@ -99,3 +99,14 @@ fn while_no_controller_runs_hosts_hear_busy_and_the_status_says_why() {
         assert!(parts[1].missing.is_empty() && parts[1].pools.len() == 1);
     });
 }
+
+/// It waited for controllers that had stopped, and with it the end of the process.
+#[test]
+fn a_change_of_place_that_comes_after_the_stop_is_refused() {
+    Rig::run_in_one_process(async |mut rig| {
+        rig.array.stop().await.expect("stopped");
+        let changed = rig.array.change_places(&[1], async || panic!("nothing has ended")).await;
+        assert!(changed.is_err());
+        assert!(rig.array.bring_up(1).await.is_err());
+    });
+}
