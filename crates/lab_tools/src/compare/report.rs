@@ -434,7 +434,9 @@ mod tests {
                 "The runs have different inputs: array.cache: 1MiB in A, not there in B; \
                  drive.model: x, y in A, x, z in B; v.size: not there in A, 1GiB in B.",
                 "A: A busy CPU.",
+                "A: The record of this run has no digest.",
                 "B was stopped before its end.",
+                "B: The record of this run has no digest.",
             ]
         );
         assert_eq!(Comparison::of(&a, &a).expect("comparable").inputs, [""; 0]);

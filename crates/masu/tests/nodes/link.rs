@@ -24,13 +24,18 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split('"').nth(1).map(str::to_owned)
 }
 
-/// The record without the lines that begin so, and with one more.
-fn rewrite(path: &Path, without: &[&str], with: &str) {
-    let text = fs::read_to_string(path).expect("a record");
+/// A node's record without the lines that begin so, and with one more. Nothing happens while the node puts its own
+/// again, as it does when it says something else of itself.
+fn rewrite(cluster: &Cluster, node: usize, without: &[&str], with: &str) {
+    let keys = keys(cluster, &format!("nodes%{}", cluster.nodes[node].name));
+    let Some(path) = keys.first().and_then(|key| files(key, "=").pop()) else { return };
+    let Ok(text) = fs::read_to_string(&path) else { return };
     let kept =
         text.lines().filter(|line| !without.iter().any(|name| line.starts_with(&format!("{name} = "))));
     let text = [with].into_iter().chain(kept).collect::<Vec<_>>().join("\n");
-    fs::write(path, text + "\n").expect("written");
+    if path.exists() {
+        fs::write(path, text + "\n").expect("written");
+    }
 }
 
 /// What stays of a node has no certificate. The node is of no older version, and puts its own again every
@@ -111,10 +116,7 @@ fn what_a_standby_carries_is_encrypted_and_in_the_clear_only_beside_a_node_of_an
     // The standby reads the record at each of its intervals.
     let (address, heard) = between(link.parse().expect("an address"));
     until("a session by TLS", || {
-        // The owner puts its record again when it says something else of itself.
-        let key = keys(&cluster, &format!("nodes%{}", to.name)).pop();
-        let about = key.and_then(|key| files(&key, "=").pop()).filter(|path| path.exists());
-        about.iter().for_each(|about| rewrite(about, &["link"], &format!("link = \"{address}\"")));
+        rewrite(&cluster, owner, &["link"], &format!("link = \"{address}\""));
         carries(from.port) && heard.lock().expect("not poisoned").len() > SLOT_BYTES
     });
     for part in clear {
@@ -122,8 +124,11 @@ fn what_a_standby_carries_is_encrypted_and_in_the_clear_only_beside_a_node_of_an
     }
     // An owner of an older version: the standby knows its portal only. This owner is none.
     let (address, heard) = between(SocketAddr::from(([127, 0, 0, 1], to.port)));
-    rewrite(&about, &["link", "certificate", "portals"], &format!("portals = [\"{address}\"]"));
-    from.says("the owner is of a version without TLS between nodes");
+    until("the standby takes the owner for one of an older version", || {
+        let portals = format!("portals = [\"{address}\"]");
+        rewrite(&cluster, owner, &["link", "certificate", "portals"], &portals);
+        from.log().contains("the owner is of a version without TLS between nodes")
+    });
     assert!(!carries(from.port), "this owner takes nothing in the clear");
     to.says("relayed by a node that does not know this array's key");
     // A standby of an older version.
