@@ -24,8 +24,8 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split('"').nth(1).map(str::to_owned)
 }
 
-/// A node's record without the lines that begin so, and with one more. Nothing happens while the node puts its own
-/// again, as it does when it says something else of itself.
+/// A node's record without the lines that begin so, and with one more. Nothing happens while the node puts
+/// its own again, as it does when it says something else of itself.
 fn rewrite(cluster: &Cluster, node: usize, without: &[&str], with: &str) {
     let keys = keys(cluster, &format!("nodes%{}", cluster.nodes[node].name));
     let Some(path) = keys.first().and_then(|key| files(key, "=").pop()) else { return };
