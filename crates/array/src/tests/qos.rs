@@ -66,11 +66,11 @@ fn with(config: &Config, policies: &[(Policy, Sharing, std::ops::Range<usize>)])
     config
 }
 
-fn minimum(minimum_iops: u64) -> Policy {
+pub(super) fn minimum(minimum_iops: u64) -> Policy {
     Policy { minimum_iops, ..Policy::none() }
 }
 
-fn maximum(maximum_iops: u64) -> Policy {
+pub(super) fn maximum(maximum_iops: u64) -> Policy {
     Policy { maximum_iops: Some(maximum_iops), ..Policy::none() }
 }
 

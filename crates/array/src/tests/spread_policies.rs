@@ -11,6 +11,7 @@ use world::{Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
 use world_model::{DiskSpec, Model};
 
+use super::qos::{maximum, minimum};
 use super::rig::{TARGET, declaration, drive, group};
 use crate::config::{HostConfig, Level, PolicyConfig, PoolConfig, Provisioning, Sharing, VolumeConfig};
 use crate::status::ControllerStatus;
@@ -66,14 +67,6 @@ fn with(config: &Config, policy: Policy, pools: std::ops::Range<usize>) -> Confi
     config.volumes.iter_mut().for_each(|volume| volume.policy = None);
     pools.for_each(|pool| config.volumes[pool].policy = Some("p".into()));
     config
-}
-
-fn minimum(minimum_iops: u64) -> Policy {
-    Policy { minimum_iops, ..Policy::none() }
-}
-
-fn maximum(maximum_iops: u64) -> Policy {
-    Policy { maximum_iops: Some(maximum_iops), ..Policy::none() }
 }
 
 /// What hosts write to a volume.

@@ -1,11 +1,9 @@
 //! Controllers of a node that is gone, or has stopped them, begin at the owner.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use array::{Control, Event, answer_for_absent};
-use config::Config;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -44,7 +42,6 @@ impl Lender {
     /// Runs the controllers of a node that does not run them any more.
     async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
         let Peer { name, controllers, over, ended, .. } = peer;
-        let threads = &self.served.threads;
         if !self.stops() {
             let what = text_of(&numbers(&controllers.iter().copied().collect::<Vec<_>>()));
             let event = match ended {
@@ -65,12 +62,7 @@ impl Lender {
             let _ = changing.await;
         } else if self.stops() {
             // All are told to stop, and these have: nothing of them is open here.
-            for index in controllers {
-                let (mailbox, config, index) = (threads.mailbox(*index).clone(), self.declared(), *index);
-                let gone = format!("node {name} is gone");
-                tokio::spawn(async move { answer_for_absent(&mailbox, index, &config, &gone).await });
-            }
-            return;
+            return self.answer_for(controllers, &format!("node {name} is gone")).detach_all();
         }
         self.begin_here(controllers).await;
     }
@@ -79,20 +71,9 @@ impl Lender {
     /// units are busy.
     async fn claim(&self, controllers: &BTreeSet<usize>, (name, over): (&str, Option<Instant>)) {
         let cause = format!("node {name} is gone, and its drives are not free yet");
-        let answering = |config: Arc<Config>| {
-            let mut absent = JoinSet::new();
-            for index in controllers {
-                let (mailbox, config) = (self.served.threads.mailbox(*index).clone(), config.clone());
-                let (index, cause) = (*index, cause.clone());
-                absent.spawn(async move { answer_for_absent(&mailbox, index, &config, &cause).await });
-            }
-            absent
-        };
-        // Whoever changes the array may wait for one of them.
-        let config = self.declared();
-        let mut absent = answering(config.clone());
+        let mut absent = self.answer_for(controllers, &cause);
         let controllers: Vec<usize> = controllers.iter().copied().collect();
-        let part = config.of_controllers(&controllers);
+        let part = self.declared().of_controllers(&controllers);
         let claimed = async {
             // On one machine the locks of the drives say when it has ended.
             while self.served.spans_machines && over.is_some_and(|over| boot_now() < over) {
@@ -110,6 +91,17 @@ impl Lender {
             () = told(&mut stop) => {}
         }
         absent.shutdown().await;
+    }
+
+    /// Answers for controllers that run nowhere, until the tasks are dropped or the array has ended.
+    fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> JoinSet<()> {
+        let mut absent = JoinSet::new();
+        for index in controllers.iter().copied() {
+            let (mailbox, config) = (self.served.threads.mailbox(index).clone(), self.declared());
+            let cause = cause.to_owned();
+            absent.spawn(async move { answer_for_absent(&mailbox, index, &config, &cause).await });
+        }
+        absent
     }
 
     /// Starts a controller; what it has to know first is the first in its mailbox.
