@@ -33,6 +33,12 @@ const OPTIONS: [(&CStr, &CStr); 5] = [
 /// and end after an hour.
 const BLOCKLISTS: &CStr = c"rbd_blocklist_on_break_lock";
 
+/// The threads on which a connection's operations end, their number as librados ships it, and masu's. An image
+/// has a connection of its own: a second thread adds a switch between threads to each operation, and no work of
+/// other images. With one, a read of 4 KiB at depth 32 costs masu 26 us of processor time in place of 38
+/// (`make ceph-bench`).
+const THREADS: (&CStr, &CStr, &CStr) = (c"librados_thread_count", c"2", c"1");
+
 /// What an image is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -46,6 +52,8 @@ pub(super) enum Purpose {
 const CLIENTS_MAX: usize = 64;
 /// More options than librbd has for images.
 const OPTIONS_MAX: usize = 512;
+/// Longest value of an option that is read, and the byte 0 at its end.
+const OPTION_LEN_MAX: usize = 64;
 /// Longest value of a piece of metadata that is read.
 const METADATA_LEN_MAX: usize = 1024;
 
@@ -110,9 +118,26 @@ impl Cluster {
             // refused, and is then not needed.
             let _ = unsafe { (api.rados_conf_set)(rados, name.as_ptr(), value.as_ptr()) };
         }
+        let (name, shipped, own) = THREADS;
+        // Another number is that of the configuration file.
+        if cluster.option(name).as_deref() == Some(shipped) {
+            // SAFETY: as above.
+            let _ = unsafe { (api.rados_conf_set)(rados, name.as_ptr(), own.as_ptr()) };
+        }
         // SAFETY: the handle is valid.
         check(unsafe { (api.rados_connect)(rados) }).map_err(|e| connect_error(spec, e))?;
         Ok(cluster)
+    }
+
+    /// An option of the client; `None`: this release does not have it.
+    fn option(&self, name: &CStr) -> Option<CString> {
+        let mut value = [0u8; OPTION_LEN_MAX];
+        // SAFETY: the handle is valid, the name is a C string, and `value` is room for its length.
+        let got = unsafe {
+            (self.api.rados_conf_get)(self.rados, name.as_ptr(), value.as_mut_ptr().cast(), value.len())
+        };
+        check(got).ok()?;
+        CStr::from_bytes_until_nul(&value).ok().map(CStr::to_owned)
     }
 }
 

@@ -77,6 +77,7 @@ functions! {
     rados: rados_create(*mut Rados, *const c_char) -> c_int;
     rados: rados_conf_read_file(Rados, *const c_char) -> c_int;
     rados: rados_conf_set(Rados, *const c_char, *const c_char) -> c_int;
+    rados: rados_conf_get(Rados, *const c_char, *mut c_char, usize) -> c_int;
     rados: rados_connect(Rados) -> c_int;
     rados: rados_shutdown(Rados);
     rados: rados_ioctx_create(Rados, *const c_char, *mut Ioctx) -> c_int;
