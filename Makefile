@@ -250,6 +250,10 @@ controllers-guest: build ## a pool moves between two controllers as a guest with
 shared-device: setup build ## a block device that two machines share, each a guest with a node: its owner killed, paused and woken; the fence is a persistent reservation
 	@$(STEP) "a block device of two machines" judges/shared_device.sh
 
+.PHONY: rolling-upgrade
+rolling-upgrade: ## nodes of an older version (judges/older_version, which it builds) are updated under load, back, and killed
+	@$(STEP) "nodes of two versions" judges/rolling_upgrade.sh
+
 .PHONY: ceph-bench
 ceph-bench: export MASU := $(RELEASE)
 ceph-bench: setup-ceph release ## 4 KiB random I/O on RBD images through masu, beside fio's librbd engine
@@ -336,7 +340,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
-	@$(MAKE) --no-print-directory restart static shared-device
+	@$(MAKE) --no-print-directory restart static shared-device rolling-upgrade
 	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 NODES_FORM= MASU=$(RELEASE)
 
 .PHONY: clean

@@ -37,6 +37,8 @@ mod moves;
 mod paths;
 #[path = "nodes/rbd_and_etcd.rs"]
 mod rbd_and_etcd;
+#[path = "nodes/rolling_upgrade.rs"]
+mod rolling_upgrade;
 #[path = "nodes/state_key.rs"]
 mod state_key;
 
@@ -90,6 +92,8 @@ struct Cluster {
     registry: String,
     /// More for each process.
     options: Vec<String>,
+    /// The program of processes that are started from now on.
+    masu: PathBuf,
     dir: tempfile::TempDir,
 }
 
@@ -122,7 +126,8 @@ impl Cluster {
     /// With this declaration.
     fn declared(nodes: usize, dir: tempfile::TempDir, text: &str, registry: String) -> Cluster {
         fs::write(dir.path().join("array.toml"), text).expect("written");
-        let mut cluster = Cluster { nodes: vec![], registry, options: vec![], dir };
+        let masu = PathBuf::from(env!("CARGO_BIN_EXE_masu"));
+        let mut cluster = Cluster { nodes: vec![], registry, options: vec![], masu, dir };
         (0..nodes).for_each(|_| cluster.join());
         cluster
     }
@@ -138,7 +143,7 @@ impl Cluster {
 
     fn process(&self, name: &str, port: u16, dir: &Path) -> Child {
         let log = File::options().create(true).append(true).open(dir.with_extension("log")).expect("a log");
-        Command::new(env!("CARGO_BIN_EXE_masu"))
+        Command::new(&self.masu)
             .args(["serve", "--node", name, "--listen", &format!("127.0.0.1:{port}")])
             .arg("--registry")
             .arg(&self.registry)
