@@ -33,9 +33,9 @@ const OPTIONS: [(&CStr, &CStr); 5] = [
 /// and end after an hour.
 const BLOCKLISTS: &CStr = c"rbd_blocklist_on_break_lock";
 
-/// The threads on which a connection's operations end, their number as librados ships it, and masu's. An image
-/// has a connection of its own: a second thread adds a switch between threads to each operation, and no work of
-/// other images. With one, a read of 4 KiB at depth 32 costs masu 26 us of processor time in place of 38
+/// The threads on which a connection ends operations, their number as librados ships it, and masu's. An image
+/// has a connection of its own: a second thread adds a switch between threads to each operation, and no work
+/// of other images. With one, a read of 4 KiB at depth 32 costs masu 26 us of processor time in place of 38
 /// (`make ceph-bench`).
 const THREADS: (&CStr, &CStr, &CStr) = (c"librados_thread_count", c"2", c"1");
 
