@@ -251,7 +251,7 @@ shared-device: setup build ## a block device that two machines share, each a gue
 	@$(STEP) "a block device of two machines" judges/shared_device.sh
 
 .PHONY: rolling-upgrade
-rolling-upgrade: ## nodes of an older version (judges/older_version, which it builds) are updated under load, back, and killed
+rolling-upgrade: tools web/dist/report.html ## nodes of an older version (judges/older_version, which it builds) are updated under load, back, and killed
 	@$(STEP) "nodes of two versions" judges/rolling_upgrade.sh
 
 .PHONY: ceph-bench

@@ -11,7 +11,9 @@ if [ -z "${MASU_OLDER:-}" ]; then
   git cat-file -e "$commit^{commit}" 2>/dev/null || { echo "rolling_upgrade: no commit $commit here: fetch the whole history" >&2; exit 2; }
   tree=$PWD/target/older/$commit
   [ -d "$tree" ] || { mkdir -p "$tree" && git archive "$commit" | tar xf - -C "$tree"; }
-  # Dependencies of both are the same for the most part, but not their lock files: a target directory of its own.
+  # The viewer of reports is this version's: nodes do not use it.
+  mkdir -p "$tree/web" && cp -r web/dist "$tree/web/"
+  # A target directory of its own: the lock files differ.
   (cd "$tree" && CARGO_TARGET_DIR=$PWD/../target cargo build --locked --quiet --profile checked --bin masu)
   MASU_OLDER=$PWD/target/older/target/checked/masu
 fi
