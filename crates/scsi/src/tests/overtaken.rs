@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::host_view::{CopyAnswer, CopyRequest, Elsewhere, HostView, Owner, Remote};
 use crate::request::{Response, Status, TaskFunction, TaskOutcome};
+use crate::reservation::Persistence;
 use crate::sense::Format;
 
 const WRITE: &str = "2a 00 00000000 00 0001 00";
@@ -76,7 +77,12 @@ fn a_unit_that_moves_while_it_is_held_takes_its_commands_along() {
             vec![Elsewhere { lun: Lun(0), key: b.lu.identity.key, block_bytes: 512, owner: None }];
         host.set_elsewhere(elsewhere);
         let state = b.lu.move_out();
-        let moved = LogicalUnit::moved_in(b.world.clone(), b.lu.identity.clone(), b.disk.clone(), state);
+        let moved = LogicalUnit::moved_in(
+            b.world.clone(),
+            b.lu.identity.clone(),
+            b.disk.clone(),
+            (state, Persistence::AsAsked),
+        );
         host.map(Lun(0), moved);
         host.set_elsewhere(Vec::new());
         host.hold([].into());
