@@ -159,6 +159,23 @@ fn a_node_with_two_controllers_gives_both_back_when_it_ends() {
     println!("two controllers come back: a gap of {:?} in {} writes", done.gap, done.count);
 }
 
+/// A host that had registered without APTPL lost its fence with the node, and did not know it.
+#[test]
+fn a_fence_holds_when_the_node_of_its_controller_dies_and_when_it_comes_back() {
+    let mut cluster = start();
+    let fenced = reservations::fence(&cluster);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    cluster.nodes[0].says("controller 1 runs at this node");
+    assert_eq!(reservations::found(&cluster), fenced, "at the owner");
+    let before = count(&cluster, 0, "controller 1 runs at node n2");
+    cluster.again(1);
+    again(&cluster, 0, "controller 1 runs at node n2", before);
+    assert_eq!(reservations::found(&cluster), fenced, "at its node again");
+    cluster.nodes[0].process.kill().expect("kill -9");
+    cluster.successor(0);
+    assert_eq!(reservations::found(&cluster), fenced, "after a take-over");
+}
+
 /// It was accepted, and no node could take the array over any more.
 #[test]
 fn a_drive_that_other_nodes_cannot_have_is_refused_when_the_command_comes() {

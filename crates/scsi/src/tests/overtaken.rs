@@ -326,3 +326,24 @@ fn lengths_at_the_limits() {
         check(&host, "34 00 00000000 00 ffff 00", &[], "good").await;
     });
 }
+
+/// It reached the port of another process of the array after the reset, but before that process had heard of
+/// it. Its host waited for an answer that did not come.
+#[test]
+fn a_command_of_another_process_that_may_be_younger_than_a_reset_is_answered() {
+    bench(async |b| {
+        let (one, two) = (b.host(1).await, b.host(2).await);
+        for (function, attention) in
+            [(TaskFunction::ClearTaskSet(Lun(0)), "6/2f00"), (TaskFunction::LunReset(Lun(0)), "6/2903")]
+        {
+            let late = write();
+            let crossed = Request { arrival: late.arrival.renumbered(late.arrival.after()), ..late.clone() };
+            one.manage(function).await;
+            assert_eq!(ends(&two, crossed).await, "Busy", "{function:?}");
+            assert_eq!(ends(&two, late).await, "aborted", "{function:?}: it is known to be older");
+            check(&two, "00", &[], attention).await;
+            assert!(is_untouched(&two).await);
+            while ends(&one, request("00", &[])).await != "good" {}
+        }
+    });
+}

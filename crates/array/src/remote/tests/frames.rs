@@ -1,10 +1,12 @@
 //! Frames that are wrong end the connection, whatever they are.
 
+use futures::FutureExt;
 use futures::channel::oneshot;
 
-use super::link::{Link, frame, take};
+use super::link::{Link, frame, take, waiting};
 use super::samples;
-use crate::control::{Control, Message};
+use crate::control::Control;
+use crate::mailbox::Message;
 use crate::remote::frame::{decode, encode};
 use crate::remote::messages::{Header, Message as Said};
 use crate::remote::{FRAME_MAX, PROTOCOL, RemoteError};
@@ -41,7 +43,7 @@ fn frames() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         b.iter().for_each(|b| take(&link.owner, b).expect("valid"));
         of_owner.extend(a);
         of_node.extend(b);
-        while let Ok(message) = link.at_node.messages.try_recv() {
+        while let Some(message) = link.at_node.next().now_or_never().flatten() {
             if let (Message::Control(_, reply), Some(answer)) = (message, replies.next()) {
                 let _ = reply.send(Ok(answer));
             }
@@ -70,7 +72,7 @@ fn damaged_frames_are_errors_and_nothing_else() {
             let link = Link::new();
             for to in [&link.owner, &link.node] {
                 let len = frame.len();
-                let taken = futures::FutureExt::now_or_never(to.incoming(&frame)).expect("it never waits");
+                let taken = to.incoming(&frame).now_or_never().expect("it never waits");
                 refused += usize::from(taken.is_err());
                 // What it may have asked is answered or not; nothing of it panics.
                 while super::link::frame(to).is_some() {}
@@ -131,16 +133,16 @@ fn no_side_has_to_remember_more_than_the_limit() {
 fn a_frame_that_is_too_long_is_neither_sent_nor_taken() {
     let link = Link::new();
     let too_long = vec![0; FRAME_MAX + 1];
-    let taken = futures::FutureExt::now_or_never(link.node.incoming(&too_long)).expect("it never waits");
+    let taken = link.node.incoming(&too_long).now_or_never().expect("it never waits");
     assert_eq!(taken, Err(RemoteError::TooLong { len: FRAME_MAX + 1 }));
     // Who asks for it gets an error, and the exchange goes on.
     let name = "v".repeat(FRAME_MAX);
     let mut ask = Box::pin(link.to_node.ask(Control::Scrub(name)));
     let mut then = Box::pin(link.to_node.ask(Control::Ping));
-    let waits = futures::FutureExt::now_or_never(ask.as_mut()).is_none();
-    assert!(waits && futures::FutureExt::now_or_never(then.as_mut()).is_none());
+    let waits = ask.as_mut().now_or_never().is_none();
+    assert!(waits && then.as_mut().now_or_never().is_none());
     link.pass_on();
-    let error = futures::FutureExt::now_or_never(ask).expect("an answer").expect_err("too long");
+    let error = ask.now_or_never().expect("an answer").expect_err("too long");
     assert!(error.to_string().starts_with("message between nodes: "), "{error}");
-    assert_eq!(link.at_node.messages.len(), 1);
+    assert_eq!(waiting(&link.at_node), 1);
 }

@@ -451,11 +451,20 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
     u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
 }
 
-/// Tells the controllers of the other nodes, whenever something of them has changed.
+/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is slow
+/// hears of the latest alone. One that has stopped gets them with its next start.
+async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
+    while nodes.changed().await.is_ok() {
+        let latest = nodes.borrow_and_update().clone();
+        let _ = controller.ask(Control::Nodes(latest)).await;
+    }
+}
+
+/// Tells of the other nodes, whenever something of them has changed.
 async fn follow_others(
     (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
     told: watch::Sender<Arc<Nodes>>,
-    (keys, controllers): (RelayKeys, Vec<ControllerHandle>),
+    keys: RelayKeys,
 ) {
     loop {
         tokio::select! {
@@ -474,9 +483,7 @@ async fn follow_others(
         if relay_keys.len() > last.relay_keys.len() {
             warn_of_older(&state.borrow().others);
         }
-        let nodes = Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) });
-        told.send_replace(nodes.clone());
-        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
+        told.send_replace(Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) }));
     }
 }
 
@@ -546,31 +553,33 @@ async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
 }
 
 impl Node {
-    /// Tells the controllers, which declare nothing yet, of this node and of the others, now and when they
-    /// change.
-    pub(super) fn tell_of_nodes(&self, config: &Config, controllers: &[ControllerHandle]) {
-        let state = self.thread.watch();
+    /// What controllers have to know of this node and of the others before they begin.
+    pub(super) fn known_nodes(&self, config: &Config) -> Arc<Nodes> {
         // Controllers of other nodes open theirs.
         let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
         self.elsewhere.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();
-        let nodes = Nodes {
+        Arc::new(Nodes {
             first_group: portal_group(self.number, 0),
             portals: lends.then(|| config.portals.iter().map(at_home).collect()),
             // An older node is learnt of in a moment, with a warning.
             relay_keys: self.keys.of(&[]),
-            others: other_portals(&state.borrow(), &BTreeMap::new()),
+            others: other_portals(&self.thread.watch().borrow(), &BTreeMap::new()),
             ownership: Some(self.ownership),
             refused: Some(self.refused.clone()),
-        };
-        let nodes = Arc::new(nodes);
-        // The first in their mailboxes.
-        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
-        let (told, tells) = watch::channel(nodes);
+        })
+    }
+
+    /// Tells the controllers, which know these, of all changes.
+    pub(super) fn tell_of_nodes(&self, known: Arc<Nodes>, controllers: &[ControllerHandle]) {
+        let (told, tells) = watch::channel(known);
+        for controller in controllers {
+            tokio::spawn(keep_telling(controller.clone(), tells.clone()));
+        }
         *self.elsewhere.told.borrow_mut() = Some(tells);
-        let changes = (state, self.elsewhere.runs.subscribe());
-        tokio::spawn(follow_others(changes, told, (self.keys.clone(), controllers.to_vec())));
+        let changes = (self.thread.watch(), self.elsewhere.runs.subscribe());
+        tokio::spawn(follow_others(changes, told, self.keys.clone()));
     }
 
     /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers

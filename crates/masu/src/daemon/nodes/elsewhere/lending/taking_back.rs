@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use array::{Control, Event, answer_for_absent};
+use array::{Event, answer_for_absent};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -104,11 +104,10 @@ impl Lender {
         absent
     }
 
-    /// Starts a controller; what it has to know first is the first in its mailbox.
+    /// Starts a controller.
     pub(super) fn start(&self, index: usize) {
         let nodes = self.own.nodes.borrow().clone();
-        self.served.threads.handles()[index].tell(Control::Nodes(nodes));
-        if let Err(error) = self.served.threads.start(index) {
+        if let Err(error) = self.served.threads.start(index, Some(nodes)) {
             tracing::error!("{error:#}");
         }
     }
