@@ -187,6 +187,12 @@ impl ControllerHandle {
         }
     }
 
+    /// As if the controller had stopped.
+    #[cfg(test)]
+    pub(crate) fn close(&self) {
+        self.lanes.iter().for_each(|lane| _ = lane.close());
+    }
+
     /// Whether the controller has stopped.
     pub(crate) fn has_stopped(&self) -> bool {
         self.lanes.iter().all(async_channel::Sender::is_closed)

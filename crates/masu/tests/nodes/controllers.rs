@@ -108,6 +108,18 @@ fn a_node_that_stands_still_is_fenced_by_its_locks_and_writes_nothing_when_it_go
     cluster.nodes[0].says("waits for the drives of controllers that node n2 ran");
     let status = cluster.nodes[0].ok(&["status"]);
     assert!(status.contains("node n2 is gone"), "{status}");
+    let shown = cluster.nodes[0].command(&["pool", "show", "p1"]);
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(!shown.status.success() && said.contains("not served: node n2 is gone"), "{said}");
+    // Another owner would serve nothing before n2 goes on.
+    let says = |args: &[&str]| {
+        let output = cluster.nodes[0].command(&[args, &["--registry", &cluster.registry]].concat());
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let waits = "node n2 stands still and holds drives";
+    until("the registry has it", || says(&["node", "list"]).1.contains(waits));
+    let (moved, said) = says(&["node", "drain", "n1"]);
+    assert!(!moved && said.contains(waits), "{said}");
     cluster.nodes[1].signal("-CONT");
     assert_eq!(cluster.nodes[1].ended(), Some(LOST));
     cluster.nodes[0].says("controller 1 runs at this node");

@@ -8,7 +8,7 @@ use super::samples;
 use crate::control::Control;
 use crate::mailbox::Message;
 use crate::remote::frame::{decode, encode};
-use crate::remote::messages::{Header, Message as Said};
+use crate::remote::messages::{Ask, Header, Message as Said};
 use crate::remote::{FRAME_MAX, PROTOCOL, RemoteError};
 
 fn said(message: Said) -> Vec<u8> {
@@ -105,7 +105,7 @@ fn the_first_frame_is_the_version_and_it_is_the_same() {
 fn a_side_takes_only_what_may_come_from_the_other() {
     let (link, ask) = (Link::new(), |to| {
         let control = Box::new(crate::remote::controls::Controlled::Ping);
-        said(Said::Ask { number: 1, to, ask: crate::remote::messages::Ask::Control(control) })
+        said(Said::Ask { number: 1, to, ask: Ask::Control(control) })
     });
     assert_eq!(take(&link.node, &ask(0)), Err(RemoteError::NoController(0)));
     assert_eq!(take(&link.node, &ask(1)), Ok(()));
@@ -118,12 +118,20 @@ fn a_side_takes_only_what_may_come_from_the_other() {
 }
 
 #[test]
-fn no_side_has_to_remember_more_than_the_limit() {
+fn no_side_has_to_remember_more_than_the_limit_of_each_lane() {
     let link = Link::new();
     let control = || Box::new(crate::remote::controls::Controlled::Ping);
-    let ask =
-        |number| said(Said::Ask { number, to: 1, ask: crate::remote::messages::Ask::Control(control()) });
-    for number in 1..=crate::PENDING_MAX as u64 {
+    let ask = |number| said(Said::Ask { number, to: 1, ask: Ask::Control(control()) });
+    let function = scsi::TaskFunction::TargetReset;
+    let of_host = |number| {
+        said(Said::Ask { number, to: 1, ask: Ask::Manage { nexus: samples::nexus().into(), function } })
+    };
+    let limit = crate::PENDING_MAX as u64;
+    for number in 1..=limit {
+        assert_eq!(take(&link.node, &of_host(number)), Ok(()));
+    }
+    assert!(matches!(take(&link.node, &of_host(0)), Err(RemoteError::Unexpected { .. })));
+    for number in limit + 1..=limit + 1024 {
         assert_eq!(take(&link.node, &ask(number)), Ok(()));
     }
     assert!(matches!(take(&link.node, &ask(0)), Err(RemoteError::Unexpected { .. })));

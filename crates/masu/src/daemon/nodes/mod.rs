@@ -106,6 +106,8 @@ struct Elsewhere {
     runs: watch::Sender<BTreeMap<u16, usize>>,
     /// The controllers that this node runs.
     own_runs: watch::Sender<Vec<u16>>,
+    /// What keeps the drives of controllers that other nodes ran.
+    waits: watch::Sender<Option<String>>,
     /// The controller that opens this node's portals, whatever is declared later.
     home: Cell<usize>,
     /// What controllers are told; none before they are.
@@ -113,9 +115,12 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    fn new(offers: mpsc::Receiver<Offer>, own_runs: watch::Sender<Vec<u16>>) -> Elsewhere {
+    fn new(
+        offers: mpsc::Receiver<Offer>,
+        (own_runs, waits): (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>),
+    ) -> Elsewhere {
         let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
-        Elsewhere { offers, runs, own_runs, home: Cell::default(), told: RefCell::default() }
+        Elsewhere { offers, runs, own_runs, waits, home: Cell::default(), told: RefCell::default() }
     }
 }
 
@@ -150,10 +155,10 @@ pub(super) async fn stand_by(
     let joined_before = seen.epoch() > 0;
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
     let judges = judge.clone();
-    let own_runs = watch::channel(vec![]).0;
+    let (own_runs, waits) = (watch::channel(vec![]).0, watch::channel(None).0);
     let mut thread =
         Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone()), {
-            (trial::of_directory(store.clone()), own_runs.subscribe())
+            (trial::of_directory(store.clone()), own_runs.subscribe(), waits.subscribe())
         })
         .await?;
     judge.refuse(&thread.keeper())?;
@@ -175,8 +180,14 @@ pub(super) async fn stand_by(
         thread.leave(Leaves::Ends).await;
         return Ok(None);
     };
-    let node = owner_of_array((name, epoch), (thread, relay), (portals, link), (keys, tls, own_runs), events)
-        .await?;
+    let node = owner_of_array(
+        (name, epoch),
+        (thread, relay),
+        (portals, link),
+        (keys, tls, (own_runs, waits)),
+        events,
+    )
+    .await?;
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -191,7 +202,7 @@ async fn owner_of_array(
     (name, epoch): (&str, u64),
     (mut thread, mut relay): (Thread, Relay),
     (portals, link): (Vec<SocketAddr>, Option<Link>),
-    (keys, tls, own_runs): (RelayKeys, Arc<NodeTls>, watch::Sender<Vec<u16>>),
+    (keys, tls, says): (RelayKeys, Arc<NodeTls>, (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>)),
     events: &EventSender,
 ) -> Result<Node> {
     let owner = u64::from_le_bytes(random()?);
@@ -207,7 +218,7 @@ async fn owner_of_array(
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
     let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
     let remembers = tokio::spawn(remember(heard, thread.keeper()));
-    let elsewhere = Elsewhere::new(offers, own_runs);
+    let elsewhere = Elsewhere::new(offers, says);
     Ok(Node {
         name,
         epoch,
@@ -286,6 +297,7 @@ fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, 
         controllers_protocol: Some(array::PROTOCOL),
         runs: vec![],
         trouble: None,
+        waits: None,
     }
 }
 
@@ -585,7 +597,7 @@ impl Node {
     /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers
     /// were not told of the nodes, or it is done already.
     pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
-        let Elsewhere { offers, runs, own_runs, home, told } = &self.elsewhere;
+        let Elsewhere { offers, runs, own_runs, waits, home, told } = &self.elsewhere;
         let own = Own {
             ownership: self.ownership,
             state: self.thread.watch(),
@@ -593,6 +605,7 @@ impl Node {
             runs: runs.clone(),
             home: home.get(),
             own_runs: own_runs.clone(),
+            waits: waits.clone(),
         };
         Some(Lending::start(own, served, offers.borrow_mut().take()?))
     }

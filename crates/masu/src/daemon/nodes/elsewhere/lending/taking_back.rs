@@ -82,8 +82,14 @@ impl Lender {
             let tell = |why: String| {
                 let text = format!("waits for the drives of controllers that node {name} ran: {why}");
                 self.served.events.tell(Event::error("array", text));
+                // A node that took over would wait for all drives.
+                let waits = format!(
+                    "node {name} stands still and holds drives ({why}); continue it, or end it (kill -9)"
+                );
+                self.own.waits.send_replace(Some(waits));
             };
             claim(&part, tell).await;
+            self.own.waits.send_replace(None);
         };
         let mut stop = self.stop.clone();
         tokio::select! {
