@@ -32,7 +32,8 @@ impl Initiator {
                 let mut attentions = 0;
                 while attentions < 5 {
                     let sent = session.command(Lun(0), cdb, Pieces::copy_of(data), data_in_max);
-                    match within(world, GIVES_UP, sent).await {
+                    // A command that is sent again is counted again.
+                    match within(world, WAIT, sent).await {
                         Some(Ok(done))
                             if done.sense_codes().is_some_and(|(key, ..)| key == UNIT_ATTENTION) =>
                         {
