@@ -112,6 +112,33 @@ pub(crate) fn trouble_of_nodes(nodes: &[Node]) -> impl Iterator<Item = Trouble> 
     })
 }
 
+/// Nodes that the declaration names and that have never joined: the owner runs their controllers. They may
+/// join later, so that this is no error.
+pub(crate) fn trouble_of_assigned<'a>(
+    controller_nodes: &'a [String],
+    nodes: &'a [Node],
+) -> impl Iterator<Item = Trouble> + 'a {
+    let is_known = |name: &str| nodes.iter().any(|node| node.name == name);
+    let unknown = controller_nodes.iter().enumerate().filter(move |(at, name)| {
+        // Each once.
+        !name.is_empty() && !is_known(name) && !controller_nodes[..*at].contains(name)
+    });
+    // One process alone follows no assignment.
+    unknown.filter(|_| nodes.iter().any(|node| node.name != THIS)).map(|(_, name)| {
+        let all = controller_nodes.iter().enumerate().filter(|(_, of)| *of == name);
+        let all: Vec<String> = all.map(|(index, _)| index.to_string()).collect();
+        let (word, run) = if all.len() == 1 { ("controller", "runs") } else { ("controllers", "run") };
+        let text = format!(
+            "controller_nodes assigns {word} {} to it, and no node of this name has joined: {word} {} {run} at the \
+             owner",
+            all.join(", "),
+            all.join(", ")
+        );
+        let to_do = format!("start it (masu serve --node {name}), or correct controller_nodes: masu node list has the names");
+        trouble(Severity::Warning, format!("node {name}"), "node_unknown", text, to_do)
+    })
+}
+
 /// `POST /v1/nodes/{name}/drain`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -178,6 +205,22 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!((&*all[0].object, &*all[0].text), ("node n2", "could not take over: a full disk"));
         assert!(all[0].to_do.contains("at node n2"), "{}", all[0].to_do);
+    }
+
+    #[test]
+    fn a_node_that_is_declared_and_has_never_joined_is_a_trouble() {
+        let node = |name: &str| Node { name: name.into(), ..Node::default() };
+        let of = |declared: &[&str], nodes: &[&str]| {
+            let declared: Vec<String> = declared.iter().map(|name| (*name).into()).collect();
+            let nodes: Vec<Node> = nodes.iter().map(|name| node(name)).collect();
+            trouble_of_assigned(&declared, &nodes).map(|t| (t.object, t.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["n1", "", "n2"], &["n1", "n2"]), []);
+        assert_eq!(of(&["n1", "n2"], &[THIS]), [], "one process");
+        let told = of(&["n1", "n9", "n9", "n8"], &["n1", "n2"]);
+        assert_eq!(told.iter().map(|(object, _)| &**object).collect::<Vec<_>>(), ["node n9", "node n8"]);
+        assert!(told[0].1.contains("controllers 1, 2 run at the owner"), "{}", told[0].1);
+        assert!(told[1].1.contains("controller 3 runs at the owner"), "{}", told[1].1);
     }
 
     #[test]

@@ -161,6 +161,7 @@ impl Served {
         let mut all = self.answers.trouble(tokio::time::Instant::now());
         all.extend(trouble_of(status));
         all.extend(nodes::trouble_of_nodes(&status.nodes));
+        all.extend(nodes::trouble_of_assigned(&self.array.known().config.controller_nodes, &status.nodes));
         all.extend(self.health().trouble(&status.drives));
         all.extend(self.certificate_end_s().and_then(|end_s| trouble_of_end(end_s, now_ms() / 1000)));
         all.extend(self.room.trouble(self.store.dir()));

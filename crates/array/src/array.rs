@@ -23,8 +23,9 @@ use self::host_changes::host_changes;
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
 use crate::config::{Config, ConfigError, Identities, Made, MadeGroup, NotOpen};
-use crate::control::{Control, ControlError, ControllerHandle, Reply};
+use crate::control::{Control, ControlError, Reply};
 use crate::keeper::Keeper;
+use crate::mailbox::ControllerHandle;
 use crate::status::{ControllerStatus, VolumeStatus};
 
 /// How long hosts get to log out when the array stops.

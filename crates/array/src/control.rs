@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::oneshot;
-use scsi::{CopyAnswer, CopyRequest, Lun, Request, Response, TaskFunction, TaskOutcome, VolatileState};
-
+use scsi::VolatileState;
 use status::Reason;
 use world::DriveSpec;
 
@@ -14,17 +12,10 @@ use crate::config::{
     Config, ConfigError, DeletedGroup, DriveConfig, FileFormat, GroupConfig, Identities, Made, NotOpen,
     PoolConfig, VolumeConfig,
 };
-use crate::event::EventSender;
-use crate::move_request::MoveSender;
-use crate::nexus::RemoteNexus;
 use crate::nodes::Nodes;
 use crate::place::Place;
 use crate::status::ControllerStatus;
-use crate::trace::TraceSender;
 use crate::why::{Explains, Why};
-
-/// Messages queued at a controller before the sender waits.
-const QUEUE_LEN: usize = 1024;
 
 /// What to do with the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,137 +284,6 @@ fn without_place(place: &str, cause: &str) -> String {
         rest = &rest[rest.len() - len..];
     }
     rest.to_owned()
-}
-
-/// A message to a controller from another thread.
-pub(crate) enum Message {
-    Control(Control, oneshot::Sender<Result<Reply, ControlError>>),
-    Execute {
-        nexus: RemoteNexus,
-        lun: Option<Lun>,
-        request: Request,
-        reply: oneshot::Sender<Response>,
-    },
-    Manage {
-        nexus: RemoteNexus,
-        function: TaskFunction,
-        reply: oneshot::Sender<TaskOutcome>,
-    },
-    Copy {
-        nexus: RemoteNexus,
-        request: CopyRequest,
-        reply: oneshot::Sender<CopyAnswer>,
-    },
-    /// A nexus at the sender's port uses logical units that have moved here.
-    Open {
-        nexus: RemoteNexus,
-    },
-    Close {
-        nexus: RemoteNexus,
-    },
-}
-
-/// The sending end of a controller; cheap to clone, usable from every thread.
-#[derive(Clone)]
-pub struct ControllerHandle {
-    /// The number of the controller.
-    pub index: usize,
-    sender: async_channel::Sender<Message>,
-}
-
-/// The receiving end, given to the controller's thread, or to an [`Exchange`](crate::Exchange) that leads
-/// to it. Cheap to clone: each message reaches one of the clones, so that it can be given to another one
-/// when the first has ended.
-#[derive(Clone)]
-pub struct Mailbox {
-    /// The number of the controller.
-    pub(crate) index: usize,
-    pub(crate) messages: async_channel::Receiver<Message>,
-    pub(crate) events: Option<EventSender>,
-    pub(crate) traces: Option<TraceSender>,
-    pub(crate) moves: Option<MoveSender>,
-    pub(crate) lasts: bool,
-}
-
-impl Mailbox {
-    /// The same mailbox, which stays open when its controller has stopped: another one goes on with what
-    /// waits in it. Who has a copy keeps it open; see also [`Mailbox::discard`].
-    pub fn lasting(self) -> Mailbox {
-        Mailbox { lasts: true, ..self }
-    }
-
-    /// Ends what waits in it, and takes no more: no controller comes any more.
-    pub fn discard(self) {
-        self.messages.close();
-        while self.messages.try_recv().is_ok() {}
-    }
-
-    /// The same mailbox, for a controller that also sends its events there.
-    pub fn telling(self, events: EventSender) -> Mailbox {
-        Mailbox { events: Some(events), ..self }
-    }
-
-    /// The same mailbox, for a controller that also sends the traces of commands there.
-    pub fn tracing(self, traces: TraceSender) -> Mailbox {
-        Mailbox { traces: Some(traces), ..self }
-    }
-
-    /// The same mailbox, for a controller that also sends there which pools hosts want to be moved.
-    pub fn moving(self, moves: MoveSender) -> Mailbox {
-        Mailbox { moves: Some(moves), ..self }
-    }
-}
-
-impl ControllerHandle {
-    /// The two ends of a controller's mailbox.
-    pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
-        let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (
-            ControllerHandle { index, sender },
-            Mailbox { index, messages: receiver, events: None, traces: None, moves: None, lasts: false },
-        )
-    }
-
-    /// Sends a request and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The controller has stopped, or refuses; the text says why.
-    pub async fn ask(&self, control: Control) -> Result<Reply, ControlError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Control(control, reply)).await?;
-        answer.await.map_err(|_| ControlError::Stopped(self.index))?
-    }
-
-    /// Sends a request whose reply nobody waits for. A full mailbox loses it.
-    pub fn tell(&self, control: Control) {
-        let (reply, _) = oneshot::channel();
-        let _ = self.try_send(Message::Control(control, reply));
-    }
-
-    pub(crate) async fn send(&self, message: Message) -> Result<(), ControlError> {
-        self.sender.send(message).await.map_err(|_| ControlError::Stopped(self.index))
-    }
-
-    /// Sends without waiting; gives the message back if the queue has no room. One to a controller that has
-    /// stopped is dropped.
-    #[expect(clippy::result_large_err, reason = "the message itself comes back")]
-    pub(crate) fn offer(&self, message: Message) -> Result<(), Message> {
-        match self.sender.try_send(message) {
-            Ok(()) | Err(async_channel::TrySendError::Closed(_)) => Ok(()),
-            Err(async_channel::TrySendError::Full(message)) => Err(message),
-        }
-    }
-
-    /// Whether the controller has stopped.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.sender.is_closed()
-    }
-
-    /// For a sender that cannot wait (a drop). Returns whether the queue had room.
-    pub(crate) fn try_send(&self, message: Message) -> bool {
-        self.sender.try_send(message).is_ok()
-    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod hosts;
 mod images;
 mod journal_groups;
 mod keeper;
+mod mailbox;
 mod move_request;
 mod nexus;
 mod nodes;
@@ -43,15 +44,14 @@ mod tests;
 
 pub use ::config::{self, Config};
 pub use array::{Array, Refuses, Unfinished, at_next_start, refusals, status_of};
-pub use control::{
-    Control, ControlError, ControllerHandle, Imported, Mailbox, PlaceDemand, PlaceParts, Reply, Steer,
-};
+pub use control::{Control, ControlError, Imported, PlaceDemand, PlaceParts, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
 pub use groups::opens_without;
 pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
+pub use mailbox::{ControllerHandle, Mailbox};
 pub use move_request::{MoveReceiver, MoveRequest, MoveSender, move_channel};
 pub use nodes::{Nodes, OtherPortal};
 pub use place::Place;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use iscsi::RelayKey;
 use raid::Ownership;
+use scsi::Persistence;
 
 use crate::config::{Config, PortalConfig};
 
@@ -55,6 +56,15 @@ impl Default for Nodes {
 }
 
 impl Nodes {
+    /// How long reservations last. In an array of several nodes they outlive each node: a host that has
+    /// fenced another one must not lose that by a take-over that it hardly notices.
+    pub(crate) fn persistence(&self) -> Persistence {
+        match self.ownership {
+            Some(_) => Persistence::Always,
+            None => Persistence::AsAsked,
+        }
+    }
+
     /// The portals of this node.
     pub(crate) fn portals<'a>(&'a self, config: &'a Config) -> &'a [PortalConfig] {
         self.portals.as_deref().unwrap_or(&config.portals)

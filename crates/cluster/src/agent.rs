@@ -10,6 +10,7 @@ use world::Instant;
 
 use crate::followed::{Followed, refusal};
 use crate::kept::make_room;
+use crate::member::Says;
 use crate::number::{keep_number, number_of};
 use crate::record::refused_by_labels;
 use crate::{
@@ -87,8 +88,8 @@ struct Agent {
     lease: Option<(LeaseId, Term)>,
     /// The version of its record, if that was there when it was looked at last.
     listed: Option<Version>,
-    /// The trouble that its record has, and the controllers that it runs.
-    listed_as: (Option<String>, Vec<u16>),
+    /// What its record says of it.
+    listed_as: Says,
     held: Option<Held>,
     /// Which node is to take over from this owner.
     to: Option<String>,
@@ -329,7 +330,7 @@ impl Agent {
     /// Puts its record again when it says something else of itself.
     async fn list_again(&mut self) -> Result<(), Fault> {
         let (Some((lease, _)), Some(version)) = (self.lease, self.listed) else { return Ok(()) };
-        if self.listed_as != (self.member.trouble(), self.member.runs()) {
+        if self.listed_as != self.member.says() {
             self.listed = Some(self.put_record(lease, Some(version)).await?);
         }
         Ok(())
@@ -352,7 +353,7 @@ impl Agent {
                 match NodeRecord::decode(self.own_key.as_str(), &found.value) {
                     Ok(node) if node.lease != lease.0 => return Err(Fault::NameInUse),
                     Ok(node) => {
-                        self.listed_as = (node.trouble, node.runs);
+                        self.listed_as = (node.trouble, node.runs, node.waits);
                         return Ok(found.version);
                     }
                     Err(_) => put(Some(found.version)).await?,
@@ -360,7 +361,7 @@ impl Agent {
             }
             answer => answer?,
         };
-        self.listed_as = (record.trouble, record.runs);
+        self.listed_as = (record.trouble, record.runs, record.waits);
         Ok(version)
     }
 

@@ -133,6 +133,9 @@ fn shown(text: &str) -> String {
 
 type Tell = Box<dyn Fn(&State)>;
 
+/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it waits for.
+pub(crate) type Says = (Option<String>, Vec<u16>, Option<String>);
+
 /// A node.
 pub struct Member {
     world: World,
@@ -141,6 +144,7 @@ pub struct Member {
     about: NodeRecord,
     trouble: RefCell<Option<String>>,
     runs: RefCell<Vec<u16>>,
+    waits: RefCell<Option<String>>,
     state: RefCell<State>,
     tell: Tell,
     leaves: Cell<bool>,
@@ -166,6 +170,7 @@ impl Member {
             about,
             trouble: RefCell::default(),
             runs: RefCell::default(),
+            waits: RefCell::default(),
             state: RefCell::new(State::joining(epoch_seen)),
             tell: Box::new(tell),
             leaves: Cell::new(false),
@@ -195,6 +200,17 @@ impl Member {
     /// The controllers of the array that this node runs, for those who look at its record.
     pub fn set_runs(&self, runs: Vec<u16>) {
         *self.runs.borrow_mut() = runs;
+    }
+
+    /// What this owner waits for that a node which takes over would wait for, too: the array is not moved by
+    /// command then.
+    pub fn set_waits(&self, waits: Option<String>) {
+        *self.waits.borrow_mut() = waits.map(|text| shown(&text));
+    }
+
+    /// What its record says of it that changes.
+    pub(crate) fn says(&self) -> Says {
+        (self.trouble(), self.runs(), self.waits.borrow().clone())
     }
 
     pub(crate) fn runs(&self) -> Vec<u16> {
@@ -251,7 +267,8 @@ impl Member {
     }
 
     pub(crate) fn record(&self, lease: u64) -> NodeRecord {
-        NodeRecord { lease, trouble: self.trouble(), runs: self.runs(), ..self.about.clone() }
+        let (trouble, runs, waits) = self.says();
+        NodeRecord { lease, trouble, runs, waits, ..self.about.clone() }
     }
 
     pub(crate) fn member_record(&self, number: u16) -> MemberRecord {

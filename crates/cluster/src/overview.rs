@@ -67,6 +67,8 @@ pub enum Immovable {
     Fault { owner: String, fault: String },
     #[error("node {name} could not take over: {trouble}")]
     Troubled { name: String, trouble: String },
+    #[error("the array would not be served after a move from {owner}: {waits}")]
+    Waits { owner: String, waits: String },
     #[error("another drain, or a test of a fail-over, is under way: see `masu node list`")]
     UnderWay,
 }
@@ -172,6 +174,10 @@ impl Overview {
         let troubled = wanted.clone().find_map(|(name, node)| Some((name, node.trouble.as_ref()?)));
         if let Some((name, trouble)) = troubled.filter(|_| wanted.all(|(_, node)| node.trouble.is_some())) {
             return Err(Immovable::Troubled { name: name.clone(), trouble: trouble.clone() });
+        }
+        let record = self.nodes.iter().find(|(name, _)| name == owner);
+        if let Some(waits) = record.and_then(|(_, node)| node.waits.clone()) {
+            return Err(Immovable::Waits { owner: owner.to_owned(), waits });
         }
         if let Some(fault) = self.fault.clone() {
             return Err(Immovable::Fault { owner: owner.to_owned(), fault });

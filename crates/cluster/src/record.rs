@@ -112,6 +112,10 @@ pub struct NodeRecord {
     /// wrong, or it is of a version that does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Of an owner: what it waits for that a node which takes over would wait for, too, before it serves anything.
+    /// None: nothing, or it is of a version that does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }
 
 /// Who owns something. Not bound to a lease: its epoch must never be lost.
@@ -244,6 +248,9 @@ impl NodeRecord {
         short(key, [&node.relay_key, &node.link, &node.certificate])?;
         if node.trouble.as_ref().is_some_and(|trouble| trouble.len() > TROUBLE_LEN_MAX) {
             return Err(RecordError::new(key, format!("a trouble of more than {TROUBLE_LEN_MAX} bytes")));
+        }
+        if node.waits.as_ref().is_some_and(|waits| waits.len() > TROUBLE_LEN_MAX) {
+            return Err(RecordError::new(key, format!("waits with more than {TROUBLE_LEN_MAX} bytes")));
         }
         if node.runs.len() > RUNS_MAX {
             return Err(RecordError::new(key, format!("runs more than {RUNS_MAX} controllers")));

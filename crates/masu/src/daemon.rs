@@ -257,12 +257,13 @@ async fn serve_array(
     let (moves, asked) = array::move_channel();
     let ends = Ends { events: events.clone(), traces: Some(traces), moves: moves.clone() };
     let count = (start.config.controllers, node.is_some());
-    let mut controllers = Controllers::start(count, serve.pin_first, &ends)?;
+    let nodes = node.map(|node| node.known_nodes(&start.config));
+    let mut controllers = Controllers::start(count, serve.pin_first, &ends, nodes.as_ref())?;
     // Each controller has its own ends: the exporter ends with the last one.
     drop(ends);
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
-    match node {
-        Some(node) => node.tell_of_nodes(&start.config, &controllers.handles),
+    match node.zip(nodes) {
+        Some((node, known)) => node.tell_of_nodes(known, &controllers.handles),
         None => supervision::watch_controllers(events.clone())?,
     }
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));

@@ -37,6 +37,8 @@ mod moves;
 mod paths;
 #[path = "nodes/rbd_and_etcd.rs"]
 mod rbd_and_etcd;
+#[path = "nodes/reservations.rs"]
+mod reservations;
 #[path = "nodes/rolling_upgrade.rs"]
 mod rolling_upgrade;
 #[path = "nodes/state_key.rs"]

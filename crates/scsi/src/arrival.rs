@@ -49,12 +49,15 @@ pub struct Arrival {
     /// The host has yet to hear that its LUNs have changed: the owner says so, in the format of the logical
     /// unit.
     pub(crate) luns_changed: bool,
+    /// It comes from another process of the array: the host may have sent it after an event here of which
+    /// that process had not heard yet.
+    pub(crate) is_rough: bool,
 }
 
 impl Arrival {
     /// A command that arrives now.
     pub fn now() -> Arrival {
-        Arrival { after: EVENTS.load(Ordering::Acquire), unit: None, luns_changed: false }
+        Arrival { after: EVENTS.load(Ordering::Acquire), unit: None, luns_changed: false, is_rough: false }
     }
 
     /// The number of the last event.
@@ -77,7 +80,7 @@ impl Arrival {
 
     /// The same command in the order of another process, in which this is the last event before it.
     pub fn renumbered(self, after: u64) -> Arrival {
-        Arrival { after, ..self }
+        Arrival { after, is_rough: true, ..self }
     }
 
     /// Whether the command arrived before the event of this number.

@@ -85,6 +85,10 @@ fn refuse_stale<D: LogicalDisk>(
         // It says what is there now.
         Stale::ForAnother if found.is_some_and(|c| c.access == Access::Free) => None,
         Stale::ForAnother => Some(respond(CommandError::LunNotSupported)),
+        // Maybe it came after that, and the host waits for an answer. Nothing of it was executed.
+        Stale::Aborted { told: false } if request.arrival.is_rough => {
+            Some(Response::failed(Status::Busy, Vec::new(), wanted))
+        }
         Stale::Aborted { told } => Some(Response { aborted: !told, ..respond(CommandError::Aborted) }),
     }
 }

@@ -73,8 +73,9 @@ pub use mover::Mover;
 pub use nexus::{AccessState, InitiatorPort, ListedPort, Ports, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
+pub use reservation::Persistence;
 pub use trace::{CommandTrace, TraceSink, Tracer, WHOLE_MILLIONTHS};
-pub use unit::{Identity, LogicalUnit, Unavailable};
+pub use unit::{Identity, LogicalUnit, Origin, Unavailable};
 pub use view::{View, ViewSpec};
 pub use volatile_state::VolatileState;
 

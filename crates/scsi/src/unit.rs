@@ -19,9 +19,10 @@ use crate::mode::Modes;
 use crate::mover::Mover;
 use crate::nexus::Nexus;
 use crate::request::Lun;
-use crate::reservation::Reservations;
+use crate::reservation::{Persistence, Reservations};
 use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
+use crate::volatile_state::VolatileState;
 
 /// The fixed properties of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +66,16 @@ impl Identity {
     }
 }
 
+/// What a logical unit begins with, beside what is saved on its disk.
+pub enum Origin {
+    /// It comes into being.
+    New,
+    /// It was there before: commands that have waited for it to be opened again are for it.
+    Reopened,
+    /// It has come from another controller with this state.
+    Moved(Box<VolatileState>),
+}
+
 /// A logical unit that is mapped and cannot be served now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
@@ -99,15 +110,33 @@ pub struct LogicalUnit<D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> LogicalUnit<D> {
-    /// A logical unit on `medium`, with the reservations saved there.
+    /// A new logical unit on `disk`, of an array of one process.
     pub fn new(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
-        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default(), History::new());
-        LogicalUnit::of(world, identity, disk, state)
+        LogicalUnit::open(world, identity, disk, (Origin::New, Persistence::AsAsked))
     }
 
-    /// The same logical unit as before, opened again: commands that have waited for that are for it.
-    pub fn reopened(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
-        let state = (Modes::load(&disk), Reservations::load(&disk), Counting::default(), History::default());
+    /// A logical unit on `disk`, with the reservations saved there. A disk without records keeps none.
+    pub fn open(
+        world: World,
+        identity: Identity,
+        disk: D,
+        (origin, persistence): (Origin, Persistence),
+    ) -> Rc<LogicalUnit<D>> {
+        let persistence = match disk.capabilities().keeps_records {
+            true => persistence,
+            false => Persistence::AsAsked,
+        };
+        let saved = |history| {
+            let reservations = Reservations::load(&disk, persistence);
+            (Modes::load(&disk), reservations, Counting::default(), history)
+        };
+        let state = match origin {
+            Origin::New => saved(History::new()),
+            Origin::Reopened => saved(History::default()),
+            Origin::Moved(state) => {
+                return LogicalUnit::moved_in(world, identity, disk, (*state, persistence));
+            }
+        };
         LogicalUnit::of(world, identity, disk, state)
     }
 

@@ -13,7 +13,7 @@ use crate::history::History;
 use crate::limits::COPIES_MAX;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
-use crate::reservation::{ItNexus, Reservations, State};
+use crate::reservation::{ItNexus, Persistence, Reservations, State};
 use crate::unit::{Identity, LogicalUnit};
 
 /// What a logical unit takes along: mode parameters that no host has saved, reservations (also those that do
@@ -60,10 +60,15 @@ impl VolatileState {
 
 impl<D: LogicalDisk> LogicalUnit<D> {
     /// A logical unit on `disk` that has come from another controller with this state.
-    pub fn moved_in(world: World, identity: Identity, disk: D, state: VolatileState) -> Rc<LogicalUnit<D>> {
+    pub(crate) fn moved_in(
+        world: World,
+        identity: Identity,
+        disk: D,
+        (state, persistence): (VolatileState, Persistence),
+    ) -> Rc<LogicalUnit<D>> {
         let modes = Modes::load(&disk);
         modes.now.set(state.modes);
-        let reservations = Reservations::with(state.reservations);
+        let reservations = Reservations::with(state.reservations, persistence);
         let lu = LogicalUnit::of(world, identity, disk, (modes, reservations, state.counting, state.history));
         let moved = state.attentions.into_iter().map(|waiting| (waiting.nexus, waiting.attentions));
         *lu.moved.borrow_mut() = moved.collect();

@@ -1,12 +1,14 @@
 //! Pools that move between the controllers of a running array, while hosts use them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::stored::also;
 use super::{Array, refusals};
+use status::Reason;
+
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
+use crate::why::Why;
 
 /// A pool and the controller that it moves to.
 pub(super) struct Move {
@@ -29,6 +31,20 @@ pub(super) fn without_moves(now: &Config, next: &mut Config) -> Vec<Move> {
     moves
 }
 
+/// Why a pool does not move when a controller ends meanwhile that a node runs: the node is what is wrong.
+fn at_node_of(config: &Config, pool: &str, error: ControlError) -> ControlError {
+    let ControlError::Stopped(index) = error else { return error };
+    let Some(node) = config.controller_nodes.get(index).filter(|node| !node.is_empty()) else { return error };
+    ControlError::Failed {
+        place: format!("pool {pool:?}"),
+        cause: format!(
+            "not moved: node {node}, which runs controller {index}, does not answer any more; see masu status, and \
+             move it when that controller runs again"
+        ),
+        why: Why { reason: Reason::NodeGone, drive: None },
+    }
+}
+
 impl Array {
     /// Moves a pool to another controller. Commands on its volumes wait while it moves; then the ports of
     /// that controller are the optimized ones, and hosts hear of it. What the volumes' LUs have in memory
@@ -45,16 +61,20 @@ impl Array {
         if from == to {
             return Ok(vec![format!("pool {pool}: controller {to} has it already")]);
         }
-        self.ask(from, Control::MakeReady(pool.into())).await?;
+        let explained = |error| at_node_of(&self.config, pool, error);
+        self.ask(from, Control::MakeReady(pool.into())).await.map_err(explained)?;
         let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
-        self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await?;
+        if let Err(error) = self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await {
+            self.tell_each(Control::Hold(Arc::default())).await;
+            return Err(at_node_of(&self.config, pool, error));
+        }
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let owner = if moved.is_ok() { to } else { from };
         let moved = match moved {
             Ok(()) => Ok(()),
             // What is stored first: the declaration of the move must not stay.
             Err(error) => {
-                let error = self.stored.refused(error);
+                let error = self.stored.refused(at_node_of(&self.config, pool, error));
                 let came_back = self.bring_back((from, to)).await;
                 Err(match came_back {
                     Ok(()) => error,
@@ -62,10 +82,10 @@ impl Array {
                 })
             }
         };
-        // Whatever happened: hosts go on.
-        self.ask_each(Control::Announce(owner)).await?;
-        self.ask_each(Control::Arrived).await?;
-        self.ask_each(Control::Hold(Arc::new(BTreeSet::new()))).await?;
+        // Whatever happened: hosts go on, also where a node is gone that runs another controller.
+        for what in [Control::Announce(owner), Control::Arrived, Control::Hold(Arc::default())] {
+            self.tell_each(what).await;
+        }
         moved?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }

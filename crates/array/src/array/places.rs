@@ -128,7 +128,7 @@ impl Array {
     }
 
     /// Those that have ended need not hear it.
-    async fn tell_each(&self, what: Control) {
+    pub(super) async fn tell_each(&self, what: Control) {
         for controller in &self.controllers {
             let _ = controller.ask(what.clone()).await;
         }

@@ -25,7 +25,7 @@ use stack::Disk;
 use world::{Instant, World};
 
 use crate::config::Config;
-use crate::control::{ControllerHandle, Message};
+use crate::mailbox::{ControllerHandle, Message};
 use crate::move_request::MoveSender;
 
 pub(crate) use events::Events;

@@ -10,8 +10,8 @@ use scsi::{
     CopyAnswer, CopyRequest, Lun, Owner, Remote, Request, Response, Status, TaskFunction, TaskOutcome,
 };
 
-use crate::control::{ControllerHandle, Message};
 use crate::controller::Controller;
+use crate::mailbox::{ControllerHandle, Message};
 use crate::nexus::RemoteNexus;
 
 /// Sends the commands of a nexus to another controller.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use scsi::Lun;
 
-use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
+use crate::mailbox::Message;
 
 /// Holds the commands on these volumes, and on no others, in all views of this controller.
 pub(crate) async fn hold(controller: &Rc<Controller>, volumes: Arc<BTreeSet<String>>) {

@@ -8,8 +8,8 @@ use stack::Disk;
 
 use super::crossing::{crossings, others};
 use super::paths::list_ports;
-use crate::control::Message;
 use crate::controller::{Controller, Index, Mapped, Seen, Slices};
+use crate::mailbox::Message;
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
 
 /// Hosts that are no more, and whose counters are still kept.

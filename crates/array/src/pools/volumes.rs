@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::BlockError;
 use futures::future::join_all;
 use pool::{Pool, Volume};
-use scsi::{Identity, LogicalUnit};
+use scsi::{Identity, LogicalUnit, Origin};
 use status::Reason;
 
 use super::mover::mover_of;
@@ -139,11 +139,13 @@ async fn open_lu(
     let disk = Disk::new(gate, storage);
     let moved = controller.state.borrow_mut().arriving.remove(&declared.name);
     let world = controller.world.clone();
-    let lu = match moved {
-        Some(state) => LogicalUnit::moved_in(world, identity, disk, state),
-        None if was_there => LogicalUnit::reopened(world, identity, disk),
-        None => LogicalUnit::new(world, identity, disk),
+    let origin = match moved {
+        Some(state) => Origin::Moved(Box::new(state)),
+        None if was_there => Origin::Reopened,
+        None => Origin::New,
     };
+    let persistence = controller.state().nodes.persistence();
+    let lu = LogicalUnit::open(world, identity, disk, (origin, persistence));
     mover_of(controller, pool.name()).into_iter().for_each(|mover| lu.moved_by(mover));
     Ok(lu)
 }

@@ -16,7 +16,7 @@ use super::messages::{Header, Message as Said};
 use super::order::Order;
 use super::pending::Pending;
 use super::told::{Outlet, Told};
-use crate::control::{ControllerHandle, Mailbox, Message};
+use crate::mailbox::{ControllerHandle, Lane, Mailbox, Message};
 
 /// One side of the exchange between the array's owner and a node that runs some of its controllers. When
 /// it is dropped, whoever waits for a controller of the other side learns that it is not there, as if it
@@ -49,8 +49,10 @@ const KINDS: usize = 3;
 /// A controller of the other side.
 struct Away {
     index: usize,
-    messages: Pin<Box<async_channel::Receiver<Message>>>,
-    has_ended: bool,
+    /// In the order of [`Lane::ALL`].
+    lanes: [Pin<Box<async_channel::Receiver<Message>>>; 2],
+    /// Of each lane.
+    has_ended: [bool; 2],
 }
 
 impl Exchange {
@@ -68,8 +70,8 @@ impl Exchange {
     fn with(order: Order, away: Vec<Mailbox>, here: Vec<ControllerHandle>, told: Told) -> Exchange {
         let of = |mailbox: Mailbox| Away {
             index: mailbox.index,
-            messages: Box::pin(mailbox.messages),
-            has_ended: false,
+            lanes: mailbox.lanes.map(Box::pin),
+            has_ended: [false; 2],
         };
         let state = State {
             greeted: false,
@@ -159,7 +161,7 @@ impl State {
         if self.order.has_news(Arrival::latest()) {
             return Poll::Ready(self.frame(Said::Events, &Pieces::new()).ok());
         }
-        let is_over = self.away.iter().all(|away| away.has_ended) && self.pending.is_empty();
+        let is_over = self.away.iter().all(|away| away.has_ended == [true; 2]) && self.pending.is_empty();
         if self.has_told_all && is_over && self.here.have_stopped() {
             Poll::Ready(None)
         } else {
@@ -196,21 +198,22 @@ impl State {
         None
     }
 
-    /// The next message to a controller of the other side: the mailboxes in turn.
+    /// The next message to a controller of the other side: the control plane's before those of hosts, and in
+    /// each lane the mailboxes in turn.
     fn poll_mailboxes(&mut self, cx: &mut Context<'_>) -> Poll<(usize, Message)> {
-        if self.pending.is_full() {
-            return Poll::Pending;
-        }
-        for _ in 0..self.away.len() {
-            self.turn = (self.turn + 1) % self.away.len();
-            let away = &mut self.away[self.turn];
-            if away.has_ended {
-                continue;
-            }
-            match away.messages.as_mut().poll_next(cx) {
-                Poll::Ready(Some(message)) => return Poll::Ready((away.index, message)),
-                Poll::Ready(None) => away.has_ended = true,
-                Poll::Pending => {}
+        for lane in Lane::ALL.into_iter().filter(|lane| !self.pending.is_full(*lane)) {
+            let at = lane as usize;
+            for _ in 0..self.away.len() {
+                self.turn = (self.turn + 1) % self.away.len();
+                let away = &mut self.away[self.turn];
+                if away.has_ended[at] {
+                    continue;
+                }
+                match away.lanes[at].as_mut().poll_next(cx) {
+                    Poll::Ready(Some(message)) => return Poll::Ready((away.index, message)),
+                    Poll::Ready(None) => away.has_ended[at] = true,
+                    Poll::Pending => {}
+                }
             }
         }
         Poll::Pending

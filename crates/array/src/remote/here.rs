@@ -13,8 +13,9 @@ use super::messages::{Answer, Ask};
 use super::moved;
 use super::order::Order;
 use super::payload::Loaded;
-use super::pending::PENDING_MAX;
-use crate::control::{Control, ControlError, ControllerHandle, Message, Reply};
+use super::pending::unanswered_max;
+use crate::control::{Control, ControlError, Reply};
+use crate::mailbox::{ControllerHandle, Message};
 
 /// What a controller has answered.
 pub(super) enum Answered {
@@ -29,23 +30,31 @@ type Outgoing = (Message, Option<oneshot::Sender<()>>);
 
 struct Here {
     handle: ControllerHandle,
-    /// What its mailbox has no room for, in order.
+    /// In the order of [`Lane::ALL`]: commands that wait for room keep no request of the control plane out.
+    lanes: [Waits; 2],
+}
+
+/// What waits in a lane.
+#[derive(Default)]
+struct Waits {
+    /// What the mailbox has no room for, in order.
     queue: VecDeque<Outgoing>,
     /// The first of it, which waits for room.
     sending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// The controllers, and what they work on for the other side. The other side has at most [`PENDING_MAX`] asks
-/// unanswered, and that bounds everything here.
+/// The controllers, and what they work on for the other side. The other side has at most [`unanswered_max`]
+/// asks of a lane unanswered, and that bounds everything here.
 pub(super) struct Controllers {
     all: Vec<Here>,
-    work: FuturesUnordered<Work>,
+    /// Of each lane.
+    work: [FuturesUnordered<Work>; 2],
 }
 
 impl Controllers {
     pub(super) fn new(handles: Vec<ControllerHandle>) -> Controllers {
-        let here = |handle| Here { handle, queue: VecDeque::new(), sending: None };
-        Controllers { all: handles.into_iter().map(here).collect(), work: FuturesUnordered::new() }
+        let here = |handle| Here { handle, lanes: Default::default() };
+        Controllers { all: handles.into_iter().map(here).collect(), work: Default::default() }
     }
 
     /// An ask of the other side.
@@ -55,44 +64,55 @@ impl Controllers {
         (ask, payload): (Ask, &[u8]),
         order: &Order,
     ) -> Result<(), RemoteError> {
-        if self.work.len() >= PENDING_MAX {
-            return Err(RemoteError::Unexpected { what: "more than it may have unanswered" });
-        }
         let here = self.all.iter_mut().find(|here| here.handle.index == to);
         let here = here.ok_or(RemoteError::NoController(to))?;
         let (message, delivered, work) = message(number, ask, payload, order)?;
+        let lane = message.lane();
+        if self.work[lane as usize].len() >= unanswered_max(lane) {
+            return Err(RemoteError::Unexpected { what: "more than it may have unanswered" });
+        }
         here.pass((message, delivered));
-        self.work.push(work);
+        self.work[lane as usize].push(work);
         Ok(())
     }
 
     /// The next answer; pending while there is none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(u64, Answered)> {
         self.all.iter_mut().for_each(|here| here.poll(cx));
-        match self.work.poll_next_unpin(cx) {
-            Poll::Ready(Some(answered)) => Poll::Ready(answered),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        for work in &mut self.work {
+            if let Poll::Ready(Some(answered)) = work.poll_next_unpin(cx) {
+                return Poll::Ready(answered);
+            }
         }
+        Poll::Pending
     }
 
     /// Whether no controller is left, and none has anything to answer.
     pub(super) fn have_stopped(&self) -> bool {
-        self.work.is_empty() && self.all.iter().all(|here| here.handle.has_stopped())
+        self.work.iter().all(FuturesUnordered::is_empty)
+            && self.all.iter().all(|here| here.handle.has_stopped())
     }
 }
 
 impl Here {
     fn pass(&mut self, (message, delivered): Outgoing) {
-        if self.sending.is_some() || !self.queue.is_empty() {
-            return self.queue.push_back((message, delivered));
+        let waits = &mut self.lanes[message.lane() as usize];
+        if waits.sending.is_some() || !waits.queue.is_empty() {
+            return waits.queue.push_back((message, delivered));
         }
         match self.handle.offer(message) {
             Ok(()) => _ = delivered.map(|delivered| delivered.send(())),
-            Err(message) => self.queue.push_back((message, delivered)),
+            Err(message) => waits.queue.push_back((message, delivered)),
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) {
+        self.lanes.iter_mut().for_each(|waits| waits.poll(&self.handle, cx));
+    }
+}
+
+impl Waits {
+    fn poll(&mut self, handle: &ControllerHandle, cx: &mut Context<'_>) {
         loop {
             if let Some(sending) = &mut self.sending
                 && sending.as_mut().poll(cx).is_pending()
@@ -103,7 +123,7 @@ impl Here {
                 self.sending = None;
                 return;
             };
-            let handle = self.handle.clone();
+            let handle = handle.clone();
             self.sending = Some(Box::pin(async move {
                 // To one that has stopped: who asked learns it from its answer.
                 if handle.send(message).await.is_ok() {

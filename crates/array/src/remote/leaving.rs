@@ -14,7 +14,8 @@ use super::moved;
 use super::payload::Loaded;
 use super::pending::Waiting;
 use super::replies::Replied;
-use crate::control::{Control, ControlError, Message, MovedLu, Reply};
+use crate::control::{Control, ControlError, MovedLu, Reply};
+use crate::mailbox::Message;
 
 impl State {
     pub(super) fn frame(&mut self, message: Said, payload: &Pieces) -> Result<Vec<u8>, String> {

@@ -11,12 +11,23 @@ use super::moved;
 use super::order::Order;
 use super::replies::Replied;
 use crate::control::{ControlError, Reply};
+use crate::mailbox::Lane;
 
-/// Asks of one side that the other one has not answered yet. When there are so many, no more are taken from
-/// the mailboxes. As many as one logical unit may have commands (`lu::TASKS_MAX`): while a pool moves its
-/// owner holds commands, and the request of the control plane that ends this comes behind them.
+/// Asks of hosts of one side that the other one has not answered yet. When there are so many, no more are
+/// taken from the mailboxes. As many as one logical unit may have commands (`lu::TASKS_MAX`).
 pub const PENDING_MAX: usize = 8192;
 const _: () = assert!(PENDING_MAX >= lu::TASKS_MAX);
+/// The same of the control plane, beside those of hosts: while a pool moves its owner holds commands, as many
+/// as there are, and a request of the control plane ends this.
+const CONTROL_MAX: usize = 1024;
+
+/// How many asks of a lane may be unanswered.
+pub(super) const fn unanswered_max(lane: Lane) -> usize {
+    match lane {
+        Lane::Control => CONTROL_MAX,
+        Lane::Hosts => PENDING_MAX,
+    }
+}
 
 /// Who waits for an answer.
 pub(super) enum Waiting {
@@ -28,16 +39,27 @@ pub(super) enum Waiting {
     Note,
 }
 
+impl Waiting {
+    fn lane(&self) -> Lane {
+        match self {
+            Waiting::Control(_) | Waiting::Note => Lane::Control,
+            Waiting::Execute(_) | Waiting::Manage(_) | Waiting::Copy(_) => Lane::Hosts,
+        }
+    }
+}
+
 /// The asks, by number. When it is dropped, all who wait learn that the controller is not there.
 #[derive(Default)]
 pub(super) struct Pending {
     asks: BTreeMap<u64, Waiting>,
+    /// How many there are of each lane.
+    counts: [usize; 2],
     last: u64,
 }
 
 impl Pending {
-    pub(super) fn is_full(&self) -> bool {
-        self.asks.len() >= PENDING_MAX
+    pub(super) fn is_full(&self, lane: Lane) -> bool {
+        self.counts[lane as usize] >= unanswered_max(lane)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -51,6 +73,7 @@ impl Pending {
     /// The ask with the next number.
     pub(super) fn add(&mut self, waiting: Waiting) {
         self.last += 1;
+        self.counts[waiting.lane() as usize] += 1;
         self.asks.insert(self.last, waiting);
     }
 
@@ -63,6 +86,7 @@ impl Pending {
     ) -> Result<(), RemoteError> {
         let unasked = RemoteError::Unexpected { what: "an answer to what nobody has asked" };
         let waiting = self.asks.remove(&number).ok_or(unasked)?;
+        self.counts[waiting.lane() as usize] -= 1;
         match (waiting, answer) {
             (Waiting::Control(to), Answer::Control(answer)) => {
                 let _ = to.send(reply(*answer, order)?);

@@ -7,13 +7,14 @@ use scsi::{Response, Status, TaskOutcome};
 use status::Reason;
 
 use crate::config::Config;
-use crate::control::{Control, ControlError, Mailbox, Message, Reply};
+use crate::control::{Control, ControlError, Reply};
+use crate::mailbox::{Mailbox, Message};
 use crate::status::{ControllerStatus, Missing};
 
 /// Answers for a controller whose node is gone, until it is dropped: hosts are told that its logical units
 /// are busy, and what is asked of it fails with this cause.
 pub async fn answer_for_absent(mailbox: &Mailbox, index: usize, config: &Arc<Config>, cause: &str) {
-    while let Ok(message) = mailbox.messages.recv().await {
+    while let Some(message) = mailbox.next().await {
         // Who asked may have given up.
         match message {
             Message::Control(control, reply) => {

@@ -16,10 +16,11 @@ use scsi::HostView;
 use world::World;
 
 use crate::config::{GroupId, Identities, NotOpen};
-use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
+use crate::control::{Control, ControlError, Reply};
 use crate::controller::{Controller, Events};
 use crate::front_ends::LocalPort;
 use crate::hosts::{announce, hold, list_ports, remote_nexus};
+use crate::mailbox::{ControllerHandle, Mailbox, Message};
 use crate::policies::take_parts;
 use crate::trace::{name_drives, send_traces};
 use crate::{groups, images, pools};
@@ -44,6 +45,10 @@ pub fn run_with_local_port(
     let of_this = format!("array.life.{}", controller.world.now().0);
     controller.world.random(&of_this).fill(&mut life);
     controller.state.borrow_mut().nexuses.begin_at(u16::from_le_bytes(life));
+    if let Some(nodes) = &mailbox.nodes {
+        controller.state.borrow_mut().nodes = nodes.clone();
+        list_ports(&controller);
+    }
     if let Some(traces) = &mailbox.traces {
         send_traces(&controller, traces.clone());
     }
@@ -54,12 +59,12 @@ pub fn run_with_local_port(
 }
 
 async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
-    while let Ok(message) = mailbox.messages.recv().await {
+    while let Some(message) = mailbox.next().await {
         match message {
             Message::Control(Control::Stop { grace }, reply) => {
                 let stopped = stop::stop(&controller, grace).await;
                 if !mailbox.lasts {
-                    mailbox.messages.close();
+                    mailbox.close();
                 }
                 let _ = reply.send(stopped);
                 break;

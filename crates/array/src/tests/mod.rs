@@ -22,6 +22,7 @@ mod places;
 mod placing;
 mod qos;
 mod refusing;
+mod reservations;
 mod resyncing;
 mod rig;
 mod same_names;

@@ -8,7 +8,7 @@ use futures::future::{Either, join, select};
 use scsi::Status;
 
 use super::two_controllers::{BLOCK, Host, Rig, config};
-use crate::answer_for_absent;
+use crate::{Config, answer_for_absent};
 
 const WRITE: u8 = 0x8a;
 const READ: u8 = 0x88;
@@ -108,5 +108,22 @@ fn a_change_of_place_that_comes_after_the_stop_is_refused() {
         let changed = rig.array.change_places(&[1], async || panic!("nothing has ended")).await;
         assert!(changed.is_err());
         assert!(rig.array.bring_up(1).await.is_err());
+    });
+}
+
+/// The volumes were held at the controllers that had answered before, until the next move.
+#[test]
+fn a_move_that_a_lost_node_interrupts_says_so_and_hosts_go_on() {
+    let config = Config { controller_nodes: vec!["n1".into(), "n2".into()], ..config() };
+    Rig::run_with(config, None, |mut rig| async move {
+        let host = rig.host("a", 0, 1).await;
+        rig.lose(1);
+        let refused = rig.array.move_pool("p0", 1).await.expect_err("nobody opens it").to_string();
+        assert!(refused.starts_with("pool \"p0\": not moved: node n2, which runs controller 1"), "{refused}");
+        let write = host.transfer(WRITE, 0, 0, block(1), BLOCK);
+        match select(std::pin::pin!(write), std::pin::pin!(rig.world.sleep(Duration::from_secs(60)))).await {
+            Either::Left(_) => {}
+            Either::Right(_) => panic!("the host waits for ever"),
+        }
     });
 }

@@ -88,7 +88,7 @@ struct Bed {
 
 /// Passes messages on, unless the controller is to be deaf.
 async fn relay_task(world: World, from: Mailbox, to: ControllerHandle, deaf: Rc<Cell<bool>>) {
-    while let Ok(message) = from.messages.recv().await {
+    while let Some(message) = from.next().await {
         while deaf.get() {
             world.sleep(SECOND / 100).await;
         }

@@ -124,6 +124,12 @@ impl Rig {
         self.array.controllers()[index].ask(stop).await.expect("stopped");
     }
 
+    /// The node of a controller is gone: who asks for it hears that it has stopped.
+    pub(super) fn lose(&self, index: usize) {
+        self.mailboxes[index].close();
+        self.array.controllers()[index].close();
+    }
+
     /// What waits for a controller that has ended.
     pub(super) fn mailbox(&self, index: usize) -> &Mailbox {
         &self.mailboxes[index]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
-use array::{ControllerHandle, EventSender, Mailbox, MoveSender, TraceSender};
+use array::{ControllerHandle, EventSender, Mailbox, MoveSender, Nodes, TraceSender};
 use tokio::sync::mpsc;
 use world_real::RunError;
 
@@ -63,18 +63,19 @@ impl Drop for TellsEnd {
 }
 
 impl Controllers {
-    /// Starts `count` controllers. If one cannot start, the others are stopped. `lasting`: other nodes may
-    /// run some of them.
+    /// Starts `count` controllers, which know these nodes. If one cannot start, the others are stopped.
+    /// `lasting`: other nodes may run some of them.
     pub(super) fn start(
         (count, lasting): (usize, bool),
         pin_first: Option<usize>,
         ends: &Ends,
+        nodes: Option<&Arc<Nodes>>,
     ) -> Result<Controllers> {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
         let told = mailboxes.into_iter().map(|mailbox| ends.told_by(mailbox));
         let mailboxes = told.map(|mailbox| if lasting { mailbox.lasting() } else { mailbox }).collect();
         let of_owner = Controllers::of(handles, mailboxes, pin_first);
-        (0..count).try_for_each(|index| of_owner.threads.start(index))?;
+        (0..count).try_for_each(|index| of_owner.threads.start(index, nodes.cloned()))?;
         Ok(of_owner)
     }
 
@@ -125,14 +126,20 @@ impl Threads {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a controller that does not run.
+    /// Starts a controller that does not run. In an array of several nodes it has to know them first: who it
+    /// writes labels for.
     ///
     /// # Errors
     /// The system has no room for its thread.
-    pub(super) fn start(&self, index: usize) -> Result<()> {
+    pub(super) fn start(&self, index: usize, nodes: Option<Arc<Nodes>>) -> Result<()> {
+        let mailbox = self.mailboxes[index].clone();
+        let mailbox = match nodes {
+            Some(nodes) => mailbox.knowing(nodes),
+            None => mailbox,
+        };
         let cpu = self.pin_first.map(|first| first + index);
         let end = TellsEnd(index, self.tell.clone());
-        let thread = start(index, cpu, self.mailboxes[index].clone(), self.handles.clone(), end);
+        let thread = start(index, cpu, mailbox, self.handles.clone(), end);
         // If nothing is open yet, the process's end is orderly.
         let thread = thread.with_context(|| format!("cannot start controller {index}"))?;
         self.running().threads.insert(index, thread);

@@ -313,7 +313,8 @@ fn list(registry: &RegistryOption, args: &ListArgs, form: Form) -> Result<ExitCo
             text = forecast(&seen, now_ms() / 1000);
             seen.passed_over.iter().for_each(|line| eprintln!("warning: {line}"));
             for (name, node) in &seen.nodes {
-                node.trouble.iter().for_each(|why| eprintln!("warning: node {name}: {why}"));
+                let why = node.trouble.iter().chain(&node.waits);
+                why.for_each(|why| eprintln!("warning: node {name}: {why}"));
             }
             Ok(known_nodes(&seen, None))
         };

@@ -248,6 +248,12 @@ pub(super) fn list<T: Serialize>(
     table::list(noun, args, at.form.look(), || Ok(of(status(at)?)))
 }
 
+/// Why a declared object is not in the status, if it cannot be served now: it is there all the same.
+fn not_served(status: &Status, kind: &str, name: &str) -> Option<String> {
+    let missing = status.missing.iter().find(|missing| missing.kind == kind && missing.name == name)?;
+    Some(format!("{kind} {name:?} is declared and not served: {}; see masu status", missing.cause))
+}
+
 /// Shows one object of the status; `more` prints what a table adds.
 pub(super) fn show_one<T: Serialize>(
     at: &Where,
@@ -257,6 +263,9 @@ pub(super) fn show_one<T: Serialize>(
     more: impl FnOnce(&Status, &T),
 ) -> Result<ExitCode> {
     let status = status(at)?;
+    if let Some(text) = not_served(&status, noun.one, name) {
+        bail!("{text}");
+    }
     let objects = of(status.clone());
     table::show(noun, name, at.form.look(), objects, |object| more(&status, object))
 }
@@ -264,6 +273,17 @@ pub(super) fn show_one<T: Serialize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_that_is_not_served_is_not_said_to_be_unknown() {
+        let cause = "node n2 is gone, and its drives are not free yet".to_owned();
+        let of = |kind: &str| admin::Missing { kind: kind.into(), name: "p1".into(), ..Default::default() };
+        let missing = vec![of("group"), admin::Missing { cause, ..of("pool") }];
+        let status = Status { missing, ..Status::default() };
+        let told = not_served(&status, "pool", "p1").expect("it is declared");
+        assert!(told.contains("not served: node n2 is gone"), "{told}");
+        assert_eq!((not_served(&status, "pool", "p2"), not_served(&status, "volume", "p1")), (None, None));
+    }
 
     #[test]
     fn addresses_of_the_api_are_hosts_with_ports_and_no_sockets() {

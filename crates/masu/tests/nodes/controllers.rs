@@ -108,6 +108,18 @@ fn a_node_that_stands_still_is_fenced_by_its_locks_and_writes_nothing_when_it_go
     cluster.nodes[0].says("waits for the drives of controllers that node n2 ran");
     let status = cluster.nodes[0].ok(&["status"]);
     assert!(status.contains("node n2 is gone"), "{status}");
+    let shown = cluster.nodes[0].command(&["pool", "show", "p1"]);
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(!shown.status.success() && said.contains("not served: node n2 is gone"), "{said}");
+    // Another owner would serve nothing before n2 goes on.
+    let says = |args: &[&str]| {
+        let output = cluster.nodes[0].command(&[args, &["--registry", &cluster.registry]].concat());
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let waits = "node n2 stands still and holds drives";
+    until("the registry has it", || says(&["node", "list"]).1.contains(waits));
+    let (moved, said) = says(&["node", "drain", "n1"]);
+    assert!(!moved && said.contains(waits), "{said}");
     cluster.nodes[1].signal("-CONT");
     assert_eq!(cluster.nodes[1].ended(), Some(LOST));
     cluster.nodes[0].says("controller 1 runs at this node");
@@ -157,6 +169,23 @@ fn a_node_with_two_controllers_gives_both_back_when_it_ends() {
     host.goes_on();
     let done = host.verified();
     println!("two controllers come back: a gap of {:?} in {} writes", done.gap, done.count);
+}
+
+/// A host that had registered without APTPL lost its fence with the node, and did not know it.
+#[test]
+fn a_fence_holds_when_the_node_of_its_controller_dies_and_when_it_comes_back() {
+    let mut cluster = start();
+    let fenced = reservations::fence(&cluster);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    cluster.nodes[0].says("controller 1 runs at this node");
+    assert_eq!(reservations::found(&cluster), fenced, "at the owner");
+    let before = count(&cluster, 0, "controller 1 runs at node n2");
+    cluster.again(1);
+    again(&cluster, 0, "controller 1 runs at node n2", before);
+    assert_eq!(reservations::found(&cluster), fenced, "at its node again");
+    cluster.nodes[0].process.kill().expect("kill -9");
+    cluster.successor(0);
+    assert_eq!(reservations::found(&cluster), fenced, "after a take-over");
 }
 
 /// It was accepted, and no node could take the array over any more.

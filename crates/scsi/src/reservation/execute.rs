@@ -31,13 +31,18 @@ pub(crate) async fn persistent_out<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     let mut next = lu.reservations.state.borrow().clone();
     let ports: Vec<u16> = ctx.view.ports.get().iter().map(|listed| listed.port.relative_id).collect();
     let initiators: Vec<_> = lu.nexuses().iter().map(|nexus| nexus.initiator.clone()).collect();
-    let around = Surroundings { ports: &ports, initiators: &initiators };
-    let verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;
+    let persistence = lu.reservations.persistence;
+    let around = Surroundings { ports: &ports, initiators: &initiators, persistence };
+    let mut verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;
+    if lu.reservations.is_outdated.get() {
+        verdict.save.get_or_insert_with(|| next.encode(persistence));
+    }
     if let Some(record) = &verdict.save {
         if !lu.capabilities.keeps_records {
             return Err(CommandError::parameter_bit(APTPL_AT, 0));
         }
         lu.disk.save_record(RECORD_NAME, record).await?;
+        lu.reservations.is_outdated.set(false);
     }
     *lu.reservations.state.borrow_mut() = next;
     drop(turn);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
+use super::record::Persistence;
 use super::state::{Held, State};
 use crate::attention::Attention;
 use crate::error::CommandError;
@@ -30,6 +31,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a [u16],
     /// The initiator ports that are logged in (a TransportID may name a whole initiator device).
     pub(crate) initiators: &'a [Arc<InitiatorPort>],
+    /// What has to be saved.
+    pub(crate) persistence: Persistence,
 }
 
 /// The fields of the basic parameter list.
@@ -87,9 +90,10 @@ impl State {
                 _ => next.register_ignoring_key(nexus, &basic, around)?,
             }
         };
-        if next.survives_power_loss || self.survives_power_loss {
-            let record = next.encode();
-            if record != self.encode() {
+        let persistence = around.persistence;
+        if persistence == Persistence::Always || next.survives_power_loss || self.survives_power_loss {
+            let record = next.encode(persistence);
+            if record != self.encode(persistence) {
                 verdict.save = Some(record);
             }
         }

@@ -1,19 +1,21 @@
-//! The record of reservations that survives a power loss (APTPL, SPC-5 5.14.5), byte by byte.
+//! The record of reservations that outlives the process which serves the logical unit, byte by byte.
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 0..8 | `masu-pr` and the version, 1 |
+//! | 0..8 | `masu-pr` and the version, 1 or 2 |
 //! | 8 | type of the reservation, 0 for none |
-//! | 9 | 0 |
+//! | 9 | version 2: 1 if the last registration had APTPL = 1; otherwise 0 |
 //! | 10..12 | which entry made the reservation, little endian |
 //! | 12..14 | number of entries, little endian |
+//! | 14..18 | version 2 only: PRgeneration, little endian |
 //! | then per entry | key (8), ISID (6), relative target port (2), length of the name (1), name |
 //! | last 8 | checksum over everything before: FNV-1a, 64 bits, little endian |
 //!
-//! The record of a state that does not survive a power failure has no entries. It does not contain the
-//! generation, which starts at zero at power on (SPC-5 6.16.2). The checksum detects damage, not forgery:
-//! whoever can write the record can write the volume. The record goes through the disk, whose own metadata
-//! are checksummed as well.
+//! Version 1 is written by an array of one process ([`Persistence::AsAsked`], SPC-5 5.14.5). Without APTPL it
+//! has no entries. It does not contain the generation, which starts at zero at power on (SPC-5 6.16.2).
+//! Version 2 is written by an array of several nodes ([`Persistence::Always`]): a take-over is no power on.
+//! The checksum detects damage, not forgery: whoever can write the record can write the volume. The record
+//! goes through the disk, whose own metadata are checksummed as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,13 +29,31 @@ use crate::nexus::InitiatorPort;
 /// The name of the record on the disk.
 pub(crate) const RECORD_NAME: &str = "reservations";
 
-const MAGIC: [u8; 8] = *b"masu-pr\x01";
+const MAGIC: [u8; 7] = *b"masu-pr";
+const VERSION_AT: usize = 7;
+const AS_ASKED: u8 = 1;
+const ALWAYS: u8 = 2;
+/// The part before the entries that both versions have.
 const HEAD_LEN: usize = 14;
+const GENERATION_LEN: usize = 4;
 const SUM_LEN: usize = 8;
-/// The length without entries.
-pub(super) const FRAME_LEN: usize = HEAD_LEN + SUM_LEN;
+/// The most without entries.
+pub(super) const FRAME_LEN: usize = HEAD_LEN + GENERATION_LEN + SUM_LEN;
+/// The least: version 1.
+const FRAME_LEN_MIN: usize = HEAD_LEN + SUM_LEN;
 /// An entry without its name.
 pub(super) const ENTRY_FIXED_LEN: usize = 8 + 6 + 2 + 1;
+
+/// Which registrations and persistent reservations outlive the process that serves the logical unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// Those with APTPL = 1: the end of the process is a loss of power.
+    #[default]
+    AsAsked,
+    /// All, and PRgeneration with them: another node of the array goes on, and no host may lose its fence by
+    /// that.
+    Always,
+}
 
 /// Why a record could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,17 +70,23 @@ pub(crate) enum RecordError {
 }
 
 impl State {
-    /// The record of this state: without entries unless the state survives a power failure.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        let held = self.held.as_ref().filter(|_| self.survives_power_loss);
+    /// The record of this state: without entries if none of it is to be kept.
+    pub(super) fn encode(&self, persistence: Persistence) -> Vec<u8> {
+        let always = persistence == Persistence::Always;
+        let is_kept = always || self.survives_power_loss;
+        let held = self.held.as_ref().filter(|_| is_kept);
         let by =
             held.and_then(|held| self.registrants.keys().position(|nexus| *nexus == held.by)).unwrap_or(0);
-        let count = if self.survives_power_loss { self.registrants.len() } else { 0 };
+        let count = if is_kept { self.registrants.len() } else { 0 };
+        let mut out = MAGIC.to_vec();
+        out.push(if always { ALWAYS } else { AS_ASKED });
         out.push(held.map_or(0, |held| held.kind.code()));
-        out.push(0);
+        out.push(u8::from(always && self.survives_power_loss));
         out.extend(u16::try_from(by).expect("registrants have a limit").to_le_bytes());
         out.extend(u16::try_from(count).expect("registrants have a limit").to_le_bytes());
+        if always {
+            out.extend(self.generation.to_le_bytes());
+        }
         for (nexus, key) in self.registrants.iter().take(count) {
             let name = transport_id::name_of(&nexus.initiator).as_bytes();
             out.extend(key.to_le_bytes());
@@ -74,18 +100,23 @@ impl State {
         out
     }
 
-    /// The state in a record, as after power on.
+    /// The state in a record, as it was saved.
     pub(crate) fn restore(record: &[u8]) -> Result<State, RecordError> {
-        if record.len() < FRAME_LEN || record[..8] != MAGIC {
+        if record.len() < FRAME_LEN_MIN || !record.starts_with(&MAGIC) {
             return Err(RecordError::Foreign);
         }
+        let head_len = match record[VERSION_AT] {
+            AS_ASKED => HEAD_LEN,
+            ALWAYS if record.len() >= FRAME_LEN => HEAD_LEN + GENERATION_LEN,
+            _ => return Err(RecordError::Foreign),
+        };
         let (body, sum) = record.split_at(record.len() - SUM_LEN);
         if checksum(body).to_le_bytes() != sum {
             return Err(RecordError::Damaged);
         }
         let by = usize::from(u16::from_le_bytes([body[10], body[11]]));
         let count = usize::from(u16::from_le_bytes([body[12], body[13]]));
-        let entries = entries(body, count)?;
+        let entries = entries(body, head_len, count)?;
         let held = match body[8] {
             0 => None,
             code => {
@@ -98,16 +129,29 @@ impl State {
         if registrants.len() != count {
             return Err(RecordError::Malformed { at: 12 });
         }
-        Ok(State { survives_power_loss: count > 0, registrants, held, generation: 0, legacy: None })
+        let (generation, survives_power_loss) = match body[HEAD_LEN..head_len].first_chunk() {
+            Some(generation) => (u32::from_le_bytes(*generation), body[9] & 1 != 0),
+            None => (0, count > 0),
+        };
+        Ok(State { survives_power_loss, registrants, held, generation, legacy: None })
+    }
+
+    /// What is left of a saved state when a process begins to serve the logical unit.
+    pub(super) fn begun(self, persistence: Persistence) -> State {
+        match persistence {
+            Persistence::Always => self,
+            Persistence::AsAsked if self.survives_power_loss => State { generation: 0, ..self },
+            Persistence::AsAsked => State::default(),
+        }
     }
 }
 
-fn entries(body: &[u8], count: usize) -> Result<Vec<(ItNexus, u64)>, RecordError> {
+fn entries(body: &[u8], head_len: usize, count: usize) -> Result<Vec<(ItNexus, u64)>, RecordError> {
     if count > REGISTRANTS_MAX {
         return Err(RecordError::Malformed { at: 12 });
     }
     let mut entries = Vec::with_capacity(count);
-    let mut at = HEAD_LEN;
+    let mut at = head_len;
     for _ in 0..count {
         let entry = entry(&body[at..]).ok_or(RecordError::Malformed { at })?;
         at += ENTRY_FIXED_LEN + entry.0.initiator.name.len();

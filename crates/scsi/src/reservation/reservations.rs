@@ -1,12 +1,12 @@
 //! The reservations of a logical unit: pure state, serialised and saved.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use lu::LogicalDisk;
 use world::sync::Permits;
 
 use super::it_nexus::ItNexus;
-use super::record::RECORD_NAME;
+use super::record::{Persistence, RECORD_NAME};
 use super::state::State;
 use crate::error::CommandError;
 use crate::nexus::Nexus;
@@ -17,20 +17,31 @@ pub(crate) struct Reservations {
     pub(crate) state: RefCell<State>,
     /// One permit: reservation commands run one after the other, because saving takes time.
     pub(super) turn: Permits,
+    pub(super) persistence: Persistence,
+    /// The saved record has what is no longer in force: the next PERSISTENT RESERVE OUT replaces it.
+    pub(super) is_outdated: Cell<bool>,
 }
 
 impl Reservations {
-    /// The state as last saved with the medium (APTPL). An invalid record counts as no reservation: nobody
-    /// could name its holder, and a logical unit that refuses everybody for ever helps nobody.
-    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Reservations {
-        let state =
+    /// The state as last saved with the medium. An invalid record counts as no reservation: nobody could
+    /// name its holder, and a logical unit that refuses everybody for ever helps nobody.
+    pub(crate) fn load<D: LogicalDisk>(disk: &D, persistence: Persistence) -> Reservations {
+        let saved =
             disk.load_record(RECORD_NAME).and_then(|record| State::restore(&record).ok()).unwrap_or_default();
-        Reservations::with(state)
+        let had_registrants = saved.has_registrants();
+        let state = saved.begun(persistence);
+        let is_outdated = had_registrants && !state.has_registrants();
+        Reservations { is_outdated: Cell::new(is_outdated), ..Reservations::with(state, persistence) }
     }
 
-    /// This state.
-    pub(crate) fn with(state: State) -> Reservations {
-        Reservations { state: RefCell::new(state), turn: Permits::new(1) }
+    /// This state, which is the saved one if it is to be.
+    pub(crate) fn with(state: State, persistence: Persistence) -> Reservations {
+        Reservations {
+            state: RefCell::new(state),
+            turn: Permits::new(1),
+            persistence,
+            is_outdated: Cell::default(),
+        }
     }
 
     /// Releases a RESERVE whose holder is not one of these.

@@ -33,9 +33,9 @@ pub(crate) struct State {
     /// Reservation keys by nexus.
     pub(super) registrants: BTreeMap<ItNexus, u64>,
     pub(super) held: Option<Held>,
-    /// PRgeneration (SPC-5 6.15.2): counts changes of registrations since power on.
+    /// PRgeneration (SPC-5 6.15.2): counts changes of registrations since power on. A take-over is none.
     pub(super) generation: u32,
-    /// The APTPL value of the last registration: whether the state survives a power loss.
+    /// The APTPL value of the last registration: whether the state is to survive a power loss.
     pub(super) survives_power_loss: bool,
     /// The holder of RESERVE(6) or RESERVE(10).
     pub(super) legacy: Option<ItNexus>,
@@ -62,6 +62,11 @@ impl State {
     /// Whether a reservation of any kind is in force.
     pub(crate) fn is_reserved(&self) -> bool {
         self.legacy.is_some() || self.held.is_some()
+    }
+
+    /// Whether any nexus is registered.
+    pub(super) fn has_registrants(&self) -> bool {
+        !self.registrants.is_empty()
     }
 
     /// The registered nexuses with their keys.

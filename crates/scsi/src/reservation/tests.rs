@@ -1,10 +1,12 @@
 //! State as hosts use them: scripts of commands, and what every other host then sees.
 
+mod kept;
+
 use std::sync::Arc;
 
 use super::it_nexus::ItNexus;
 use super::out::{Surroundings, Verdict};
-use super::record;
+use super::record::{self, Persistence};
 use super::state::{REGISTRANTS_MAX, State};
 use crate::attention::Attention;
 use crate::error::CommandError;
@@ -26,23 +28,30 @@ fn host(n: u8) -> ItNexus {
 /// One target and what its hosts have sent so far.
 struct Script {
     state: State,
+    persistence: Persistence,
 }
 
 impl Script {
     fn new() -> Script {
-        Script { state: State::default() }
+        Script::kept(Persistence::AsAsked)
+    }
+
+    fn kept(persistence: Persistence) -> Script {
+        Script { state: State::default(), persistence }
+    }
+
+    /// The process ends, and another one begins with the last record.
+    fn begins_with(record: &[u8], persistence: Persistence) -> Script {
+        Script { state: State::restore(record).expect("reads back").begun(persistence), persistence }
     }
 
     fn raw(&mut self, n: u8, action: u8, kind: u8, list: &[u8]) -> Result<Verdict, CommandError> {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2]) = (0x5F, action, kind);
         let initiators: Vec<_> = (1..9).map(|n| host(n).initiator).collect();
-        self.state.persistent_out(
-            &host(n),
-            &cdb,
-            list,
-            Surroundings { ports: &PORTS, initiators: &initiators },
-        )
+        let persistence = self.persistence;
+        let around = Surroundings { ports: &PORTS, initiators: &initiators, persistence };
+        self.state.persistent_out(&host(n), &cdb, list, around)
     }
 
     fn out(
@@ -363,13 +372,13 @@ fn registrations_have_a_limit_and_a_refused_list_changes_nothing() {
     for n in 0..REGISTRANTS_MAX {
         let nexus = ItNexus { port: n as u16, ..host(1) };
         let cdb = [0x5F, 6, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0];
-        let around = Surroundings { ports: &PORTS, initiators: &[] };
+        let around = Surroundings { ports: &PORTS, initiators: &[], persistence: s.persistence };
         s.state.persistent_out(&nexus, &cdb, &list(0, 5, 1), around).expect("there is room");
     }
     let before = s.view(3);
     assert_eq!(s.out(2, 6, 0, 0, 5), Err(CommandError::InsufficientRegistrationResources));
     assert_eq!(s.view(3), before);
-    assert!(s.state.encode().len() <= 64 << 10);
+    assert!(s.state.encode(Persistence::Always).len() <= 64 << 10);
 }
 
 #[test]
@@ -405,27 +414,16 @@ fn reserve_and_release_follow_the_old_rules_and_yield_to_the_new() {
 }
 
 #[test]
-fn what_survives_a_power_loss_is_in_the_record() {
-    let mut s = Script::new();
-    assert_eq!(s.raw(1, 6, 0, &list(0, 5, 0)).expect("registers").save, None);
-    let mut record = s.raw(2, 6, 0, &list(0, 6, 1)).expect("registers").save.expect("saved");
-    assert_eq!(s.view(2)[3] & 1, 1, "PTPL_A");
-    record = s.out(2, 1, 8, 6, 0).expect("reserves").save.unwrap_or(record);
-    let mut after = Script { state: State::restore(&record).expect("reads back") };
-    assert_eq!((after.keys(), after.reservation(), after.generation()), (vec![5, 6], Some((0, 8)), 0));
-    assert_eq!(after.access(3), (false, false));
-    // The last registration says that nothing is to survive: an empty record replaces the old one.
-    let empty = after.raw(1, 6, 0, &list(0, 5, 0)).expect("registers").save.expect("saved");
-    assert_eq!(Script { state: State::restore(&empty).expect("reads back") }.keys(), Vec::<u64>::new());
+fn hostile_records_and_lists_are_answered() {
+    [Persistence::AsAsked, Persistence::Always].into_iter().for_each(hostile_records_and_lists);
 }
 
-#[test]
-fn hostile_records_and_lists_are_answered() {
+fn hostile_records_and_lists(persistence: Persistence) {
     let mut rng = Dice(7);
-    let mut s = Script::registered(3);
+    let mut s = Script { persistence, ..Script::registered(3) };
     s.raw(1, 1, 5, &list(key(1), 0, 0)).expect("reserves");
     s.raw(1, 6, 0, &list(0, key(1), 1)).expect("survives power loss");
-    let record = s.state.encode();
+    let record = s.state.encode(persistence);
     let mut restored = 0;
     for _ in 0..100_000 {
         let mut bytes = record.clone();

@@ -9,7 +9,8 @@ use lu::testing::ThinMemory;
 use crate::extended_copy::rig::{Answer, Rig, send};
 use crate::host_view::HostView;
 use crate::request::Status;
-use crate::unit::LogicalUnit;
+use crate::reservation::Persistence;
+use crate::unit::{LogicalUnit, Origin};
 use crate::view::View;
 
 type Host = View<ThinMemory>;
@@ -135,6 +136,38 @@ fn reservations_with_aptpl_are_there_after_power_on() {
         rig.units[0] = LogicalUnit::new(rig.world.clone(), identity, disk);
         let b = rig.host(2, &[0]).await;
         assert_eq!(read(&b).await, Status::Good);
+    });
+}
+
+impl Rig {
+    /// The process ends: of the logical unit nothing is left but its disk, with which another one begins.
+    fn begins_again(&mut self, persistence: Persistence) {
+        let (identity, disk) = (self.units[0].identity().clone(), self.units[0].disk().clone());
+        self.units[0] =
+            LogicalUnit::open(self.world.clone(), identity, disk, (Origin::Reopened, persistence));
+    }
+}
+
+#[test]
+fn at_several_nodes_each_reservation_that_was_acknowledged_is_there_at_the_next_one() {
+    Rig::run(1, |mut rig| async move {
+        rig.begins_again(Persistence::Always);
+        let a = rig.host(1, &[0]).await;
+        register(&a, KEY, 0).await;
+        out(&a, 1, 3, KEY, 0, 0).await.good();
+        let before = read_in(&a, 3, 255).await.good();
+        rig.begins_again(Persistence::Always);
+        let (a, b) = (rig.host(1, &[0]).await, rig.host(2, &[0]).await);
+        assert_eq!((read(&a).await, read(&b).await), (Status::Good, Status::ReservationConflict));
+        assert_eq!(read_in(&a, 3, 255).await.good(), before, "PRgeneration, too");
+        // The array is one of one process from now on: what was not asked for has ended, for good.
+        rig.begins_again(Persistence::AsAsked);
+        let a = rig.host(1, &[0]).await;
+        assert_eq!(read_in(&a, 0, 8).await.good(), [0; 8]);
+        register(&a, KEY, 0).await;
+        out(&a, 3, 0, KEY, 0, 0).await.good();
+        rig.begins_again(Persistence::Always);
+        assert_eq!(read_in(&rig.host(2, &[0]).await, 0, 8).await.good(), [0; 8]);
     });
 }
 

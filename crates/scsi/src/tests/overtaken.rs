@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::host_view::{CopyAnswer, CopyRequest, Elsewhere, HostView, Owner, Remote};
 use crate::request::{Response, Status, TaskFunction, TaskOutcome};
+use crate::reservation::Persistence;
 use crate::sense::Format;
 
 const WRITE: &str = "2a 00 00000000 00 0001 00";
@@ -76,7 +77,12 @@ fn a_unit_that_moves_while_it_is_held_takes_its_commands_along() {
             vec![Elsewhere { lun: Lun(0), key: b.lu.identity.key, block_bytes: 512, owner: None }];
         host.set_elsewhere(elsewhere);
         let state = b.lu.move_out();
-        let moved = LogicalUnit::moved_in(b.world.clone(), b.lu.identity.clone(), b.disk.clone(), state);
+        let moved = LogicalUnit::moved_in(
+            b.world.clone(),
+            b.lu.identity.clone(),
+            b.disk.clone(),
+            (state, Persistence::AsAsked),
+        );
         host.map(Lun(0), moved);
         host.set_elsewhere(Vec::new());
         host.hold([].into());
@@ -318,5 +324,26 @@ fn lengths_at_the_limits() {
         check(&host, "90 00 0000000000000000 00010000 00 00", &[], "good").await;
         check(&host, "90 00 0000000000000000 00010001 00 00", &[], "5/2400 cdb 10").await;
         check(&host, "34 00 00000000 00 ffff 00", &[], "good").await;
+    });
+}
+
+/// It reached the port of another process of the array after the reset, but before that process had heard of
+/// it. Its host waited for an answer that did not come.
+#[test]
+fn a_command_of_another_process_that_may_be_younger_than_a_reset_is_answered() {
+    bench(async |b| {
+        let (one, two) = (b.host(1).await, b.host(2).await);
+        for (function, attention) in
+            [(TaskFunction::ClearTaskSet(Lun(0)), "6/2f00"), (TaskFunction::LunReset(Lun(0)), "6/2903")]
+        {
+            let late = write();
+            let crossed = Request { arrival: late.arrival.renumbered(late.arrival.after()), ..late.clone() };
+            one.manage(function).await;
+            assert_eq!(ends(&two, crossed).await, "Busy", "{function:?}");
+            assert_eq!(ends(&two, late).await, "aborted", "{function:?}: it is known to be older");
+            check(&two, "00", &[], attention).await;
+            assert!(is_untouched(&two).await);
+            while ends(&one, request("00", &[])).await != "good" {}
+        }
     });
 }

@@ -142,13 +142,15 @@ impl Counter {
     }
 }
 
-/// Reserves the LU for the host of these paths, through every port, over the loss of power too.
-pub(crate) async fn reserve(host: &Paths, lun: Lun) {
+/// Reserves the LU for the host of these paths, through every port. `aptpl`: it asks that the reservation survives
+/// a loss of power. At several nodes it has to survive them also if it does not.
+pub(crate) async fn reserve(host: &Paths, lun: Lun, aptpl: bool) {
     const REGISTER_AND_IGNORE: u8 = 6;
     const RESERVE: u8 = 1;
-    // ALL_TG_PT and APTPL (SPC-5 6.16.4).
+    // ALL_TG_PT, and APTPL (SPC-5 6.16.4).
+    let flags = 0x04 | u8::from(aptpl);
     for (action, kind, old, new, flags) in
-        [(REGISTER_AND_IGNORE, 0, [0; 8], KEY, 0x05), (RESERVE, WRITE_EXCLUSIVE_REGISTRANTS, KEY, [0; 8], 0)]
+        [(REGISTER_AND_IGNORE, 0, [0; 8], KEY, flags), (RESERVE, WRITE_EXCLUSIVE_REGISTRANTS, KEY, [0; 8], 0)]
     {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, action, kind, 24);

@@ -152,7 +152,7 @@ async fn history(
         unit.write_through().await.unwrap_or_else(|e| panic!("{name}: {e}"));
         units.insert(name.to_owned(), unit);
     }
-    reserve(&host, RESERVED).await;
+    reserve(&host, RESERVED, world.seed() % 4 < 2).await;
     let counted = (Lun(COUNTED as u16), sectors_of(VOLUMES[COUNTED].2) as u64 - 1);
     let contenders = Contenders::start(&world, &all, counted, RESERVED);
     let faults = Faults::new(&world, model, &nodes, &shared);

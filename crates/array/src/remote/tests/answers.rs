@@ -5,7 +5,8 @@ use scsi::{Response, Status, TaskFunction, TaskOutcome};
 
 use super::link::{Link, next};
 use super::samples;
-use crate::control::{Control, ControlError, Message, Reply};
+use crate::control::{Control, ControlError, Reply};
+use crate::mailbox::Message;
 
 type Answer = Result<Reply, ControlError>;
 
@@ -128,7 +129,7 @@ fn who_asks_a_controller_that_has_stopped_learns_it() {
     drop(asked(&link));
     link.pass_on();
     assert!(waiting.now_or_never_canceled());
-    link.at_node.messages.close();
+    link.at_node.close();
     let waiting = ask(&link);
     link.pass_on();
     assert!(waiting.now_or_never_canceled());

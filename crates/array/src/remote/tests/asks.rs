@@ -6,10 +6,11 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use scsi::Lun;
 
-use super::link::{Link, frame, next, pass, take};
+use super::link::{Link, frame, next, pass, take, waiting};
 use super::samples;
-use crate::control::{Control, ControlError, ControllerHandle, Message, Reply};
+use crate::control::{Control, ControlError, Reply};
 use crate::event::event_channel;
+use crate::mailbox::{ControllerHandle, Message};
 use crate::move_request::{MoveRequest, move_channel};
 use crate::remote::{Exchange, PENDING_MAX, Told};
 
@@ -35,7 +36,7 @@ fn every_request_of_the_control_plane_crosses_whole() {
         send(&link, Message::Control(control, reply));
         link.pass_on();
         if is_nodes {
-            assert!(link.at_node.messages.is_empty());
+            assert_eq!(waiting(&link.at_node), 0);
             assert!(matches!(answer.try_recv(), Ok(Some(Ok(Reply::Done(_))))), "answered at this side");
             continue;
         }
@@ -115,7 +116,7 @@ fn asks_and_answers_take_turns() {
     let link = Link::new();
     (0..100).for_each(|_| assert!(link.to_owner.offer(ping()).is_ok()));
     link.pass_on();
-    while let Ok(Message::Control(_, reply)) = link.at_owner.messages.try_recv() {
+    while let Some(Some(Message::Control(_, reply))) = link.at_owner.next().now_or_never() {
         assert!(reply.send(Ok(Reply::Done(vec![]))).is_ok());
     }
     // The owner has a hundred answers and a hundred asks.
@@ -129,27 +130,64 @@ fn asks_and_answers_take_turns() {
     assert!((5..=15).contains(&asks), "{asks} of 20");
 }
 
+fn manage() -> Message {
+    let function = scsi::TaskFunction::TargetReset;
+    Message::Manage { nexus: samples::nexus(), function, reply: oneshot::channel().0 }
+}
+
+/// Until no more asks of hosts cross, and no more fit into the mailboxes of both sides. Gives how many crossed.
+fn fill(link: &Link) -> usize {
+    let mut carried = 0;
+    loop {
+        let mut room = false;
+        while link.to_node.offer(manage()).is_ok() {
+            room = true;
+        }
+        match pass(&link.owner, &link.node).expect("valid") {
+            0 if !room => return carried,
+            passed => carried += passed,
+        }
+    }
+}
+
 #[test]
 fn a_mailbox_is_not_read_while_too_much_is_unanswered() {
     let link = Link::new();
-    let mut carried = 0;
-    let mut sent = 0;
-    while link.to_node.offer(ping()).is_ok() {
-        sent += 1;
-        carried += pass(&link.owner, &link.node).expect("valid");
-        if link.at_node.messages.is_full() && carried == PENDING_MAX && link.to_node.offer(ping()).is_err() {
-            break;
-        }
-    }
-    assert_eq!(carried, PENDING_MAX);
-    assert!(sent > PENDING_MAX, "the rest is in the mailbox, where senders wait: {sent}");
+    assert_eq!(fill(&link), PENDING_MAX);
     assert!(frame(&link.owner).is_none());
+    assert!(link.to_node.offer(manage()).is_err(), "the rest is in the mailbox, where senders wait");
     // An answer makes room for one more.
-    let Message::Control(_, reply) = next(&link.at_node) else { panic!("a request") };
-    assert!(reply.send(Ok(Reply::Done(vec![]))).is_ok(), "the exchange waits for it");
+    let Message::Manage { reply, .. } = next(&link.at_node) else { panic!("a function") };
+    assert!(reply.send(scsi::TaskOutcome::Complete).is_ok(), "the exchange waits for it");
     drop(next(&link.at_node));
     assert_eq!(pass(&link.node, &link.owner), Ok(2));
     assert_eq!(pass(&link.owner, &link.node), Ok(2));
+}
+
+/// While a pool moves, its owner may hold as many commands as there can be: the request that ends this waited
+/// behind them, and they for it.
+#[test]
+fn requests_of_the_control_plane_cross_while_as_many_commands_as_may_be_are_unanswered() {
+    let link = Link::new();
+    fill(&link);
+    let mut ask = Box::pin(link.to_node.ask(Control::Hold(Default::default())));
+    assert!(ask.as_mut().now_or_never().is_none());
+    link.pass_on();
+    let Message::Control(Control::Hold(_), reply) = next(&link.at_node) else { panic!("a command") };
+    assert!(reply.send(Ok(Reply::Done(vec![]))).is_ok());
+    link.pass_on();
+    assert!(ask.now_or_never().expect("answered").is_ok());
+    // Those have a limit of their own.
+    let mut asks: Vec<_> = (0..3000).map(|_| Box::pin(link.to_node.ask(Control::Ping))).collect();
+    for ask in &mut asks {
+        assert!(ask.as_mut().now_or_never().is_none());
+        pass(&link.owner, &link.node).expect("valid");
+    }
+    let carried = std::iter::from_fn(|| match link.at_node.next().now_or_never().flatten()? {
+        Message::Control(_, reply) => Some(reply),
+        _ => None,
+    });
+    assert_eq!(carried.count(), 1024);
 }
 
 #[test]
@@ -204,7 +242,7 @@ fn another_process_hears_of_events_and_gets_no_command_from_before_the_connectio
     };
     let (mut old, mut new) = (execute(before), execute(scsi::Arrival::now()));
     pass(&exchange, &link.node).expect("valid");
-    assert_eq!(link.at_node.messages.len(), 1);
+    assert_eq!(waiting(&link.at_node), 1);
     assert!(old.try_recv().is_err(), "its host gets BUSY");
     assert!(matches!(new.try_recv(), Ok(None)), "it is on its way");
     let event = scsi::Arrival::event();

@@ -1,12 +1,14 @@
 //! Frames that are wrong end the connection, whatever they are.
 
+use futures::FutureExt;
 use futures::channel::oneshot;
 
-use super::link::{Link, frame, take};
+use super::link::{Link, frame, take, waiting};
 use super::samples;
-use crate::control::{Control, Message};
+use crate::control::Control;
+use crate::mailbox::Message;
 use crate::remote::frame::{decode, encode};
-use crate::remote::messages::{Header, Message as Said};
+use crate::remote::messages::{Ask, Header, Message as Said};
 use crate::remote::{FRAME_MAX, PROTOCOL, RemoteError};
 
 fn said(message: Said) -> Vec<u8> {
@@ -41,7 +43,7 @@ fn frames() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         b.iter().for_each(|b| take(&link.owner, b).expect("valid"));
         of_owner.extend(a);
         of_node.extend(b);
-        while let Ok(message) = link.at_node.messages.try_recv() {
+        while let Some(message) = link.at_node.next().now_or_never().flatten() {
             if let (Message::Control(_, reply), Some(answer)) = (message, replies.next()) {
                 let _ = reply.send(Ok(answer));
             }
@@ -70,7 +72,7 @@ fn damaged_frames_are_errors_and_nothing_else() {
             let link = Link::new();
             for to in [&link.owner, &link.node] {
                 let len = frame.len();
-                let taken = futures::FutureExt::now_or_never(to.incoming(&frame)).expect("it never waits");
+                let taken = to.incoming(&frame).now_or_never().expect("it never waits");
                 refused += usize::from(taken.is_err());
                 // What it may have asked is answered or not; nothing of it panics.
                 while super::link::frame(to).is_some() {}
@@ -103,7 +105,7 @@ fn the_first_frame_is_the_version_and_it_is_the_same() {
 fn a_side_takes_only_what_may_come_from_the_other() {
     let (link, ask) = (Link::new(), |to| {
         let control = Box::new(crate::remote::controls::Controlled::Ping);
-        said(Said::Ask { number: 1, to, ask: crate::remote::messages::Ask::Control(control) })
+        said(Said::Ask { number: 1, to, ask: Ask::Control(control) })
     });
     assert_eq!(take(&link.node, &ask(0)), Err(RemoteError::NoController(0)));
     assert_eq!(take(&link.node, &ask(1)), Ok(()));
@@ -116,12 +118,20 @@ fn a_side_takes_only_what_may_come_from_the_other() {
 }
 
 #[test]
-fn no_side_has_to_remember_more_than_the_limit() {
+fn no_side_has_to_remember_more_than_the_limit_of_each_lane() {
     let link = Link::new();
     let control = || Box::new(crate::remote::controls::Controlled::Ping);
-    let ask =
-        |number| said(Said::Ask { number, to: 1, ask: crate::remote::messages::Ask::Control(control()) });
-    for number in 1..=crate::PENDING_MAX as u64 {
+    let ask = |number| said(Said::Ask { number, to: 1, ask: Ask::Control(control()) });
+    let function = scsi::TaskFunction::TargetReset;
+    let of_host = |number| {
+        said(Said::Ask { number, to: 1, ask: Ask::Manage { nexus: samples::nexus().into(), function } })
+    };
+    let limit = crate::PENDING_MAX as u64;
+    for number in 1..=limit {
+        assert_eq!(take(&link.node, &of_host(number)), Ok(()));
+    }
+    assert!(matches!(take(&link.node, &of_host(0)), Err(RemoteError::Unexpected { .. })));
+    for number in limit + 1..=limit + 1024 {
         assert_eq!(take(&link.node, &ask(number)), Ok(()));
     }
     assert!(matches!(take(&link.node, &ask(0)), Err(RemoteError::Unexpected { .. })));
@@ -131,16 +141,16 @@ fn no_side_has_to_remember_more_than_the_limit() {
 fn a_frame_that_is_too_long_is_neither_sent_nor_taken() {
     let link = Link::new();
     let too_long = vec![0; FRAME_MAX + 1];
-    let taken = futures::FutureExt::now_or_never(link.node.incoming(&too_long)).expect("it never waits");
+    let taken = link.node.incoming(&too_long).now_or_never().expect("it never waits");
     assert_eq!(taken, Err(RemoteError::TooLong { len: FRAME_MAX + 1 }));
     // Who asks for it gets an error, and the exchange goes on.
     let name = "v".repeat(FRAME_MAX);
     let mut ask = Box::pin(link.to_node.ask(Control::Scrub(name)));
     let mut then = Box::pin(link.to_node.ask(Control::Ping));
-    let waits = futures::FutureExt::now_or_never(ask.as_mut()).is_none();
-    assert!(waits && futures::FutureExt::now_or_never(then.as_mut()).is_none());
+    let waits = ask.as_mut().now_or_never().is_none();
+    assert!(waits && then.as_mut().now_or_never().is_none());
     link.pass_on();
-    let error = futures::FutureExt::now_or_never(ask).expect("an answer").expect_err("too long");
+    let error = ask.now_or_never().expect("an answer").expect_err("too long");
     assert!(error.to_string().starts_with("message between nodes: "), "{error}");
-    assert_eq!(link.at_node.messages.len(), 1);
+    assert_eq!(waiting(&link.at_node), 1);
 }

@@ -2,8 +2,8 @@
 
 use futures::FutureExt;
 
-use crate::control::{ControllerHandle, Mailbox, Message};
 use crate::event::{EventReceiver, EventSender, event_channel};
+use crate::mailbox::{ControllerHandle, Mailbox, Message};
 use crate::move_request::{MoveReceiver, MoveSender, move_channel};
 use crate::remote::{Exchange, RemoteError, Told};
 
@@ -78,5 +78,10 @@ pub(super) fn pass(from: &Exchange, to: &Exchange) -> Result<usize, RemoteError>
 
 /// The next message of a mailbox.
 pub(super) fn next(mailbox: &Mailbox) -> Message {
-    mailbox.messages.try_recv().expect("a message")
+    mailbox.next().now_or_never().flatten().expect("a message")
+}
+
+/// How many messages there are.
+pub(super) fn waiting(mailbox: &Mailbox) -> usize {
+    mailbox.lanes.iter().map(async_channel::Receiver::len).sum()
 }

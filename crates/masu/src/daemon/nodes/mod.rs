@@ -106,6 +106,8 @@ struct Elsewhere {
     runs: watch::Sender<BTreeMap<u16, usize>>,
     /// The controllers that this node runs.
     own_runs: watch::Sender<Vec<u16>>,
+    /// What keeps the drives of controllers that other nodes ran.
+    waits: watch::Sender<Option<String>>,
     /// The controller that opens this node's portals, whatever is declared later.
     home: Cell<usize>,
     /// What controllers are told; none before they are.
@@ -113,9 +115,12 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    fn new(offers: mpsc::Receiver<Offer>, own_runs: watch::Sender<Vec<u16>>) -> Elsewhere {
+    fn new(
+        offers: mpsc::Receiver<Offer>,
+        (own_runs, waits): (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>),
+    ) -> Elsewhere {
         let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
-        Elsewhere { offers, runs, own_runs, home: Cell::default(), told: RefCell::default() }
+        Elsewhere { offers, runs, own_runs, waits, home: Cell::default(), told: RefCell::default() }
     }
 }
 
@@ -150,10 +155,10 @@ pub(super) async fn stand_by(
     let joined_before = seen.epoch() > 0;
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
     let judges = judge.clone();
-    let own_runs = watch::channel(vec![]).0;
+    let (own_runs, waits) = (watch::channel(vec![]).0, watch::channel(None).0);
     let mut thread =
         Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone()), {
-            (trial::of_directory(store.clone()), own_runs.subscribe())
+            (trial::of_directory(store.clone()), own_runs.subscribe(), waits.subscribe())
         })
         .await?;
     judge.refuse(&thread.keeper())?;
@@ -175,8 +180,14 @@ pub(super) async fn stand_by(
         thread.leave(Leaves::Ends).await;
         return Ok(None);
     };
-    let node = owner_of_array((name, epoch), (thread, relay), (portals, link), (keys, tls, own_runs), events)
-        .await?;
+    let node = owner_of_array(
+        (name, epoch),
+        (thread, relay),
+        (portals, link),
+        (keys, tls, (own_runs, waits)),
+        events,
+    )
+    .await?;
     match judge.take_state(node.thread.keeper(), epoch, joined_before) {
         Ok(store) => Ok(Some((node, store))),
         Err(error) => {
@@ -191,7 +202,7 @@ async fn owner_of_array(
     (name, epoch): (&str, u64),
     (mut thread, mut relay): (Thread, Relay),
     (portals, link): (Vec<SocketAddr>, Option<Link>),
-    (keys, tls, own_runs): (RelayKeys, Arc<NodeTls>, watch::Sender<Vec<u16>>),
+    (keys, tls, says): (RelayKeys, Arc<NodeTls>, (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>)),
     events: &EventSender,
 ) -> Result<Node> {
     let owner = u64::from_le_bytes(random()?);
@@ -207,7 +218,7 @@ async fn owner_of_array(
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
     let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
     let remembers = tokio::spawn(remember(heard, thread.keeper()));
-    let elsewhere = Elsewhere::new(offers, own_runs);
+    let elsewhere = Elsewhere::new(offers, says);
     Ok(Node {
         name,
         epoch,
@@ -286,6 +297,7 @@ fn about(portals: &[SocketAddr], (keys, link, tls): (&RelayKeys, Option<&Link>, 
         controllers_protocol: Some(array::PROTOCOL),
         runs: vec![],
         trouble: None,
+        waits: None,
     }
 }
 
@@ -451,11 +463,20 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
     u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
 }
 
-/// Tells the controllers of the other nodes, whenever something of them has changed.
+/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is slow
+/// hears of the latest alone. One that has stopped gets them with its next start.
+async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
+    while nodes.changed().await.is_ok() {
+        let latest = nodes.borrow_and_update().clone();
+        let _ = controller.ask(Control::Nodes(latest)).await;
+    }
+}
+
+/// Tells of the other nodes, whenever something of them has changed.
 async fn follow_others(
     (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
     told: watch::Sender<Arc<Nodes>>,
-    (keys, controllers): (RelayKeys, Vec<ControllerHandle>),
+    keys: RelayKeys,
 ) {
     loop {
         tokio::select! {
@@ -474,9 +495,7 @@ async fn follow_others(
         if relay_keys.len() > last.relay_keys.len() {
             warn_of_older(&state.borrow().others);
         }
-        let nodes = Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) });
-        told.send_replace(nodes.clone());
-        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
+        told.send_replace(Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) }));
     }
 }
 
@@ -546,37 +565,39 @@ async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
 }
 
 impl Node {
-    /// Tells the controllers, which declare nothing yet, of this node and of the others, now and when they
-    /// change.
-    pub(super) fn tell_of_nodes(&self, config: &Config, controllers: &[ControllerHandle]) {
-        let state = self.thread.watch();
+    /// What controllers have to know of this node and of the others before they begin.
+    pub(super) fn known_nodes(&self, config: &Config) -> Arc<Nodes> {
         // Controllers of other nodes open theirs.
         let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
         self.elsewhere.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();
-        let nodes = Nodes {
+        Arc::new(Nodes {
             first_group: portal_group(self.number, 0),
             portals: lends.then(|| config.portals.iter().map(at_home).collect()),
             // An older node is learnt of in a moment, with a warning.
             relay_keys: self.keys.of(&[]),
-            others: other_portals(&state.borrow(), &BTreeMap::new()),
+            others: other_portals(&self.thread.watch().borrow(), &BTreeMap::new()),
             ownership: Some(self.ownership),
             refused: Some(self.refused.clone()),
-        };
-        let nodes = Arc::new(nodes);
-        // The first in their mailboxes.
-        controllers.iter().for_each(|controller| controller.tell(Control::Nodes(nodes.clone())));
-        let (told, tells) = watch::channel(nodes);
+        })
+    }
+
+    /// Tells the controllers, which know these, of all changes.
+    pub(super) fn tell_of_nodes(&self, known: Arc<Nodes>, controllers: &[ControllerHandle]) {
+        let (told, tells) = watch::channel(known);
+        for controller in controllers {
+            tokio::spawn(keep_telling(controller.clone(), tells.clone()));
+        }
         *self.elsewhere.told.borrow_mut() = Some(tells);
-        let changes = (state, self.elsewhere.runs.subscribe());
-        tokio::spawn(follow_others(changes, told, (self.keys.clone(), controllers.to_vec())));
+        let changes = (self.thread.watch(), self.elsewhere.runs.subscribe());
+        tokio::spawn(follow_others(changes, told, self.keys.clone()));
     }
 
     /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers
     /// were not told of the nodes, or it is done already.
     pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
-        let Elsewhere { offers, runs, own_runs, home, told } = &self.elsewhere;
+        let Elsewhere { offers, runs, own_runs, waits, home, told } = &self.elsewhere;
         let own = Own {
             ownership: self.ownership,
             state: self.thread.watch(),
@@ -584,6 +605,7 @@ impl Node {
             runs: runs.clone(),
             home: home.get(),
             own_runs: own_runs.clone(),
+            waits: waits.clone(),
         };
         Some(Lending::start(own, served, offers.borrow_mut().take()?))
     }

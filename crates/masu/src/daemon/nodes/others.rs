@@ -30,6 +30,7 @@ fn refused(cause: Immovable) -> DrainError {
         | Immovable::Alone { .. }
         | Immovable::Fault { .. }
         | Immovable::Troubled { .. }
+        | Immovable::Waits { .. }
         | Immovable::UnderWay
         | Immovable::Down { .. } => DrainError::Refused(text),
     }

@@ -63,6 +63,11 @@ pub(super) struct Thread {
     joined: JoinHandle<Result<(), RunError>>,
 }
 
+/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it waits for
+/// as the owner.
+pub(super) type Says =
+    (watch::Receiver<Option<String>>, watch::Receiver<Vec<u16>>, watch::Receiver<Option<String>>);
+
 /// How a node leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
@@ -88,7 +93,7 @@ impl Thread {
         place: &RegistryOption,
         (name, about, seen): (&str, NodeRecord, Seen),
         (follows, events): (impl FnOnce() -> Follows + Send + 'static, EventSender),
-        (mut trouble, mut runs): (watch::Receiver<Option<String>>, watch::Receiver<Vec<u16>>),
+        (mut trouble, mut runs, mut waits): Says,
     ) -> Result<Thread> {
         let (tell, state) = watch::channel(State::joining(seen.epoch()));
         let (looks, overview) = watch::channel(None);
@@ -132,6 +137,12 @@ impl Thread {
             world.spawn(async move {
                 while runs.changed().await.is_ok() {
                     running.set_runs(runs.borrow_and_update().clone());
+                }
+            });
+            let waiting = member.clone();
+            world.spawn(async move {
+                while waits.changed().await.is_ok() {
+                    waiting.set_waits(waits.borrow_and_update().clone());
                 }
             });
             world.spawn(answer(registry.clone(), (name, kept.clone()), asks));

@@ -41,6 +41,8 @@ pub(in crate::daemon::nodes) struct Own {
     pub(in crate::daemon::nodes) home: usize,
     /// The controllers that run here.
     pub(in crate::daemon::nodes) own_runs: watch::Sender<Vec<u16>>,
+    /// What it waits for that another owner would wait for, too.
+    pub(in crate::daemon::nodes) waits: watch::Sender<Option<String>>,
 }
 
 /// What the running array has.

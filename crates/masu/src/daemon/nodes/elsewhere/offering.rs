@@ -26,7 +26,7 @@ use super::{numbers, text_of};
 use crate::daemon::controllers::{Controllers, Ends};
 use crate::daemon::nodes::link;
 use crate::daemon::nodes::relay::Way;
-use crate::daemon::nodes::way_to;
+use crate::daemon::nodes::{keep_telling, way_to};
 
 /// Between two attempts to reach the owner.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -182,8 +182,7 @@ impl Node {
                     (Some(Frame::Paths(told)), running) => {
                         paths = told.iter().map(Path::portal).collect();
                         if let Some(running) = running {
-                            running.nodes.others = paths.clone();
-                            running.tell_of_nodes();
+                            running.hear_of(&paths);
                         }
                     }
                     (Some(Frame::Assign(assignment)), None) if terms.holds() => {
@@ -257,7 +256,8 @@ struct Running {
     own: Vec<usize>,
     controllers: Controllers,
     exchange: Arc<Exchange>,
-    nodes: Nodes,
+    /// What its controllers are told.
+    nodes: watch::Sender<Arc<Nodes>>,
     part: Config,
     carries: Option<Carries>,
     /// Waits for their drives, and starts them.
@@ -306,36 +306,27 @@ impl Running {
             ownership,
             refused: Some(refused),
         };
+        let nodes = watch::Sender::new(Arc::new(nodes));
+        own.iter().for_each(|index| {
+            tokio::spawn(keep_telling(controllers.handles[*index].clone(), nodes.subscribe()));
+        });
         let text = text_of(&numbers(&own));
         let part = config.of_controllers(&own);
-        let running = Running {
-            text,
-            own,
-            controllers,
-            exchange,
-            nodes,
-            part,
-            carries: None,
-            begins: None,
-            ended: BTreeSet::new(),
-        };
-        // It is the first in their mailboxes.
-        running.tell_of_nodes();
-        running
+        let (carries, begins, ended) = (None, None, BTreeSet::new());
+        Running { text, own, controllers, exchange, nodes, part, carries, begins, ended }
     }
 
-    fn tell_of_nodes(&self) {
-        let nodes = Arc::new(self.nodes.clone());
-        for index in &self.own {
-            self.controllers.handles[*index].tell(Control::Nodes(nodes.clone()));
-        }
+    fn hear_of(&self, paths: &[OtherPortal]) {
+        let others = paths.to_vec();
+        self.nodes.send_modify(|nodes| *nodes = Arc::new(Nodes { others, ..Nodes::clone(nodes) }));
     }
 
     fn begin(&mut self) {
         let (part, threads, own) = (self.part.clone(), self.controllers.threads(), self.own.clone());
+        let nodes = self.nodes.subscribe();
         self.begins = Some(tokio::spawn(async move {
             claim(&part, |cause| tracing::warn!("controllers wait for their drives: {cause}")).await;
-            own.into_iter().try_for_each(|index| threads.start(index))
+            own.into_iter().try_for_each(|index| threads.start(index, Some(nodes.borrow().clone())))
         }));
     }
 

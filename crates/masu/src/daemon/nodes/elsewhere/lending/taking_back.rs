@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use array::{Control, Event, answer_for_absent};
+use array::{Event, answer_for_absent};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -82,8 +82,14 @@ impl Lender {
             let tell = |why: String| {
                 let text = format!("waits for the drives of controllers that node {name} ran: {why}");
                 self.served.events.tell(Event::error("array", text));
+                // A node that took over would wait for all drives.
+                let waits = format!(
+                    "node {name} stands still and holds drives ({why}); continue it, or end it (kill -9)"
+                );
+                self.own.waits.send_replace(Some(waits));
             };
             claim(&part, tell).await;
+            self.own.waits.send_replace(None);
         };
         let mut stop = self.stop.clone();
         tokio::select! {
@@ -104,11 +110,10 @@ impl Lender {
         absent
     }
 
-    /// Starts a controller; what it has to know first is the first in its mailbox.
+    /// Starts a controller.
     pub(super) fn start(&self, index: usize) {
         let nodes = self.own.nodes.borrow().clone();
-        self.served.threads.handles()[index].tell(Control::Nodes(nodes));
-        if let Err(error) = self.served.threads.start(index) {
+        if let Err(error) = self.served.threads.start(index, Some(nodes)) {
             tracing::error!("{error:#}");
         }
     }
