@@ -191,14 +191,19 @@ fn a_controller_knows_its_nodes_when_it_begins_however_full_its_mailbox_is() {
         let ownership = Some(Ownership { epoch: 1, owner: 1 });
         let mailbox = mailbox.knowing(Arc::new(Nodes { ownership, ..Nodes::default() }));
         world.spawn(run_controller(world.clone(), 0, mailbox, vec![handle.clone()]));
-        let mut array = Array::new(vec![handle], TARGET);
         drop(waiting);
+        let mut array = Array::new(vec![handle], TARGET);
         array.apply(declaration(ID, 1, vec![group("g", Level::Raid0, 0..1)])).await.expect("applied");
         let hosts = log_in_both(&world).await;
         for step in &STEPS[..steps] {
             reserve(&hosts[step.0], *step).await;
         }
-        look(&hosts).await
+        let found = look(&hosts).await;
+        for host in hosts {
+            host.logout().await.expect("log out");
+        }
+        array.stop().await.expect("stopped");
+        found
     };
     let before = model.run(async |world| life(world, 4).await);
     assert_eq!(before.write, RESERVATION_CONFLICT);
