@@ -1,5 +1,5 @@
-//! Reservations of hosts that did not ask for persistence (APTPL = 0), in an array of several nodes and in one
-//! of one process.
+//! Reservations of hosts that did not ask for persistence (APTPL = 0), in an array of several nodes and in
+//! one of one process.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -463,8 +463,8 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
     u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
 }
 
-/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is slow
-/// hears of the latest alone. One that has stopped gets them with its next start.
+/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is
+/// slow hears of the latest alone. One that has stopped gets them with its next start.
 async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
     while nodes.changed().await.is_ok() {
         let latest = nodes.borrow_and_update().clone();
