@@ -1,7 +1,7 @@
 //! The mailbox of a controller, with two lanes: what the control plane asks passes the commands of hosts.
 //!
-//! Commands may wait at a controller for what the control plane does there, for example while a pool moves. If
-//! they could fill the way that its next request takes, both would wait for ever.
+//! Commands may wait at a controller for what the control plane does there, for example while a pool moves.
+//! If they could fill the way that its next request takes, both would wait for ever.
 
 use std::sync::Arc;
 

@@ -133,7 +133,8 @@ fn shown(text: &str) -> String {
 
 type Tell = Box<dyn Fn(&State)>;
 
-/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it waits for.
+/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it
+/// waits for.
 pub(crate) type Says = (Option<String>, Vec<u16>, Option<String>);
 
 /// A node.

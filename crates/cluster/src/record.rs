@@ -112,8 +112,8 @@ pub struct NodeRecord {
     /// wrong, or it is of a version that does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Of an owner: what it waits for that a node which takes over would wait for, too, before it serves anything.
-    /// None: nothing, or it is of a version that does not say so.
+    /// Of an owner: what it waits for that a node which takes over would wait for, too, before it serves
+    /// anything. None: nothing, or it is of a version that does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
 }

@@ -258,9 +258,7 @@ async fn serve_array(
     let ends = Ends { events: events.clone(), traces: Some(traces), moves: moves.clone() };
     let count = (start.config.controllers, node.is_some());
     let nodes = node.map(|node| node.known_nodes(&start.config));
-    let mut controllers = Controllers::start(count, serve.pin_first, &ends, nodes.as_ref())?;
-    // Each controller has its own ends: the exporter ends with the last one.
-    drop(ends);
+    let mut controllers = Controllers::start(count, serve.pin_first, ends, nodes.as_ref())?;
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node.zip(nodes) {
         Some((node, known)) => node.tell_of_nodes(known, &controllers.handles),

@@ -1,10 +1,11 @@
-//! Reservations of hosts that did not ask for persistence (APTPL = 0), in an array of several nodes and in one
-//! of one process.
+//! Reservations of hosts that did not ask for persistence (APTPL = 0), in an array of several nodes and in
+//! one of one process.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use block::Pieces;
+use futures::FutureExt;
 use iscsi::initiator::{Done, Options, Session};
 use raid::Ownership;
 use world::World;
@@ -12,7 +13,7 @@ use world_model::{Model, Outcome};
 
 use super::rig::{TARGET, declaration, group, model, portal, start};
 use crate::config::Level;
-use crate::{Array, Control, Lun, Nodes};
+use crate::{Array, Control, ControllerHandle, Lun, Nodes, run_controller};
 
 const ID: u8 = 71;
 const GOOD: u8 = 0x00;
@@ -54,12 +55,15 @@ async fn begin(world: &World, epoch: Option<u64>) -> (Array, [Session; 2]) {
     let nodes = Arc::new(Nodes { ownership, ..Nodes::default() });
     array.controllers()[0].ask(Control::Nodes(nodes)).await.expect("told");
     array.apply(declaration(ID, 1, vec![group("g", Level::Raid0, 0..1)])).await.expect("applied");
+    (array, log_in_both(world).await)
+}
+
+async fn log_in_both(world: &World) -> [Session; 2] {
     let log_in = async |name: &str| {
         let options = Options::new(portal(ID), &format!("iqn.2026-11.test:{name}"), TARGET, 1);
         Session::login(world, &options).await.expect("log in")
     };
-    let hosts = [log_in("a").await, log_in("b").await];
-    (array, hosts)
+    [log_in("a").await, log_in("b").await]
 }
 
 /// A command, again after each unit attention.
@@ -174,4 +178,34 @@ fn an_array_that_is_handed_over_keeps_them_and_one_that_ends_alone_does_not() {
             assert_eq!((after.write, keys), (GOOD, vec![0; 8]), "the power of the target was lost");
         }
     }
+}
+
+/// What a controller has to know of the nodes was a message, and one that found no room was lost.
+#[test]
+fn a_controller_knows_its_nodes_when_it_begins_however_full_its_mailbox_is() {
+    let model = model(ID.into(), 1);
+    let life = async |world: World, steps: usize| {
+        let (handle, mailbox) = ControllerHandle::new(0);
+        let mut waiting: Vec<_> = (0..2000).map(|_| Box::pin(handle.ask(Control::Ping))).collect();
+        assert_eq!(waiting.iter_mut().filter_map(|ask| ask.as_mut().now_or_never()).count(), 0);
+        let ownership = Some(Ownership { epoch: 1, owner: 1 });
+        let mailbox = mailbox.knowing(Arc::new(Nodes { ownership, ..Nodes::default() }));
+        world.spawn(run_controller(world.clone(), 0, mailbox, vec![handle.clone()]));
+        drop(waiting);
+        let mut array = Array::new(vec![handle], TARGET);
+        array.apply(declaration(ID, 1, vec![group("g", Level::Raid0, 0..1)])).await.expect("applied");
+        let hosts = log_in_both(&world).await;
+        for step in &STEPS[..steps] {
+            reserve(&hosts[step.0], *step).await;
+        }
+        let found = look(&hosts).await;
+        for host in hosts {
+            host.logout().await.expect("log out");
+        }
+        array.stop().await.expect("stopped");
+        found
+    };
+    let before = model.run(async |world| life(world, 4).await);
+    assert_eq!(before.write, RESERVATION_CONFLICT);
+    assert_eq!(model.run(async |world| life(world, 0).await), before);
 }

@@ -64,11 +64,11 @@ impl Drop for TellsEnd {
 
 impl Controllers {
     /// Starts `count` controllers, which know these nodes. If one cannot start, the others are stopped.
-    /// `lasting`: other nodes may run some of them.
+    /// `lasting`: other nodes may run some of them. Each has its own ends: the exporter ends with the last one.
     pub(super) fn start(
         (count, lasting): (usize, bool),
         pin_first: Option<usize>,
-        ends: &Ends,
+        ends: Ends,
         nodes: Option<&Arc<Nodes>>,
     ) -> Result<Controllers> {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();

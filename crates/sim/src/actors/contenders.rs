@@ -142,8 +142,8 @@ impl Counter {
     }
 }
 
-/// Reserves the LU for the host of these paths, through every port. `aptpl`: it asks that the reservation survives
-/// a loss of power. At several nodes it has to survive them also if it does not.
+/// Reserves the LU for the host of these paths, through every port. `aptpl`: it asks that the reservation
+/// survives a loss of power. At several nodes it has to survive them also if it does not.
 pub(crate) async fn reserve(host: &Paths, lun: Lun, aptpl: bool) {
     const REGISTER_AND_IGNORE: u8 = 6;
     const RESERVE: u8 = 1;

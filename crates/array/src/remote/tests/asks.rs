@@ -135,7 +135,8 @@ fn manage() -> Message {
     Message::Manage { nexus: samples::nexus(), function, reply: oneshot::channel().0 }
 }
 
-/// Until no more asks of hosts cross, and no more fit into the mailboxes of both sides. Gives how many crossed.
+/// Until no more asks of hosts cross, and no more fit into the mailboxes of both sides. Gives how many
+/// crossed.
 fn fill(link: &Link) -> usize {
     let mut carried = 0;
     loop {

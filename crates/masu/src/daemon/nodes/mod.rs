@@ -114,11 +114,11 @@ struct Elsewhere {
     told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
 }
 
+/// What the record of this node says of it as the owner: the controllers that it runs, and what it waits for.
+type OwnSays = (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>);
+
 impl Elsewhere {
-    fn new(
-        offers: mpsc::Receiver<Offer>,
-        (own_runs, waits): (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>),
-    ) -> Elsewhere {
+    fn new(offers: mpsc::Receiver<Offer>, (own_runs, waits): OwnSays) -> Elsewhere {
         let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
         Elsewhere { offers, runs, own_runs, waits, home: Cell::default(), told: RefCell::default() }
     }
@@ -202,7 +202,7 @@ async fn owner_of_array(
     (name, epoch): (&str, u64),
     (mut thread, mut relay): (Thread, Relay),
     (portals, link): (Vec<SocketAddr>, Option<Link>),
-    (keys, tls, says): (RelayKeys, Arc<NodeTls>, (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>)),
+    (keys, tls, says): (RelayKeys, Arc<NodeTls>, OwnSays),
     events: &EventSender,
 ) -> Result<Node> {
     let owner = u64::from_le_bytes(random()?);
@@ -463,8 +463,8 @@ fn relay_key_of(text: &str) -> Option<RelayKey> {
     u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
 }
 
-/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is slow
-/// hears of the latest alone. One that has stopped gets them with its next start.
+/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is
+/// slow hears of the latest alone. One that has stopped gets them with its next start.
 async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
     while nodes.changed().await.is_ok() {
         let latest = nodes.borrow_and_update().clone();

@@ -63,8 +63,8 @@ pub(super) struct Thread {
     joined: JoinHandle<Result<(), RunError>>,
 }
 
-/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it waits for
-/// as the owner.
+/// What a node's record says of it that changes: its trouble, the controllers that it runs, and what it
+/// waits for as the owner.
 pub(super) type Says =
     (watch::Receiver<Option<String>>, watch::Receiver<Vec<u16>>, watch::Receiver<Option<String>>);
 
