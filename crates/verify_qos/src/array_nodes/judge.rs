@@ -139,8 +139,8 @@ fn phase_view(
     let unit = qos.unit_bytes(shape.transfer.0) as f64;
     let is_lost = phase.lost.filter(|_| phase.taken_over_ns.is_none());
     let rates = Rates::of(course, phase, is_lost, unit);
-    let gold = (phase.promised.gold > 0).then(|| phase.promised.gold as f64 * unit);
-    let silver = (phase.promised.silver > 0).then(|| phase.promised.silver as f64 * unit);
+    let gold = (phase.promised.gold > 0).then_some(phase.promised.gold as f64 * unit);
+    let silver = (phase.promised.silver > 0).then_some(phase.promised.silver as f64 * unit);
     let gold_done = merged(course, |vm| place_of(vm).0 == Class::Gold);
     let silvers = course.done.iter().enumerate().filter(|(vm, _)| {
         let (class, node) = place_of(*vm);

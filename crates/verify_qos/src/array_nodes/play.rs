@@ -162,12 +162,13 @@ impl Stage<'_> {
             said_ns: vec![None; self.vms.len()],
         };
         self.take_over(&mut played).await?;
-        self.vms.iter().zip(&played.still).for_each(|(vm, still)| vm.stand_still(*still));
         // A change is refused while a node is lost, and its policies stay in force.
         if played.lost.is_none() {
             let config = bed::with_policies(self.nodes.array.config(), promised);
             self.nodes.array.apply(config).await?;
         }
+        // Whoever begins now is under its policy from the first write on.
+        self.vms.iter().zip(&played.still).for_each(|(vm, still)| vm.stand_still(*still));
         let end_ns = from_ns + self.shape.time.0.as_nanos() as u64;
         if let Some(node) = played.lost {
             self.lost = Some(node);

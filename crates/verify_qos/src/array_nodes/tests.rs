@@ -83,7 +83,7 @@ fn a_run_ends_where_it_is_when_somebody_asks_to_stop() {
 #[test]
 fn what_makes_no_sense_is_refused_in_one_line() {
     for (from, to, expected) in [
-        ("nodes = [2, 3, 5, 8, 16]", "nodes = [1]", "array_nodes.nodes"),
+        ("nodes = [2, 3, 8, 16]", "nodes = [1]", "array_nodes.nodes"),
         ("lost = 2", "lost = 1", "lost: node"),
         ("lost = 2", "lost = 4", "lost: node"),
         ("quick_nodes = [3]", "quick_nodes = [17]", "quick_nodes"),
@@ -188,10 +188,6 @@ fn every_vm_is_compared_with_the_closed_formula_in_its_pool() {
     let phase = &seen(&off).phases[1];
     // 20 of 25, beyond the fifth of an I/O per second that one in a window is.
     assert!((phase.least - (1.0 - 4.8 / 25.0)).abs() < 0.01, "{phase:?}");
-    assert_eq!(
-        (verdict(&exact, "spread.formula"), verdict(&off, "spread.formula")),
-        (Verdict::Held, Verdict::NotHeld)
-    );
 }
 
 #[test]
@@ -209,8 +205,8 @@ fn minimums_that_do_not_fit_are_judged_by_what_is_scaled_and_said() {
     let scaled = with([30, 35], [46, 46, 6, 1, 1]);
     let phase = &seen(&scaled).phases[1];
     assert!(!phase.fits && phase.said_s == Some(15.0), "{phase:?}");
-    assert_eq!(verdict(&scaled, "spread.infeasible"), Verdict::Held);
+    assert!(phase.farthest < 0.02, "{phase:?}");
     assert_eq!(verdict(&scaled, "spread.said"), Verdict::Held);
     assert_eq!(verdict(&with([30, 0], [46, 46, 6, 1, 1]), "spread.said"), Verdict::NotHeld);
-    assert_eq!(verdict(&with([30, 35], [40, 40, 18, 1, 1]), "spread.infeasible"), Verdict::NotHeld);
+    assert!(seen(&with([30, 35], [40, 40, 18, 1, 1])).phases[1].farthest > 0.1);
 }

@@ -218,5 +218,8 @@ export const qos: Record<string, string> = {
   "throughput of every VM of the array at several nodes, second by second": "複数ノードのアレイの各 VM のスループット（1 秒ごと）",
   "One array at several nodes": "複数ノードの 1 アレイ",
   "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; messages between nodes take {} µs. A node dies, and the first one takes over its controller.": "各ノードは、専用ドライブのプールを持つコントローラーを 1 つ動かし、VM は 5 台。2 つの集約ポリシー（下限値 gold と上限値 bronze）が全ノードにまたがる。先頭のコントローラーが、各プールの報告に基づき両方を 500 ms ごとに配分する。ノード間のメッセージは {1} µs。1 台のノードが停止し、先頭のノードがそのコントローラーを引き継ぐ。",
+  "the formula takes no account of what the writes outstanding of a VM bring, nor of its place on the drives: docs/verify_qos.md": "式は、VM の処理中の書き込みで得られる性能とドライブ上の位置を考慮しない: docs/verify_qos.md",
+  "as spread.formula: with few writes outstanding no scheduler gives what the formula does": "spread.formula と同じ: 処理中の書き込みが少ないと、どのスケジューラも式の値を与えられない",
+  "below 97 % where minimums do not fit and after a take-over, and the cause is not found: docs/verify_qos.md": "下限値の合計が能力を超えるときと引き継ぎ後は 97 % 未満で、原因は未特定: docs/verify_qos.md",
   "one array at {} nodes": "ノード {1} 台のアレイ",
 };
