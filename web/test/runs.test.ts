@@ -20,6 +20,7 @@ const EXAMPLES = readdirSync(new URL("../../scenarios/examples", import.meta.url
 /** Where verifications have what they say of a run. */
 const SAID = [
   "verify_qos/src/claims.rs", "verify_qos/src/claims/hosts.rs", "verify_qos/src/figures.rs", "verify_qos/src/report.rs",
+  "verify_qos/src/array_nodes/claims.rs", "verify_qos/src/array_nodes/figures.rs",
   "verify_sanboot/src/claims.rs", "verify_sanboot/src/findings.rs", "verify_sanboot/src/figures.rs", "verify_sanboot/src/report.rs",
   "verify_sanboot/src/summary.rs", "verify_sanboot/src/tables.rs",
   "verify_fileserver/src/claims.rs", "verify_fileserver/src/findings.rs", "verify_fileserver/src/figures.rs", "verify_fileserver/src/report.rs",

@@ -7,6 +7,7 @@
 
 use crate::curve::{Curve, RELIEF_MIN_PERMILLE};
 use crate::knee::{Knee, Window};
+use crate::part::Part;
 use crate::pressure::PARTS;
 use crate::queue::Phase;
 use crate::scheduler::Scheduler;
@@ -254,9 +255,7 @@ impl Scheduler {
         let spare = std::mem::take(&mut self.depth.spare_bytes).saturating_mul(100);
         self.has_spare = spare / SPARE_PERCENT > self.depth.seen.work_bytes;
         let window = self.depth.window(passed, self.meter.waited_ns, self.below);
-        let holds_now =
-            self.limited.first().is_some_and(|(_, number)| self.flows[number as usize].part.is_some());
-        let window = Window { is_held: std::mem::take(&mut self.part_held) || holds_now, ..window };
+        let window = Window { is_held: self.is_held_by_parts(), ..window };
         let wish = self.wish(now);
         let floor_percent = if self.free_turns.is_empty() { 0 } else { self.settings.floor_percent.into() };
         let depth = &mut self.depth;
@@ -267,6 +266,23 @@ impl Scheduler {
             depth.allowed = depth.max;
         }
         depth.knee.look(now, &window, depth.allowed, wish.may_try_deeper);
+    }
+
+    /// Whether parts of maximums made requests wait since the last look, and the others have less
+    /// outstanding than those that have such a part: they do not show what the pool can do.
+    fn is_held_by_parts(&mut self) -> bool {
+        let holds_now =
+            self.limited.first().is_some_and(|(_, number)| self.flows[number as usize].part.is_some());
+        if !std::mem::take(&mut self.part_held) && !holds_now {
+            return false;
+        }
+        let has_limit = |part: Part| part.maximum.is_some() || part.bandwidth.is_some();
+        let [mut limited, mut others] = [0_u64; 2];
+        for flow in self.flows.iter().filter(|flow| flow.in_use) {
+            let kind = if flow.part.is_some_and(has_limit) { &mut limited } else { &mut others };
+            *kind += u64::from(flow.outstanding());
+        }
+        others < limited
     }
 
     /// What part of the minimums can be served now, of 1024. The clock does not tell while all requests are

@@ -306,7 +306,7 @@ pub(super) fn following(done: &[Done], from_ns: u64, to_ns: u64, window_ns: u64)
 }
 
 /// From which window on at most one of a hundred has less than is needed, in seconds; none: never.
-fn settles(windows: &[u64], needed: f64) -> Option<f64> {
+pub(super) fn settles(windows: &[u64], needed: f64) -> Option<f64> {
     let (mut short, mut settled) = (0, None);
     for (place, bytes) in windows.iter().enumerate().rev() {
         short += usize::from((*bytes as f64) < needed);
@@ -330,7 +330,7 @@ fn mean(done: &[Done], from_ns: u64, to_ns: u64) -> f64 {
     bytes(done, from_ns, to_ns) as f64 * SECOND_NS / (to_ns - from_ns).max(1) as f64
 }
 
-fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
+pub(super) fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
     let at = |ns: u64| done.partition_point(|d| d.at_ns < ns);
     done[at(from_ns)..at(to_ns).max(at(from_ns))].iter().map(|d| d.bytes).sum()
 }

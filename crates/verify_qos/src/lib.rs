@@ -10,6 +10,7 @@
 // A command of an array in the model world is one future through all of its layers.
 #![recursion_limit = "256"]
 
+mod array_nodes;
 mod bed;
 mod capacity;
 mod claims;

@@ -69,7 +69,7 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
         courses.push(played(qos, &script, seed)?);
     }
     progress.end();
-    Ok(Run { capacity, courses, extras: None, stopped: stop.is_asked() })
+    Ok(Run { capacity, courses, nodes: vec![], extras: None, stopped: stop.is_asked() })
 }
 
 fn played(qos: &Qos, script: &Script, seed: u64) -> Result<Course> {

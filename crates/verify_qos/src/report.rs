@@ -12,6 +12,7 @@ use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{self, Request, Setup, Verification};
 use lab_core::words::plain;
 
+use super::array_nodes;
 use super::capacity::Capacity;
 use super::claims::{form_words, measures};
 use super::judge::{self, PhaseView, View};
@@ -25,6 +26,7 @@ use super::{Options, Qos, figures, real, results};
 pub struct Recording {
     run: Run,
     phases: Vec<Vec<PhaseView>>,
+    nodes: Vec<array_nodes::View>,
 }
 
 impl Recording {
@@ -32,6 +34,11 @@ impl Recording {
     fn views(&self) -> Vec<View<'_>> {
         let views = courses(&self.run).zip(&self.phases);
         views.map(|(course, phases)| View { course, phases: phases.clone() }).collect()
+    }
+
+    /// The runs with several nodes.
+    fn nodes(&self) -> Vec<(&array_nodes::Course, &array_nodes::View)> {
+        self.run.nodes.iter().zip(&self.nodes).collect()
     }
 }
 
@@ -65,7 +72,11 @@ impl Verification for Qos {
         };
         let phases = courses(&run).map(|course| judge::view(setup.scenario, &run.capacity, course).phases);
         let phases = phases.collect();
-        Ok(Recording { run, phases })
+        let shape = setup.scenario.array_nodes.as_ref();
+        let courses = || shape.into_iter().flat_map(|shape| run.nodes.iter().map(move |c| (shape, c)));
+        let nodes = courses().map(|(shape, course)| array_nodes::view(setup.scenario, shape, course));
+        let nodes = nodes.collect();
+        Ok(Recording { run, phases, nodes })
     }
 
     fn course(setup: &Setup<'_, Self>, recording: &Recording) -> verification::Course {
@@ -81,16 +92,21 @@ impl Verification for Qos {
 
     fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
         let run = &recording.run;
-        measures(setup.scenario, &recording.views()[..run.courses.len()], run.extras.as_ref())
+        let mut all = measures(setup.scenario, &recording.views()[..run.courses.len()], run.extras.as_ref());
+        all.extend(array_nodes::measures(&recording.nodes()));
+        all
     }
 
     fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
-        results::metrics(&recording.run.capacity, &recording.views())
+        let mut all = results::metrics(&recording.run.capacity, &recording.views());
+        all.extend(array_nodes::metrics(&recording.nodes()));
+        all
     }
 
     fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
         let (views, capacity) = (recording.views(), &recording.run.capacity);
-        let figures = figures::figures(setup.scenario, setup.own.world, &views, capacity);
+        let mut figures = figures::figures(setup.scenario, setup.own.world, &views, capacity);
+        figures.extend(array_nodes::figures(&recording.nodes()));
         let run = Finished { setup, qos: setup.scenario, capacity, views: &views, figures };
         Ok(Presentation {
             title: setup.scenario.question.clone(),
@@ -99,11 +115,7 @@ impl Verification for Qos {
             tables: vec![rates(&run)],
             sections: sections(&run),
             method: method(&run),
-            files: vec![DataFile {
-                name: "throughput.csv".into(),
-                about: "throughput of every VM, second by second".into(),
-                rows: write_series(&setup.request.out, &views)?,
-            }],
+            files: files(&setup.request.out, &views, &recording.nodes())?,
             figures: run.figures,
         })
     }
@@ -123,11 +135,28 @@ fn doubts(own: &Options, stopped: bool) -> Vec<Doubt> {
     out
 }
 
-/// The throughput of every VM, second by second; gives the rows.
-fn write_series(out: &Path, views: &[View<'_>]) -> Result<usize> {
+/// The throughput of every VM, second by second.
+fn files(
+    out: &Path,
+    views: &[View<'_>],
+    nodes: &[(&array_nodes::Course, &array_nodes::View)],
+) -> Result<Vec<DataFile>> {
     let path = out.join("throughput.csv");
     std::fs::write(&path, results::series_csv(views)).with_context(|| path.display().to_string())?;
-    Ok(views.iter().map(|view| results::seconds(view) * view.course.done.len()).sum())
+    let mut files = vec![DataFile {
+        name: "throughput.csv".into(),
+        about: "throughput of every VM, second by second".into(),
+        rows: views.iter().map(|view| results::seconds(view) * view.course.done.len()).sum(),
+    }];
+    if !nodes.is_empty() {
+        array_nodes::write_series(&out.join("nodes.csv"), nodes)?;
+        files.push(DataFile {
+            name: "nodes.csv".into(),
+            about: "throughput of every VM of the array at several nodes, second by second".into(),
+            rows: array_nodes::rows(nodes),
+        });
+    }
+    Ok(files)
 }
 
 /// A run that has ended.
@@ -250,6 +279,7 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
             tables: vec![],
         })
         .collect();
+    out.extend(array_nodes_section(run, of("array_nodes")));
     let beside = ["mixed_", "rebuild_", "changes_"];
     if !run.is_real() {
         out.push(Section {
@@ -274,6 +304,23 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
         tables: vec![id("rates")],
     });
     out
+}
+
+/// One array at several nodes, if any run had them.
+fn array_nodes_section(run: &Finished<'_>, figures: Vec<String>) -> Option<Section> {
+    let shape = run.qos.array_nodes.as_ref().filter(|_| !figures.is_empty())?;
+    Some(Section {
+        id: "array_nodes".into(),
+        title: "One array at several nodes".into(),
+        text: Some(format!(
+            "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: \
+             a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; messages \
+             between nodes take {} µs. A node dies, and the first one takes over its controller.",
+            shape.latency.0.as_micros()
+        )),
+        figures,
+        tables: vec![],
+    })
 }
 
 fn rounded(value: f64) -> Value {

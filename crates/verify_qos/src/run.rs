@@ -5,6 +5,7 @@ use lab_core::interrupt::{Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
 
+use super::array_nodes;
 use super::bed::{self, Shape};
 use super::capacity::{self, Capacity};
 use super::claims;
@@ -17,6 +18,8 @@ use super::scenario::{Extra, Qos};
 pub(super) struct Run {
     pub(super) capacity: Capacity,
     pub(super) courses: Vec<Course>,
+    /// With several nodes.
+    pub(super) nodes: Vec<array_nodes::Course>,
     pub(super) extras: Option<Extras>,
     pub(super) stopped: bool,
 }
@@ -26,11 +29,14 @@ pub(super) struct Run {
 enum Piece<'a> {
     Published(&'a Experiment, Form),
     Extra(Extra),
+    /// One array at so many nodes.
+    Nodes(&'a array_nodes::ArrayNodes, usize),
 }
 
 enum Done {
     Published(Course),
     Extra(Found),
+    Nodes(array_nodes::Course),
 }
 
 impl<'a> Piece<'a> {
@@ -38,10 +44,15 @@ impl<'a> Piece<'a> {
         let forms = |experiment: &'a Experiment| {
             experiment.forms.iter().map(move |form| Piece::Published(experiment, *form))
         };
+        let nodes = qos
+            .array_nodes
+            .iter()
+            .flat_map(|shape| shape.nodes.iter().map(move |nodes| Piece::Nodes(shape, *nodes)));
         qos.experiments
             .iter()
             .flat_map(forms)
             .chain(qos.run.beside.iter().copied().map(Piece::Extra))
+            .chain(nodes)
             .collect()
     }
 
@@ -51,6 +62,7 @@ impl<'a> Piece<'a> {
                 format!("{}, {}", experiment.title, claims::form_words(form))
             }
             Piece::Extra(extra) => extra.words().into(),
+            Piece::Nodes(_, nodes) => format!("one array at {nodes} nodes"),
         }
     }
 }
@@ -70,16 +82,18 @@ pub(super) fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
                 stand.play(&bed, &Script::of(qos, experiment, capacity.all()), form).map(Done::Published)
             }
             Piece::Extra(extra) => extra.run(&stand).map(Done::Extra),
+            Piece::Nodes(shape, nodes) => array_nodes::play(qos, shape, nodes, (seed, stop)).map(Done::Nodes),
         })
     };
     let done = parallel::run((pieces.len(), parallel::cores()), stop, work, |text| progress.step(&text))?;
     progress.end();
-    let (mut courses, mut extras) = (Vec::new(), Extras::default());
+    let (mut courses, mut nodes, mut extras) = (Vec::new(), Vec::new(), Extras::default());
     for done in done.into_iter().filter_map(|(_, done)| done) {
         match done {
             Done::Published(course) => courses.push(course),
             Done::Extra(found) => extras.add(found),
+            Done::Nodes(course) => nodes.push(course),
         }
     }
-    Ok(Run { capacity, courses, extras: Some(extras), stopped: stop.is_asked() })
+    Ok(Run { capacity, courses, nodes, extras: Some(extras), stopped: stop.is_asked() })
 }

@@ -11,6 +11,7 @@ use lab_core::quantity::{Size, Time};
 use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
 
+pub use super::array_nodes::ArrayNodes;
 pub use super::phases::{Experiment, Form, Limit, NodeFaults, Phase, StoreState};
 
 /// `qos.toml`.
@@ -30,6 +31,8 @@ pub struct Qos {
     pub quick: Quick,
     /// What is different in real time.
     pub real: Real,
+    /// One array at several nodes.
+    pub array_nodes: Option<ArrayNodes>,
     /// The published experiments.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
@@ -140,7 +143,7 @@ impl Qos {
     /// The quick form.
     pub fn quick(self) -> Qos {
         let run = Run { phase: self.quick.phase, ..self.run };
-        Qos { run, ..self }
+        Qos { run, array_nodes: self.array_nodes.map(ArrayNodes::quick), ..self }
     }
 
     /// In real time.
@@ -190,6 +193,7 @@ impl Qos {
         c.range("real.phase", real.phase, least..=HOUR);
         c.range("run.warm_up", run.warm_up, Time(Duration::ZERO)..=HOUR);
         c.range("real.warm_up", real.warm_up, Time(Duration::ZERO)..=HOUR);
+        self.array_nodes.iter().for_each(|nodes| nodes.check(c, least));
         // At least two windows.
         c.range("run.capacity", run.capacity, Time(run.window.0.saturating_mul(2))..=HOUR);
     }
@@ -222,6 +226,15 @@ impl ScenarioFile for Qos {
         "rebuild",
         "rebuild.load",
         "settle",
+        "spread.formula",
+        "spread.infeasible",
+        "spread.lost",
+        "spread.maximum",
+        "spread.minimum",
+        "spread.said",
+        "spread.settle",
+        "spread.sum",
+        "spread.taken_over",
         "sum",
         "thousand",
         "uncoordinated",

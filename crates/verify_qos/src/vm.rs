@@ -6,10 +6,11 @@ use std::rc::Rc;
 use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
-use scsi::Status;
+use scsi::{Request, Status};
 use world::sync::Signal;
 use world::{Buf, Data, World};
 
+use super::array_nodes::Paths;
 use super::hosts::Gate;
 use lab_tools::hosts::Disk;
 use lab_tools::load::access::{Op, Walk};
@@ -22,6 +23,8 @@ pub(super) enum Route {
     Local(Rc<LocalSession>, Lun),
     /// Over iSCSI.
     Session(Disk),
+    /// By the path that is there, of two.
+    Paths(Rc<Paths>),
 }
 
 impl Route {
@@ -35,18 +38,23 @@ impl Route {
         match self {
             Route::Session(disk) if op.reads => disk.read(op.at, op.len).await.map(drop)?,
             Route::Session(disk) => disk.write(op.at, zeros.slice(..op.len as usize).into()).await?,
+            Route::Paths(paths) => paths.execute(|| request(op, zeros, tag)).await?,
             Route::Local(session, lun) => {
-                let request = match op.reads {
-                    true => testbed::read(op.at, op.len, tag),
-                    false => testbed::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
-                };
-                let response = session.execute(*lun, request).await;
+                let response = session.execute(*lun, request(op, zeros, tag)).await;
                 if response.status != Status::Good {
                     bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// The command of an operation.
+fn request(op: Op, zeros: &Data, tag: u64) -> Request {
+    match op.reads {
+        true => testbed::read(op.at, op.len, tag),
+        false => testbed::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
     }
 }
 

@@ -3,6 +3,7 @@
 //! iSCSI.
 
 pub mod embedded;
+pub mod nodes;
 mod thread;
 mod timed;
 pub mod timed_drive;

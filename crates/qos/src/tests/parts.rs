@@ -310,3 +310,21 @@ fn a_pool_that_does_not_answer_keeps_its_part_and_the_others_have_the_minimum() 
     let worst = bed.worst_permille("p", POOL / 2, 28);
     assert!(worst >= 950, "{worst}");
 }
+
+/// A pool of which an aggregated maximum held a little never searched its depth: nobody waited, and a minimum
+/// had no more than what is outstanding brings.
+#[test]
+fn a_small_part_of_a_maximum_beside_other_loads_hides_nothing_of_the_depth() {
+    let units = CAPACITY / UNIT;
+    let maximum = Policy { maximum_iops: Some(units / 10), ..Policy::none() };
+    let load = |policy: Policy, outstanding: u32| Load { bytes: 64 << 10, outstanding, ..Load::of(policy) };
+    let promised = units * 55 / 100;
+    let loads = [load(minimum(promised), 8), load(Policy::none(), 16), load(maximum, 8)];
+    let mut array = Array::new(CAPACITY, 4, 1, &loads);
+    let (held, _) = array.clients[2];
+    array.schedulers[0].set_part(0, held, Some(Terms::of(&maximum, UNIT).even(2)));
+    array.run(30 * SECOND_NS);
+    let rate = |load: usize| array.rate(load, 15 * SECOND_NS, array.now);
+    assert!(rate(0) * 100 >= promised * 98, "{} of {promised}", rate(0));
+    assert!(rate(2) * 100 >= units * 5 * 95 / 100, "{} of {}", rate(2), units / 20);
+}
