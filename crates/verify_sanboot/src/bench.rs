@@ -69,7 +69,7 @@ impl<P: Probe> Bench<'_, P> {
             warm_up_s: seconds(self.began.0, first.at_ns),
             settled,
             virtual_s: seconds(self.began.0, last.at_ns),
-            array_ios: self.ramp.executed.get(),
+            array_ios: self.ramp.front.executed.get(),
         })
     }
 

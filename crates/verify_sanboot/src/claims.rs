@@ -10,6 +10,7 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::Estimate;
 
 use super::bar::{self, Row};
+use super::boot;
 use super::results::{Layout, Pattern, Point, Window};
 use super::survey::{
     FITTED_ON, FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_words, numbers_words, pattern_words,
@@ -21,7 +22,7 @@ const OWN: (Layout, u32) = (Layout::Internal, 1);
 
 /// Everything that the run tells.
 pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
-    let all = orderings(survey).into_iter().chain(prediction(survey));
+    let all = orderings(survey).into_iter().chain(prediction(survey)).chain(boot::measures(survey.results));
     let in_real = |measure: Measure| match NEEDS_MODEL.iter().any(|id| measure.id().starts_with(id)) {
         true => measure.not_judged("in real time it is this machine's processor that ends it"),
         false => measure,
@@ -32,8 +33,9 @@ pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
     }
 }
 
-/// Claims on the published controller, port and servers, and predictions: real ones are other ones.
-const NEEDS_MODEL: [&str; 4] = ["controller", "port", "sequential_mix", "prediction"];
+/// Claims on the published controller, port and servers, predictions, and boot storms: real ones are other
+/// ones.
+const NEEDS_MODEL: [&str; 5] = ["controller", "port", "sequential_mix", "prediction", "boot"];
 
 /// What the published experiment says.
 fn orderings(survey: &Survey<'_>) -> Vec<Measure> {

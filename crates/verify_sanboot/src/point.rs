@@ -90,8 +90,8 @@ impl Probe for Modelled {
         let pending = write_pending(&self.status().await?);
         let at_ns = ramp.now_ns();
         let array = self.has_array().then(|| ArraySample {
-            controller_ns: ramp.controller.borrow().busy_ns(at_ns),
-            port_ns: Some([&ramp.inbound, &ramp.outbound].map(|way| way.borrow().busy_ns(at_ns))),
+            controller_ns: ramp.front.controller.borrow().busy_ns(at_ns),
+            port_ns: Some([&ramp.front.inbound, &ramp.front.outbound].map(|way| way.borrow().busy_ns(at_ns))),
             pending,
         });
         Ok(Sample {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bed::{Bed, Shape};
-use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
 use super::which::Which;
+use super::{boot, point};
 use lab_core::interrupt::{Abandoned, Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
@@ -168,9 +168,10 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
         ios: points.iter().map(|p| p.array_ios).sum(),
         virtual_s: points.iter().map(|p| p.virtual_s).sum(),
     };
-    let stopped = points.len() < all.len();
+    let (storms, is_whole) = boot::run(sanboot, plan, stop)?;
+    let stopped = points.len() < all.len() || !is_whole;
     Ok(Ran {
-        results: Results { quick: plan.quick, stopped, ..results_of(sanboot, plan.seed, points) },
+        results: Results { quick: plan.quick, stopped, storms, ..results_of(sanboot, plan.seed, points) },
         pace,
     })
 }
@@ -188,6 +189,7 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         conditions: sanboot.conditions(),
         points,
         packed,
+        storms: vec![],
         digest: None,
     }
 }
@@ -230,10 +232,12 @@ mod tests {
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
         small.run.packed_to = 4;
         small.run.balance_time.0 = small.run.round_time.0;
+        (small.boot.servers, small.boot.lu.0) = (vec![2], 128 << 20);
         let bytes = |threads| {
             let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };
             let ran = run(&small, &plan, &Stop::default()).expect("points");
             assert_eq!(ran.results.points.len(), 6 * 5);
+            assert_eq!(ran.results.storms.len(), 2 * 2 * 3);
             serde_json::to_string_pretty(&ran.results).expect("text")
         };
         assert_eq!(bytes(1), bytes(2));

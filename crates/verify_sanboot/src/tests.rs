@@ -83,7 +83,32 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
     }
 }
 
-fn results() -> Results {
+/// A storm whose last server runs after so many seconds, and in which the drives read so many bytes.
+pub(crate) fn storm(
+    layout: Layout,
+    form: Form,
+    servers: u32,
+    (last_s, drive_read_bytes): (f64, u64),
+) -> Storm {
+    Storm {
+        layout,
+        form,
+        servers,
+        repeat: 0,
+        seed: 1,
+        up_s: vec![last_s; servers as usize],
+        read_bytes: 1000,
+        commands: 10,
+        drive_reads: 5,
+        drive_read_bytes,
+        drive_write_bytes: 0,
+        controller_busy: 0.1,
+        port_busy: 0.1,
+        drive_busy: 0.1,
+    }
+}
+
+pub(crate) fn results() -> Results {
     let mut points = Vec::new();
     for pattern in Pattern::ALL {
         for layout in Layout::MODELLED {
@@ -102,6 +127,7 @@ fn results() -> Results {
         conditions: vec![],
         points,
         packed: vec![],
+        storms: vec![],
         digest: None,
     }
 }
@@ -113,7 +139,10 @@ fn judged(results: &Results) -> Vec<JudgedClaim> {
 
 #[test]
 fn every_claim_has_a_figure_and_every_section_what_it_names() {
-    let results = results();
+    let mut results = results();
+    for form in Form::ALL {
+        results.storms.extend([1, 2].map(|n| storm(Layout::Raid1x8, form, n, (10.0 + f64::from(n), 7))));
+    }
     let survey = Survey::new(&results);
     let figures = figures::figures(&survey);
     for claim in judged(&results) {
@@ -180,6 +209,10 @@ fn points_that_were_changed_or_contradict_themselves_are_refused() {
     assert_eq!(Results::read(&json(&sealed)), Ok(sealed.clone()));
     assert_eq!(Results::read(&json(&whole)), Ok(whole.clone()), "of a run before points had a digest");
     type Change = fn(&mut Results);
+    let mut changed = whole.clone();
+    changed.storms.push(Storm { up_s: vec![-1.0], ..storm(Layout::Raid1x8, Form::Copies, 1, (1.0, 1)) });
+    let refused = Results::read(&json(&changed)).expect_err("a time below nothing");
+    assert!(refused.contains("boot storm"), "{refused}");
     let changes: [(Change, &str); 10] = [
         (|r| r.points[0].hit_share = 2.0, "share of hits"),
         (|r| r.points[0].hit_share = -1.0, "share of hits"),
