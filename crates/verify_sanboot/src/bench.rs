@@ -61,6 +61,7 @@ impl<P: Probe> Bench<'_, P> {
             repeat: self.which.repeat,
             packing: self.which.packing.clone(),
             share_of: self.which.share_of,
+            lost: self.which.lost,
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,

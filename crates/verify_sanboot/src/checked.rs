@@ -33,7 +33,7 @@ impl Results {
     pub fn read(text: &str) -> Result<Results, String> {
         let mut read: Results =
             serde_json::from_str(text).map_err(|e| format!("not points of verify sanboot: {e}"))?;
-        let of_points = read.points.iter().chain(&read.packed).find_map(fault);
+        let of_points = read.points.iter().chain(&read.packed).chain(&read.lost).find_map(fault);
         if let Some(fault) = of_points.or_else(|| read.storms.iter().find_map(fault_of_storm)) {
             return Err(format!("{fault}; it is not as a run wrote it: take it from a copy, or run again"));
         }

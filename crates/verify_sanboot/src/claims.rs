@@ -11,7 +11,7 @@ use lab_core::stats::Estimate;
 
 use super::bar::{self, Row};
 use super::boot;
-use super::results::{Layout, Pattern, Point, Window};
+use super::results::{Layout, Pattern, Point, Results, Window};
 use super::survey::{
     FITTED_ON, FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_words, numbers_words, pattern_words,
 };
@@ -128,6 +128,7 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         error("prediction.between", 1..=FITTED_TO),
         error("prediction.near", FITTED_TO + 1..=near),
         error("prediction.far", near + 1..=u32::MAX),
+        lost(survey.results),
         band.note(held_least),
         whole.note(note),
     ];
@@ -142,6 +143,23 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         false => format!("not all of {} servers were run", numbers_words(FITTED_ON)),
     };
     all.into_iter().map(|measure| measure.not_judged(&why)).collect()
+}
+
+/// How many forecasts of an array that has lost a drive are beyond the bar; one that is refused is not.
+fn lost(results: &Results) -> Measure {
+    let results = results.with_a_drive_lost();
+    let survey = Survey::new(&results);
+    let rows = bar::rows_of(&survey);
+    let is_beyond = |row: &&Row| row.forecast.is_some_and(|held| held.error.abs() > bar::most_off(row));
+    let beyond = rows.iter().filter(is_beyond).count();
+    let refused = survey.tried.iter().find_map(|one| one.forecast.as_ref().err());
+    let note = match (bar::worst(&rows), refused) {
+        (Some((row, error)), _) => Some(format!("the worst: {}: {:.1} %", place(row), 100.0 * error)),
+        (None, Some(refusal)) => Some(format!("refused: {refusal}")),
+        (None, None) => None,
+    };
+    let measured = (!rows.is_empty()).then(|| Estimate::exact(beyond as f64));
+    Measure::new("prediction.lost", measured).note(note)
 }
 
 fn place(row: &Row) -> String {

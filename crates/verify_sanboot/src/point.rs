@@ -51,6 +51,10 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64, stop: &
                 }
                 let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
                 ramp.log_in().await?;
+                if which.lost {
+                    // Who reads from it first finds that out.
+                    drives_of(&model, which.layout)[0].kill();
+                }
                 let array = started.map(|started| started.array);
                 let probe = Modelled { array, drives: drives_of(&model, which.layout) };
                 Bench { sanboot, which: &which, world, ramp, probe, began }.run(seed).await

@@ -56,6 +56,9 @@ pub struct Point {
     /// are.
     #[serde(default, skip_serializing_if = "is_zero", alias = "files_of")]
     pub share_of: u32,
+    /// The first group had lost a drive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
     /// The seed of this point.
     pub seed: u64,
     /// What each server got in all windows, server 0 first.
@@ -160,17 +163,20 @@ pub enum Form {
     Copies,
     /// Clones of a golden image: they share its pages.
     Clones,
+    /// The same in pools of the larger pages that the array's other points have.
+    LargePageClones,
 }
 
 impl Form {
     /// All, in the order of the figures.
-    pub const ALL: [Form; 2] = [Form::Copies, Form::Clones];
+    pub const ALL: [Form; 3] = [Form::Copies, Form::Clones, Form::LargePageClones];
 
     /// As a reader calls it.
     pub fn words(self) -> &'static str {
         match self {
             Form::Copies => "copies",
             Form::Clones => "clones",
+            Form::LargePageClones => "clones of large pages",
         }
     }
 }
@@ -233,6 +239,10 @@ pub struct Results {
     /// predictions.
     #[serde(default)]
     pub packed: Vec<Point>,
+    /// The same as `points` and `packed`, with a drive of the first group lost: no forecast is made of them,
+    /// only judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Point>,
     /// Servers that are switched on at once: layout, form, servers, repeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storms: Vec<Storm>,
@@ -270,6 +280,12 @@ impl Results {
         }
         out.extend(self.storm_metrics());
         out
+    }
+
+    /// The results of the array that had lost a drive, alone.
+    pub(super) fn with_a_drive_lost(&self) -> Results {
+        let (points, packed) = self.lost.iter().cloned().partition(|point| point.packing.is_empty());
+        Results { points, packed, lost: vec![], storms: vec![], ..self.clone() }
     }
 
     /// Of each storm when its last server runs.

@@ -75,6 +75,8 @@ pub struct Run {
     /// Besides, up to so many servers together on as few groups as they ever have to: what predictions learn
     /// a shared group from.
     pub packed_to: u32,
+    /// Numbers of servers with a drive of the first group lost, once each.
+    pub lost_servers: Vec<u32>,
     /// How often each point is run.
     pub repeats: u32,
     /// I/Os that a server keeps in flight.
@@ -124,6 +126,8 @@ pub struct Quick {
     pub balance_windows: u32,
     /// Numbers of servers that are switched on at once.
     pub boot_servers: Vec<u32>,
+    /// How often each of these is run.
+    pub boot_repeats: u32,
 }
 
 /// What is different in real time, where a second takes a second.
@@ -230,6 +234,8 @@ pub struct Boot {
     pub repeats: u32,
     /// A system disk of these servers.
     pub lu: Size,
+    /// Page of the pools that copies and clones are in; clones of large pages are in pools of `array.page`.
+    pub page: Size,
     /// So much of the trace's time between two commands passes.
     pub think_percent: u32,
     /// More or less, evenly.
@@ -267,6 +273,7 @@ impl ScenarioFile for Sanboot {
         "prediction.band",
         "prediction.between",
         "prediction.far",
+        "prediction.lost",
         "prediction.near",
         "prediction.whole",
         "random_read.crossing",
@@ -308,7 +315,7 @@ impl Sanboot {
             balance_windows: q.balance_windows,
             ..self.run
         };
-        Sanboot { run, boot: Boot { servers: q.boot_servers, ..self.boot }, ..self }
+        Sanboot { run, boot: Boot { servers: q.boot_servers, repeats: q.boot_repeats, ..self.boot }, ..self }
     }
 
     /// In real time: scaled, and without what is modelled of servers, port and controller, because these are
@@ -330,6 +337,7 @@ impl Sanboot {
             servers: if quick { form.servers_quick } else { form.servers },
             servers_beyond: vec![],
             packed_to: 0,
+            lost_servers: vec![],
             repeats: form.repeats,
             windows: form.windows,
             window_ios: form.window_ios,
@@ -349,6 +357,7 @@ impl Sanboot {
         for (key, servers, needed) in [
             ("run.servers", &run.servers, true),
             ("run.servers_beyond", &run.servers_beyond, false),
+            ("run.lost_servers", &run.lost_servers, false),
             ("quick.servers", &quick.servers, true),
             ("quick.servers_beyond", &quick.servers_beyond, false),
             ("real.servers", &real.servers, true),
@@ -364,6 +373,7 @@ impl Sanboot {
             c.must(key, servers.is_sorted_by(|a, b| a < b), "grow from one to the next");
             servers.iter().for_each(|n| c.range(key, *n, 1..=BOOT_SERVERS_MAX));
         }
+        c.range("quick.boot_repeats", quick.boot_repeats, 1..=100);
         c.range("boot.repeats", self.boot.repeats, 1..=100);
         c.range("boot.think_percent", self.boot.think_percent, 0..=1000);
         c.range("boot.spread_percent", self.boot.spread_percent, 0..=100);
@@ -461,6 +471,7 @@ impl Sanboot {
             ("controller.write", time(c.write), Source::Chosen),
             ("controller.miss", time(c.miss), Source::Chosen),
             ("host.io", time(self.host.io), Source::Calibrated),
+            ("boot.page", size(self.boot.page), Source::Chosen),
             ("boot.lu", size(self.boot.lu), Source::Chosen),
             ("boot.think_percent", self.boot.think_percent.to_string(), Source::Chosen),
             ("boot.spread_percent", self.boot.spread_percent.to_string(), Source::Chosen),

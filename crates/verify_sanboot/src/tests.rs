@@ -71,6 +71,7 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
         repeat,
         packing: vec![],
         share_of: 0,
+        lost: false,
         seed: 1,
         per_server: rates.iter().map(server).collect(),
         windows: (0..6).map(window).collect(),
@@ -127,6 +128,7 @@ pub(crate) fn results() -> Results {
         conditions: vec![],
         points,
         packed: vec![],
+        lost: vec![],
         storms: vec![],
         digest: None,
     }
@@ -249,6 +251,39 @@ fn a_ramp_of_a_run_is_predicted() {
     }
 }
 
+/// A group that has lost a drive gives half of what the others do: no forecast, whatever the mean says.
+#[test]
+fn a_group_that_has_lost_a_drive_is_a_reason_to_refuse() {
+    let (pattern, layout, on) = (Pattern::RandomRead, Layout::Raid5x4, FittedOn::UpTo(6));
+    let healthy = super::ramp::ramp(&results(), pattern, layout, on).expect("a ramp").uneven;
+    assert!(healthy.is_some_and(|uneven| uneven.share > 0.99), "{healthy:?}");
+    let mut results = results();
+    let of_four = |servers| Point { lost: true, ..point(pattern, layout, servers, 0) };
+    results.lost = [1, 2, 3, 4, 5, 6, 8].map(of_four).into();
+    let lost = |results: &Results| {
+        let judged = judged(results).into_iter().find(|claim| claim.id == "prediction.lost").expect("stated");
+        (judged.verdict, judged.estimate, judged.reason.unwrap_or_default())
+    };
+    let (verdict, _, reason) = lost(&results);
+    assert!(verdict == Verdict::Held && reason.contains("the worst"), "alike: {reason}");
+    for point in &mut results.lost {
+        point.per_server[0].iops *= 0.5;
+    }
+    let (verdict, off, reason) = lost(&results);
+    assert!(verdict == Verdict::Held && off == Some(0.0), "{reason}");
+    assert!(reason.contains("refused") && reason.contains("gives 50 %"), "{reason}");
+    // Eight servers give a third of what was predicted for them.
+    for point in &mut results.lost {
+        point.per_server[0].iops *= 2.0;
+        let fall = if point.servers == 8 { 3.0 } else { 1.0 };
+        for window in &mut point.windows {
+            window.iops /= fall;
+            window.server_iops.iter_mut().for_each(|iops| *iops /= fall);
+        }
+    }
+    assert!(lost(&results).0 == Verdict::NotHeld && lost(&results).1 == Some(1.0));
+}
+
 /// The quick run said "3 (measured)" of three servers that were never run.
 #[test]
 fn a_row_says_measured_only_where_points_csv_has_that_number_of_servers() {
@@ -285,7 +320,8 @@ fn every_row_that_is_judged_is_in_the_count_of_the_quick_form_too() {
     assert_eq!(rows.len(), 3 * 6 * 2);
     for claim in judged(&results).iter().filter(|claim| claim.id.starts_with("prediction.")) {
         let is_judged = claim.verdict != Verdict::NotJudged;
-        assert_eq!(is_judged, claim.id != "prediction.far", "{}: {:?}", claim.id, claim.verdict);
+        let is_run = !["prediction.far", "prediction.lost"].contains(&claim.id.as_str());
+        assert_eq!(is_judged, is_run, "{}: {:?}", claim.id, claim.verdict);
     }
 }
 

@@ -34,14 +34,17 @@ pub(super) fn make(
     let in_use = servers.min(shape.groups);
     let volumes = match form {
         Form::Copies => (0..servers).map(|n| thick(volume(n), shape.group_of(n))).collect(),
-        Form::Clones => (0..in_use).map(|g| thick(golden(g), g)).collect(),
+        Form::Clones | Form::LargePageClones => (0..in_use).map(|g| thick(golden(g), g)).collect(),
     };
-    let config = Config { volumes, ..array_of(sanboot, &shape) };
+    let mut config = Config { volumes, ..array_of(sanboot, &shape) };
+    if form != Form::LargePageClones {
+        config.pools.iter_mut().for_each(|pool| pool.page_bytes = sanboot.boot.page.0);
+    }
     let hosts: Vec<HostConfig> = (0..servers)
         .map(|n| HostConfig::new(format!("server{n}"), initiator(n), [(0, volume(n))].into()))
         .collect();
     let made = Testbed::alike(config, &sanboot.array.drive, seed, async |started| {
-        if form == Form::Clones {
+        if form != Form::Copies {
             for n in 0..servers {
                 started.array.clone_volume(&golden(shape.group_of(n)), &volume(n)).await?;
             }

@@ -69,36 +69,39 @@ mod tests {
     use lab_core::scenario::ScenarioFile;
 
     use super::*;
-    use crate::results::Pattern;
 
-    /// Temporary.
+    /// Two layouts, three forms, few servers with small disks.
+    fn small(servers: &[u32]) -> Vec<Storm> {
+        let (mut small, _) = Sanboot::load(None).expect("built in");
+        small.boot.servers = servers.to_vec();
+        (small.boot.repeats, small.boot.lu.0, small.array.cache.0) = (1, 128 << 20, 256 << 20);
+        let plan = Plan { seed: 1, quick: true, layouts: Layout::MODELLED.to_vec(), threads: 2 };
+        let (storms, is_whole) = run(&small, &plan, &Stop::default()).expect("storms");
+        assert!(is_whole);
+        storms
+    }
+
     #[test]
-    fn look() {
-        let (sanboot, _) = Sanboot::load(None).expect("built in");
-        let _ = Pattern::ALL;
-        let from = std::time::Instant::now();
-        let plan = Plan { seed: 1, quick: false, layouts: Layout::MODELLED.to_vec(), threads: 2 };
-        let mut sanboot = sanboot;
-        sanboot.boot.repeats = 1;
-        let (storms, whole) = run(&sanboot, &plan, &Stop::default()).expect("storms");
-        println!("{:?} {whole}", from.elapsed());
-        for s in storms {
-            println!(
-                "{:?} {:?} {} last {:.2} median {:.2} port {:.2} ctrl {:.2} drives {:.2} read {} MB drives {} MB in {} wrote {} commands {}",
-                s.layout,
-                s.form,
-                s.servers,
-                survey::last_s(&s),
-                survey::median_s(&s),
-                s.port_busy,
-                s.controller_busy,
-                s.drive_busy,
-                s.read_bytes / 1_000_000,
-                s.drive_read_bytes / 1_000_000,
-                s.drive_reads,
-                s.drive_write_bytes / 1_000_000,
-                s.commands
-            );
+    fn a_server_alone_takes_what_its_guest_took_and_what_the_drives_add() {
+        let storms = small(&[1, 4]);
+        assert_eq!(storms.len(), 2 * 3 * 2);
+        let own_s = Trace::load("guest").expect("built in").own_time().as_secs_f64();
+        for storm in &storms {
+            assert_eq!(storm.up_s.len(), storm.servers as usize);
+            assert_eq!(storm.commands, 420 * u64::from(storm.servers));
+            // Each time of its own varies by 5 %.
+            let is_near = |s: &f64| (0.95 * own_s..1.05 * own_s + 3.0).contains(s);
+            assert!(storm.up_s.iter().all(is_near), "{own_s} {storm:?}");
+            // The drives read what the servers did, each from an empty cache, and read ahead.
+            assert!(storm.drive_read_bytes >= storm.read_bytes, "{storm:?}");
         }
+        let read = |form| {
+            let of = |s: &&Storm| s.form == form && s.layout == Layout::Raid1x8 && s.servers == 1;
+            storms.iter().find(of).expect("run").drive_read_bytes
+        };
+        // The file system is mounted to write: the page with its superblock is copied.
+        let more = |form| read(form) - read(Form::Copies);
+        assert_eq!(more(Form::LargePageClones) >> 20, 16);
+        assert!(more(Form::Clones) <= 1 << 20, "{}", more(Form::Clones));
     }
 }

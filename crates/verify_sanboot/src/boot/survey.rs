@@ -29,9 +29,9 @@ impl Place {
         results.storms.iter().filter(is).map(of).collect()
     }
 
-    /// "RAID5 × 4, 64 clones".
+    /// "RAID5 × 4, clones, 64 servers".
     fn words(self) -> String {
-        format!("{}, {} {}", layout_words(self.layout), self.servers, self.form.words())
+        format!("{}, {}, {} servers", layout_words(self.layout), self.form.words(), self.servers)
     }
 }
 
@@ -74,6 +74,7 @@ fn worst(all: Vec<(String, Estimate)>, is_more_worse: bool) -> (Option<Estimate>
 pub(crate) fn measures(results: &Results) -> Vec<Measure> {
     let places = Place::all(results);
     let most = places.iter().map(|place| place.servers).max().unwrap_or(0);
+    // What masu promises is what its pools are unless they are declared otherwise.
     let clones = || places.iter().copied().filter(|place| place.form == Form::Clones);
     let against_copies = |of: fn(&Storm) -> f64, least: u32| {
         let all = clones().filter(|place| place.servers >= least).filter_map(|place| {

@@ -110,6 +110,7 @@ impl Trace {
     }
 
     /// How long the server itself takes, between answers that take no time.
+    #[cfg(test)]
     pub(crate) fn own_time(&self) -> Duration {
         let mut done: Vec<Duration> = Vec::new();
         for step in &self.steps {
