@@ -254,12 +254,12 @@ fn a_ramp_of_a_run_is_predicted() {
 /// A group that has lost a drive gives half of what the others do: no forecast, whatever the mean says.
 #[test]
 fn a_group_that_has_lost_a_drive_is_a_reason_to_refuse() {
-    let (pattern, layout, on) = (Pattern::RandomRead, Layout::Raid5x4, FittedOn::UpTo(6));
+    let (pattern, layout, on) = (Pattern::RandomRead, Layout::Raid1x8, FittedOn::UpTo(6));
     let healthy = super::ramp::ramp(&results(), pattern, layout, on).expect("a ramp").uneven;
     assert!(healthy.is_some_and(|uneven| uneven.share > 0.99), "{healthy:?}");
     let mut results = results();
-    let of_four = |servers| Point { lost: true, ..point(pattern, layout, servers, 0) };
-    results.lost = [1, 2, 3, 4, 5, 6, 8].map(of_four).into();
+    let of_eight = |servers| Point { lost: true, ..point(pattern, layout, servers, 0) };
+    results.lost = [1, 2, 3, 4, 5, 6, 8].map(of_eight).into();
     let lost = |results: &Results| {
         let judged = judged(results).into_iter().find(|claim| claim.id == "prediction.lost").expect("stated");
         (judged.verdict, judged.estimate, judged.reason.unwrap_or_default())

@@ -100,8 +100,8 @@ mod tests {
             storms.iter().find(of).expect("run").drive_read_bytes
         };
         // The file system is mounted to write: the page with its superblock is copied.
-        let more = |form| read(form) - read(Form::Copies);
-        assert_eq!(more(Form::LargePageClones) >> 20, 16);
-        assert!(more(Form::Clones) <= 1 << 20, "{}", more(Form::Clones));
+        let more = |form| (read(form) as f64 - read(Form::Copies) as f64) / f64::from(1 << 20);
+        assert!((15.0..17.5).contains(&more(Form::LargePageClones)), "{}", more(Form::LargePageClones));
+        assert!((0.5..2.0).contains(&more(Form::Clones)), "{}", more(Form::Clones));
     }
 }

@@ -45,14 +45,16 @@ pub(super) fn median_s(storm: &Storm) -> f64 {
     stats::median(&storm.up_s).unwrap_or(0.0)
 }
 
-/// How many times one is of the other; a single repeat is what this seed gives.
+/// How many times one is of the other, repeat by repeat, which have the same servers; a single repeat is what
+/// this seed gives.
 fn ratio(results: &Results, a: Place, b: Place, of: fn(&Storm) -> f64) -> Option<Estimate> {
-    let mean = |values: &[f64]| match values {
-        [one] => Estimate::exact(*one),
-        all => stats::mean(all),
-    };
     let [a, b] = [a, b].map(|place| place.values(results, of));
-    if a.is_empty() || b.is_empty() { None } else { stats::quotient_of_means(&a, &b, mean) }
+    let each: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a / b).collect();
+    match &each[..] {
+        [] => None,
+        [one] => Some(Estimate::exact(*one)),
+        all => Some(stats::mean(all)),
+    }
 }
 
 /// The worst of several, by the end that decides: the highest where more is worse, else the lowest.
@@ -107,6 +109,7 @@ pub(crate) fn measures(results: &Results) -> Vec<Measure> {
 mod tests {
     use super::*;
     use crate::tests::{results, storm};
+    use lab_core::claim::Outcome;
 
     fn measured(results: &Results, id: &str) -> Measure {
         measures(results).into_iter().find(|measure| measure.id() == id).expect("measured")
@@ -129,6 +132,22 @@ mod tests {
         assert_eq!(of("boot.reads").outcome(), &Estimate::exact(150.0).into());
         results.storms.retain(|storm| storm.form == Form::Copies);
         assert_eq!(measured(&results, "boot.clones").outcome(), &None.into());
+    }
+
+    /// Their means over repeats gave an interval of what repeats differ by, which is none of what the array
+    /// does.
+    #[test]
+    fn repeats_are_compared_one_by_one() {
+        let mut results = results();
+        for (form, times) in [(Form::Copies, [10.0, 20.0]), (Form::Clones, [11.0, 22.0])] {
+            for (repeat, last) in (0..).zip(times) {
+                results.storms.push(Storm { repeat, ..storm(Layout::Raid5x4, form, 8, (last, 20)) });
+            }
+        }
+        let Outcome::Estimate(found) = measured(&results, "boot.clones").outcome().clone() else {
+            panic!("not measured")
+        };
+        assert!((found.mean - 110.0).abs() < 1e-9 && found.high - found.low < 1e-6, "{found:?}");
     }
 
     #[test]
