@@ -104,7 +104,7 @@ def condense(path, from_us, until_us):
 
     def before(moment):
         earlier = [one for one in answered if one[0] <= moment]
-        return (len(rows) and earlier[-1]) if earlier else None
+        return earlier[-1] if earlier else None
 
     for number, (issued, _, name, lba, blocks) in enumerate(rows):
         last = before(issued)
