@@ -262,44 +262,4 @@ mod tests {
         };
         assert_eq!(bytes(1), bytes(2));
     }
-
-    /// TEMP
-    #[test]
-    fn look() {
-        let (sanboot, _) = Sanboot::load(None).expect("built in");
-        let quick = sanboot.clone().quick();
-        let bed = Bed::make(&quick, Layout::Raid5x4, 1).expect("a bed");
-        let all = lost(&quick, &[Layout::Raid5x4]);
-        let jobs: Vec<Job<'_>> =
-            all.iter().map(|which| Job { sanboot: &quick, bed: &bed, which: which.clone() }).collect();
-        let from = Instant::now();
-        let done = run_jobs(&jobs, (1, 2), &Stop::default(), |_| ()).expect("points");
-        println!("LOOK lost {:?}", from.elapsed());
-        let results = results_of(&quick, 1, done.into_iter().map(|(_, (p, _))| p).collect());
-        let mut results = results.with_a_drive_lost();
-        for row in crate::bar::rows(&results) {
-            println!("LOOK {row:?}");
-        }
-        for p in results.points.iter_mut().chain(&mut results.packed) {
-            let mean = p.per_server.iter().map(|s| s.iops).sum::<f64>() / p.per_server.len() as f64;
-            p.per_server.iter_mut().for_each(|s| s.iops = mean);
-        }
-        for row in crate::bar::rows(&results) {
-            println!("LOOK not refused {row:?}");
-        }
-        let mut sanboot = sanboot;
-        sanboot.boot.repeats = 1;
-        let plan = Plan { seed: 1, quick: true, layouts: Layout::MODELLED.to_vec(), threads: 2 };
-        let from = Instant::now();
-        drop(boot::run(&quick, &plan, &Stop::default()).expect("storms"));
-        println!("LOOK quick storms {:?}", from.elapsed());
-        let (storms, _) = boot::run(&sanboot, &plan, &Stop::default()).expect("storms");
-        let results = Results { storms, ..results };
-        for row in boot::table(&results).rows {
-            println!("LOOK {row:?}");
-        }
-        for m in boot::measures(&results) {
-            println!("LOOK {m:?}");
-        }
-    }
 }
