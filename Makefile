@@ -199,6 +199,10 @@ guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system,
 sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there
 	@$(STEP) "$(SERVERS) servers boot" $(WITH) --empty judges/sanboot.sh $(SERVERS)
 
+.PHONY: sanboot-record
+sanboot-record: setup build ## records what a server reads while it boots from the array: a trace for `[boot]` of scenarios/sanboot.toml (target/judges/sanboot_boot.txt)
+	@$(STEP) "a boot is recorded" $(WITH) --empty judges/sanboot/record.sh target/judges/sanboot_boot.txt
+
 .PHONY: fileserver
 fileserver: build ## the file-server load from two clients against Samba by SMB, every file compared; the real verification in short (stack: root, FUSE, loop devices)
 	@$(STEP) "file-server load against Samba" judges/fileserver.sh

@@ -95,6 +95,11 @@ pub fn is_between(row: &Row) -> bool {
     row.servers < FITTED_TO
 }
 
+/// By how much a row may be off, as a share.
+pub fn most_off(row: &Row) -> f64 {
+    if is_between(row) { 0.08 } else { 0.10 }
+}
+
 /// The share of rows without a forecast.
 pub fn refused(rows: &[Row]) -> f64 {
     rows.iter().filter(|row| row.forecast.is_none()).count() as f64 / rows.len().max(1) as f64

@@ -170,6 +170,18 @@ pub(super) fn group(number: u32) -> String {
 const OWNER: usize = 0;
 
 pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
+    let volumes = shape.order(sanboot.array.lus_apart).into_iter().map(|server| VolumeConfig {
+        provisioning: Provisioning::Thick,
+        ..VolumeConfig::new(volume(server), group(shape.group_of(server)), sanboot.array.lu.0)
+    });
+    let hosts = (0..SERVERS_MAX).map(|server| {
+        HostConfig::new(format!("server{server}"), initiator(server), [(0, volume(server))].into())
+    });
+    Config { volumes: volumes.collect(), hosts: hosts.collect(), ..array_of(sanboot, shape) }
+}
+
+/// The array without volumes and hosts.
+pub(super) fn array_of(sanboot: &Sanboot, shape: &Shape) -> Config {
     let groups = (0..shape.groups).map(|g| GroupConfig {
         stripe_unit_bytes: sanboot.array.stripe_unit.0 as u32,
         ..GroupConfig::new(
@@ -186,13 +198,6 @@ pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         placement: false,
         ..PoolConfig::new(group(g), vec![group(g)])
     });
-    let volumes = shape.order(sanboot.array.lus_apart).into_iter().map(|server| VolumeConfig {
-        provisioning: Provisioning::Thick,
-        ..VolumeConfig::new(volume(server), group(shape.group_of(server)), sanboot.array.lu.0)
-    });
-    let hosts = (0..SERVERS_MAX).map(|server| {
-        HostConfig::new(format!("server{server}"), initiator(server), [(0, volume(server))].into())
-    });
     Config {
         id: ArrayId([7; 16]),
         controllers: sanboot.array.controllers,
@@ -200,8 +205,6 @@ pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         cache: Some(CacheSettings::new(sanboot.array.cache.0)),
         groups: groups.collect(),
         pools: pools.collect(),
-        volumes: volumes.collect(),
-        hosts: hosts.collect(),
         ..Config::empty(TARGET)
     }
 }

@@ -61,6 +61,7 @@ impl<P: Probe> Bench<'_, P> {
             repeat: self.which.repeat,
             packing: self.which.packing.clone(),
             share_of: self.which.share_of,
+            lost: self.which.lost,
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,
@@ -69,7 +70,7 @@ impl<P: Probe> Bench<'_, P> {
             warm_up_s: seconds(self.began.0, first.at_ns),
             settled,
             virtual_s: seconds(self.began.0, last.at_ns),
-            array_ios: self.ramp.executed.get(),
+            array_ios: self.ramp.front.executed.get(),
         })
     }
 

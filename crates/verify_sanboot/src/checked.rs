@@ -3,7 +3,7 @@
 
 use lab_core::digest;
 
-use super::results::{Point, Results, Window};
+use super::results::{Point, Results, Storm, Window};
 
 /// The most servers of a point.
 const SERVERS_MAX: u32 = 1 << 10;
@@ -33,7 +33,8 @@ impl Results {
     pub fn read(text: &str) -> Result<Results, String> {
         let mut read: Results =
             serde_json::from_str(text).map_err(|e| format!("not points of verify sanboot: {e}"))?;
-        if let Some(fault) = read.points.iter().chain(&read.packed).find_map(fault) {
+        let of_points = read.points.iter().chain(&read.packed).chain(&read.lost).find_map(fault);
+        if let Some(fault) = of_points.or_else(|| read.storms.iter().find_map(fault_of_storm)) {
             return Err(format!("{fault}; it is not as a run wrote it: take it from a copy, or run again"));
         }
         let Some(is) = read.digest.take() else { return Ok(read) };
@@ -43,6 +44,18 @@ impl Results {
             false => Err("was changed after the run wrote it: take it from a copy, or run again".into()),
         }
     }
+}
+
+/// What no run gives of a boot storm.
+fn fault_of_storm(storm: &Storm) -> Option<String> {
+    let is_rate = |rate: f64| (0.0..=RATE_MAX).contains(&rate);
+    let busy = [storm.controller_busy, storm.port_busy, storm.drive_busy];
+    let is_whole = (1..=SERVERS_MAX).contains(&storm.servers)
+        && storm.up_s.len() == storm.servers as usize
+        && storm.up_s.iter().all(|s| is_rate(*s))
+        && busy.iter().all(|share| (0.0..=BUSY_MAX).contains(share));
+    let place = || format!("{}, {}, {} servers", storm.layout.name(), storm.form.words(), storm.servers);
+    (!is_whole).then(|| format!("the boot storm {}: a time or a share is not in its range", place()))
 }
 
 /// The first thing of a point that no run gives.

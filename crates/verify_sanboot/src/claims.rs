@@ -10,7 +10,8 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::Estimate;
 
 use super::bar::{self, Row};
-use super::results::{Layout, Pattern, Point, Window};
+use super::boot;
+use super::results::{Layout, Pattern, Point, Results, Window};
 use super::survey::{
     FITTED_ON, FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_words, numbers_words, pattern_words,
 };
@@ -21,7 +22,7 @@ const OWN: (Layout, u32) = (Layout::Internal, 1);
 
 /// Everything that the run tells.
 pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
-    let all = orderings(survey).into_iter().chain(prediction(survey));
+    let all = orderings(survey).into_iter().chain(prediction(survey)).chain(boot::measures(survey.results));
     let in_real = |measure: Measure| match NEEDS_MODEL.iter().any(|id| measure.id().starts_with(id)) {
         true => measure.not_judged("in real time it is this machine's processor that ends it"),
         false => measure,
@@ -32,8 +33,9 @@ pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
     }
 }
 
-/// Claims on the published controller, port and servers, and predictions: real ones are other ones.
-const NEEDS_MODEL: [&str; 4] = ["controller", "port", "sequential_mix", "prediction"];
+/// Claims on the published controller, port and servers, predictions, and boot storms: real ones are other
+/// ones.
+const NEEDS_MODEL: [&str; 5] = ["controller", "port", "sequential_mix", "prediction", "boot"];
 
 /// What the published experiment says.
 fn orderings(survey: &Survey<'_>) -> Vec<Measure> {
@@ -126,6 +128,7 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         error("prediction.between", 1..=FITTED_TO),
         error("prediction.near", FITTED_TO + 1..=near),
         error("prediction.far", near + 1..=u32::MAX),
+        lost(survey.results),
         band.note(held_least),
         whole.note(note),
     ];
@@ -140,6 +143,23 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         false => format!("not all of {} servers were run", numbers_words(FITTED_ON)),
     };
     all.into_iter().map(|measure| measure.not_judged(&why)).collect()
+}
+
+/// How many forecasts of an array that has lost a drive are beyond the bar; one that is refused is not.
+fn lost(results: &Results) -> Measure {
+    let results = results.with_a_drive_lost();
+    let survey = Survey::new(&results);
+    let rows = bar::rows_of(&survey);
+    let is_beyond = |row: &&Row| row.forecast.is_some_and(|held| held.error.abs() > bar::most_off(row));
+    let beyond = rows.iter().filter(is_beyond).count();
+    let refused = survey.tried.iter().find_map(|one| one.forecast.as_ref().err());
+    let note = match (bar::worst(&rows), refused) {
+        (Some((row, error)), _) => Some(format!("the worst: {}: {:.1} %", place(row), 100.0 * error)),
+        (None, Some(refusal)) => Some(format!("refused: {refusal}")),
+        (None, None) => None,
+    };
+    let measured = (!rows.is_empty()).then(|| Estimate::exact(beyond as f64));
+    Measure::new("prediction.lost", measured).note(note)
 }
 
 fn place(row: &Row) -> String {

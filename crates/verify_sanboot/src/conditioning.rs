@@ -8,7 +8,8 @@ use futures::future::try_join_all;
 use world::Rng;
 
 use super::bench::{Bench, Probe};
-use super::host::{Op, Ramp};
+use super::front::Op;
+use super::host::Ramp;
 use super::steady::pass;
 
 /// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a

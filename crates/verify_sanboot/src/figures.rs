@@ -1,11 +1,11 @@
 //! The figures: each title is what was found.
 
-use super::bar;
 use super::results::{Layout, Pattern};
 use super::survey::{
     Batches, FITTED_ON, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, numbers_words,
     pattern_words,
 };
+use super::{bar, boot};
 use lab_core::report::{Axis, Figure, Mark, Panel, Series};
 use lab_core::stats::Estimate;
 use lab_core::words::capital;
@@ -20,7 +20,7 @@ pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
         Pattern::ALL.into_iter().map(|pattern| rates(survey, pattern)).collect();
     out.extend([controller(survey), port(survey)]);
     out.extend([Layout::Raid5x4, Layout::Raid1x8].map(|layout| predicted(survey, layout)));
-    out.push(spread(survey));
+    out.extend([spread(survey), boot::figure(survey.results)]);
     out.into_iter().flatten().collect()
 }
 

@@ -308,6 +308,7 @@ mod tests {
             repeat: 0,
             packing: vec![],
             share_of: 0,
+            lost: false,
             seed: 1,
             per_server: vec![rate.clone(), rate],
             windows: vec![window; 3],

@@ -13,19 +13,15 @@ use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
 use hdrhistogram::Histogram;
-use scsi::Status;
-use world::{Buf, Data, Drive, Instant, Rng, World};
-use world_model::Link;
+use world::{Buf, Data, Drive, Rng, World};
 use world_model::station::Station;
 
+use super::front::{Front, Op, ns};
 use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
 use lab_tools::hosts::Disk;
-use lab_tools::testbed::{self, notice_attentions};
+use lab_tools::testbed::notice_attentions;
 
-/// What a command takes of a port beside its data, and its response: the headers of the frames that they
-/// stand for.
-const COMMAND_BYTES: u64 = 48;
 /// Response times are kept from 1 µs to this long, to three digits.
 const RESPONSE_US_MAX: u64 = 1_000_000_000;
 
@@ -37,13 +33,6 @@ pub(super) enum Target {
     Disk(Drive),
     /// Behind a session over iSCSI: port and controller are real.
     Session(Disk),
-}
-
-/// One I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Op {
-    pub(super) at: u64,
-    pub(super) reads: bool,
 }
 
 /// What a server does next.
@@ -116,13 +105,16 @@ struct Server {
     tag: Cell<u64>,
 }
 
-/// What each thing costs, in nanoseconds.
+impl Server {
+    fn next_tag(&self) -> u64 {
+        self.tag.set(self.tag.get() + 1);
+        self.tag.get()
+    }
+}
+
+/// What an I/O costs a server itself, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
-    command_ns: u64,
-    data_ns: u64,
-    write_ns: u64,
-    miss_ns: u64,
     host_ns: u64,
     host_spread_ns: u64,
 }
@@ -131,19 +123,12 @@ struct Costs {
 pub(super) struct Ramp {
     world: World,
     servers: Vec<Server>,
-    pub(super) controller: RefCell<Station>,
-    pub(super) inbound: RefCell<Station>,
-    pub(super) outbound: RefCell<Station>,
-    link: Link,
+    pub(super) front: Front,
     costs: Costs,
     transfer_bytes: u64,
     /// Where the file is on a disk in a server.
     disk_from: u64,
-    /// What is written: zeros, which cost no memory where drives are modelled.
-    content: Data,
     pub(super) counts: Cell<Counts>,
-    /// Commands that the array or the disk was given, those that fill the cache included.
-    pub(super) executed: Cell<u64>,
     failure: RefCell<Option<String>>,
 }
 
@@ -159,16 +144,8 @@ pub(super) struct Counts {
 impl Ramp {
     pub(super) fn new(sanboot: &Sanboot, world: &World, pattern: Pattern, targets: Vec<Target>) -> Ramp {
         let transfer_bytes = sanboot.published.transfer.0;
-        let ns = |time: lab_core::quantity::Time| time.0.as_nanos() as u64;
         let host_ns = ns(sanboot.host.io);
-        let costs = Costs {
-            command_ns: ns(sanboot.controller.command),
-            data_ns: ns(sanboot.controller.per_kib) * transfer_bytes / 1024,
-            write_ns: ns(sanboot.controller.write),
-            miss_ns: ns(sanboot.controller.miss),
-            host_ns,
-            host_spread_ns: host_ns * u64::from(sanboot.host.spread_percent) / 100,
-        };
+        let costs = Costs { host_ns, host_spread_ns: host_ns * u64::from(sanboot.host.spread_percent) / 100 };
         let transfers = sanboot.published.file.0 / transfer_bytes;
         let read_percent = match pattern.read_percent() {
             0 => 0,
@@ -189,16 +166,11 @@ impl Ramp {
         Ramp {
             world: world.clone(),
             servers: targets.into_iter().enumerate().map(server).collect(),
-            controller: RefCell::new(Station::new(sanboot.controller.cores as usize)),
-            inbound: RefCell::new(Station::new(1)),
-            outbound: RefCell::new(Station::new(1)),
-            link: sanboot.link(),
+            front: Front::new(sanboot, world, transfer_bytes),
             costs,
             transfer_bytes,
             disk_from: sanboot.internal.from.0,
-            content: Buf::shared_zeros(transfer_bytes as usize).freeze(),
             counts: Cell::default(),
-            executed: Cell::default(),
             failure: RefCell::default(),
         }
     }
@@ -206,7 +178,7 @@ impl Ramp {
     /// With other content to write, at least as long as what is written at once: somebody's array may treat
     /// zeros as nothing.
     pub(super) fn with_content(self, content: Data) -> Ramp {
-        Ramp { content, ..self }
+        Ramp { front: self.front.with_content(content), ..self }
     }
 
     /// Begins: each server keeps so many in flight from now on.
@@ -239,7 +211,7 @@ impl Ramp {
             let (transfer, reads) = server.walk.borrow_mut().next(stream);
             let began = self.world.now();
             let work_ns = self.host_ns(server);
-            self.wait_at(&server.path, work_ns).await;
+            self.front.wait_at(&server.path, work_ns).await;
             let op = Op { at: transfer * self.transfer_bytes, reads };
             let hit = self.reach(server, op).await?;
             let mut counts = self.counts.get();
@@ -260,19 +232,6 @@ impl Ramp {
         mean - spread + server.walk.borrow_mut().rng.u64(..=2 * spread)
     }
 
-    async fn wait_at(&self, station: &RefCell<Station>, work_ns: u64) {
-        if work_ns == 0 {
-            return;
-        }
-        let end = station.borrow_mut().serve(self.world.now().0, work_ns);
-        self.world.sleep_until(Instant(end)).await;
-    }
-
-    async fn cross(&self, direction: &RefCell<Station>, bytes: u64) {
-        let end = direction.borrow_mut().serve(self.world.now().0, self.link.wire_ns(bytes));
-        self.world.sleep_until(Instant(end) + self.link.latency).await;
-    }
-
     /// Through port and controller to the disk and back. Whether no drive had to be waited for.
     async fn reach(&self, server: &Server, op: Op) -> Result<bool> {
         let session = match &server.target {
@@ -283,50 +242,24 @@ impl Ramp {
             }
             Target::Lu(session) => session,
         };
-        let (to, from) = if op.reads { (0, self.transfer_bytes) } else { (self.transfer_bytes, 0) };
-        self.cross(&self.inbound, COMMAND_BYTES + to).await;
-        let write_ns = if op.reads { 0 } else { self.costs.write_ns };
-        self.wait_at(&self.controller, self.costs.command_ns + self.costs.data_ns + write_ns).await;
-        let arrived = self.world.now();
-        self.execute(session, server, op, self.transfer_bytes).await?;
-        let hit = self.world.now() == arrived;
-        if !hit {
-            self.wait_at(&self.controller, self.costs.miss_ns).await;
-        }
-        self.cross(&self.outbound, COMMAND_BYTES + from).await;
-        Ok(hit)
-    }
-
-    async fn execute(&self, session: &LocalSession, server: &Server, op: Op, bytes: u64) -> Result<()> {
-        let tag = server.tag.get() + 1;
-        server.tag.set(tag);
-        let request = match op.reads {
-            true => testbed::read(op.at, bytes, tag),
-            false => testbed::write(op.at, Pieces::from(self.content.clone()), tag),
-        };
-        self.executed.set(self.executed.get() + 1);
-        let response = session.execute(Lun(0), request).await;
-        if response.status != Status::Good || (op.reads && response.data_in.len() as u64 != bytes) {
-            bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
-        }
-        Ok(())
+        self.front.reach(session, server.next_tag(), op, self.transfer_bytes).await
     }
 
     async fn use_disk(&self, drive: &Drive, op: Op) -> Result<()> {
-        self.executed.set(self.executed.get() + 1);
+        self.front.count();
         let at = self.disk_from + op.at;
         match op.reads {
             true => drive.read(at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
-            false => drive.write(at, self.content.clone()).await?,
+            false => drive.write(at, self.front.content(self.transfer_bytes)).await?,
         }
         Ok(())
     }
 
     async fn use_session(&self, disk: &Disk, op: Op, bytes: u64) -> Result<()> {
-        self.executed.set(self.executed.get() + 1);
+        self.front.count();
         match op.reads {
             true => disk.read(op.at, bytes).await.map(drop)?,
-            false => disk.write(op.at, Pieces::from(self.content.slice(..bytes as usize))).await?,
+            false => disk.write(op.at, Pieces::from(self.front.content(bytes))).await?,
         }
         Ok(())
     }
@@ -336,7 +269,7 @@ impl Ramp {
     pub(super) async fn condition(&self, server: usize, op: Op, bytes: u64) -> Result<()> {
         let server = &self.servers[server];
         match &server.target {
-            Target::Lu(session) => self.execute(session, server, op, bytes).await,
+            Target::Lu(session) => self.front.execute(session, server.next_tag(), op, bytes).await,
             Target::Session(disk) => self.use_session(disk, op, bytes).await,
             Target::Disk(_) => Ok(()),
         }

@@ -4,7 +4,8 @@
 //!   run ──> point ──> bed (modelled drives; the product's array on them)
 //!    │        └─────> bench ──> conditioning (the cache as it is in the long run)
 //!    │                  └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
-//!    └── scenario
+//!    ├── scenario
+//!    └── boot (a recorded boot, replayed for many servers at once) ──> results
 //!   real ──> bench: the same servers, over iSCSI
 //!
 //!   results ──> ramp (predict) ──> survey ──> claims (measures), figures, tables, summary ──> report
@@ -21,12 +22,14 @@
 pub mod bar;
 mod bed;
 mod bench;
+mod boot;
 pub(crate) mod checked;
 mod claims;
 mod conditioning;
 pub mod exchange;
 mod figures;
 mod findings;
+mod front;
 mod host;
 mod measured;
 mod point;

@@ -51,6 +51,10 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64, stop: &
                 }
                 let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
                 ramp.log_in().await?;
+                if which.lost {
+                    // Who reads from it first finds that out.
+                    drives_of(&model, which.layout)[0].kill();
+                }
                 let array = started.map(|started| started.array);
                 let probe = Modelled { array, drives: drives_of(&model, which.layout) };
                 Bench { sanboot, which: &which, world, ramp, probe, began }.run(seed).await
@@ -90,8 +94,8 @@ impl Probe for Modelled {
         let pending = write_pending(&self.status().await?);
         let at_ns = ramp.now_ns();
         let array = self.has_array().then(|| ArraySample {
-            controller_ns: ramp.controller.borrow().busy_ns(at_ns),
-            port_ns: Some([&ramp.inbound, &ramp.outbound].map(|way| way.borrow().busy_ns(at_ns))),
+            controller_ns: ramp.front.controller.borrow().busy_ns(at_ns),
+            port_ns: Some([&ramp.front.inbound, &ramp.front.outbound].map(|way| way.borrow().busy_ns(at_ns))),
             pending,
         });
         Ok(Sample {

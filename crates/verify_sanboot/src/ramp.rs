@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::results::{Layout, Pattern, Point, ResourceKind, Results, Window};
-use lab_tools::predict::{self, Forecast, Place, Ramp, Refusal, Sample, Shared};
+use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results, Window};
+use lab_tools::predict::{self, Forecast, Place, Ramp, Refusal, Sample, Shared, Uneven};
 
 /// The numbers of servers that a prediction is fitted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, on: FittedOn) -
         resources,
         groups: kind(ResourceKind::Group).count() as u32,
         write_limit: write_limit(results, on),
+        uneven: points.iter().filter_map(uneven).min_by(|a, b| a.share.total_cmp(&b.share)),
         samples: samples(&points),
         packed: samples(&packed),
     })
@@ -129,6 +130,20 @@ fn sample(point: &Point, window: &Window) -> Sample {
         pending: window.write_pending,
         hit_share: window.hit_share,
     }
+}
+
+/// The least of a point's groups against the best one that as many servers share.
+fn uneven(point: &Point) -> Option<Uneven> {
+    let mut by_each: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let in_use = |r: &&Resource| r.kind == ResourceKind::Group && !r.used_by.is_empty();
+    for group in point.resources.iter().filter(in_use) {
+        let of = group.used_by.iter().filter_map(|server| point.per_server.get(*server as usize));
+        let iops: f64 = of.map(|server| server.iops).sum();
+        let (least, most) = by_each.entry(group.used_by.len()).or_insert((iops, iops));
+        (*least, *most) = (least.min(iops), most.max(iops));
+    }
+    let shares = by_each.into_values().filter(|(_, most)| *most > 0.0).map(|(least, most)| least / most);
+    shares.min_by(f64::total_cmp).map(|share| Uneven { servers: point.servers, share })
 }
 
 /// The groups in use by the servers that share them, the fuller ones first.

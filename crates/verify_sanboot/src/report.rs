@@ -256,8 +256,18 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
             &[],
         ),
         section("prediction", "Forecast for additional servers", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
+        section("boot", "Boot storms", boot_text(survey), &["boot"], &["boot"]),
         section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], &["conditions"]),
     ]
+}
+
+fn boot_text(survey: &Survey<'_>) -> String {
+    match survey.results.storms.is_empty() {
+        true => "Not run: boot storms need the model world and an array of the laboratory's own.".into(),
+        false => "Servers are switched on at once. Each replays the boot of a recorded guest: every command follows the answer that it followed \
+            there, after the time that the guest took. Servers go to the groups in turn. The cache is empty at first."
+            .into(),
+    }
 }
 
 fn prediction(survey: &Survey<'_>) -> String {

@@ -56,6 +56,9 @@ pub struct Point {
     /// are.
     #[serde(default, skip_serializing_if = "is_zero", alias = "files_of")]
     pub share_of: u32,
+    /// The first group had lost a drive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
     /// The seed of this point.
     pub seed: u64,
     /// What each server got in all windows, server 0 first.
@@ -152,6 +155,66 @@ pub struct Resource {
     pub used_by: Vec<u32>,
 }
 
+/// What the system disks of a boot storm are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A volume of its own for each server, with a copy of the image.
+    Copies,
+    /// Clones of a golden image: they share its pages.
+    Clones,
+    /// The same in pools of the larger pages that the array's other points have.
+    LargePageClones,
+}
+
+impl Form {
+    /// All, in the order of the figures.
+    pub const ALL: [Form; 3] = [Form::Copies, Form::Clones, Form::LargePageClones];
+
+    /// As a reader calls it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Form::Copies => "copies",
+            Form::Clones => "clones",
+            Form::LargePageClones => "clones of large pages",
+        }
+    }
+}
+
+/// So many servers that are switched on at once, once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storm {
+    /// Where their system disks are.
+    pub layout: Layout,
+    /// What these are.
+    pub form: Form,
+    /// How many of them.
+    pub servers: u32,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The seed of this storm.
+    pub seed: u64,
+    /// Seconds from power-on until the system of each server runs, server 0 first.
+    pub up_s: Vec<f64>,
+    /// Bytes that all servers read.
+    pub read_bytes: u64,
+    /// Their commands.
+    pub commands: u64,
+    /// Reads of the drives, those of read-ahead and of copies of pages included.
+    pub drive_reads: u64,
+    /// Bytes of these.
+    pub drive_read_bytes: u64,
+    /// Bytes that the drives wrote.
+    pub drive_write_bytes: u64,
+    /// Share of its cores' time that the controller worked, from power-on until the last boot ended.
+    pub controller_busy: f64,
+    /// Share of it that the port's busier direction carried something.
+    pub port_busy: f64,
+    /// Share of it that a drive worked, mean of all.
+    pub drive_busy: f64,
+}
+
 /// All points of a run, and under which conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -176,6 +239,13 @@ pub struct Results {
     /// predictions.
     #[serde(default)]
     pub packed: Vec<Point>,
+    /// The same as `points` and `packed`, with a drive of the first group lost: no forecast is made of them,
+    /// only judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Point>,
+    /// Servers that are switched on at once: layout, form, servers, repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storms: Vec<Storm>,
     /// Of all the rest ([`lab_core::digest`]); none: of a run before points had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -208,7 +278,28 @@ impl Results {
                 Metric::new("hit_share", "", &place, each(|point| point.hit_share)),
             ]);
         }
+        out.extend(self.storm_metrics());
         out
+    }
+
+    /// The results of the array that had lost a drive, alone.
+    pub(super) fn with_a_drive_lost(&self) -> Results {
+        let (points, packed) = self.lost.iter().cloned().partition(|point| point.packing.is_empty());
+        Results { points, packed, lost: vec![], storms: vec![], ..self.clone() }
+    }
+
+    /// Of each storm when its last server runs.
+    fn storm_metrics(&self) -> Vec<Metric> {
+        let mut groups: BTreeMap<(&str, &str, u32), Vec<f64>> = BTreeMap::new();
+        for storm in &self.storms {
+            let place = (storm.layout.name(), storm.form.words(), storm.servers);
+            groups.entry(place).or_default().push(storm.up_s.iter().copied().fold(0.0, f64::max));
+        }
+        let metric = |((layout, form, servers), last): ((&str, &str, u32), Vec<f64>)| {
+            let servers = format!("{servers:02} servers");
+            Metric::new("boot", "s", &[("layout", layout), ("form", form), ("servers", &servers)], last)
+        };
+        groups.into_iter().map(metric).collect()
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bed::{Bed, Shape};
-use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
 use super::which::Which;
+use super::{boot, point};
 use lab_core::interrupt::{Abandoned, Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
@@ -100,6 +100,21 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
     all
 }
 
+/// The same with a drive of the first group lost, for one pattern that drives bound: what forecasts are worth
+/// then.
+fn lost(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+    let layouts: Vec<Layout> = layouts.iter().copied().filter(|layout| *layout == Layout::Raid5x4).collect();
+    let mut only = sanboot.clone();
+    (only.run.servers, only.run.repeats) = (only.run.lost_servers.clone(), 1);
+    only.run.servers_beyond = vec![];
+    if only.run.servers.is_empty() {
+        return vec![];
+    }
+    let all = points(&only, &layouts).into_iter().chain(packed(&only, &layouts));
+    let all = all.filter(|which| which.pattern == Pattern::RandomRead);
+    all.map(|which| Which { lost: true, ..which }).collect()
+}
+
 /// Among how many servers each of those that are packed has its share of the cache; 0: among themselves.
 ///
 /// Writes that wait in the cache gather by rows, and how much a group gains by that changes with the share of
@@ -145,6 +160,7 @@ fn run_jobs(
 pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     let mut all = points(sanboot, &plan.layouts);
     all.extend(packed(sanboot, &plan.layouts));
+    all.extend(lost(sanboot, &plan.layouts));
     let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
     let beds = beds.collect::<Result<Vec<Bed>>>()?;
     let job = |which: &Which| {
@@ -168,15 +184,17 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
         ios: points.iter().map(|p| p.array_ios).sum(),
         virtual_s: points.iter().map(|p| p.virtual_s).sum(),
     };
-    let stopped = points.len() < all.len();
+    let (storms, is_whole) = boot::run(sanboot, plan, stop)?;
+    let stopped = points.len() < all.len() || !is_whole;
     Ok(Ran {
-        results: Results { quick: plan.quick, stopped, ..results_of(sanboot, plan.seed, points) },
+        results: Results { quick: plan.quick, stopped, storms, ..results_of(sanboot, plan.seed, points) },
         pace,
     })
 }
 
 /// Points with what they were run with.
 pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Results {
+    let (lost, points): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| point.lost);
     let (points, packed) = points.into_iter().partition(|point| point.packing.is_empty());
     Results {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,6 +206,8 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         conditions: sanboot.conditions(),
         points,
         packed,
+        lost,
+        storms: vec![],
         digest: None,
     }
 }
@@ -214,7 +234,8 @@ pub(super) fn show(progress: &Progress, which: &Which) {
     }
     let servers = if which.servers == 1 { "server" } else { "servers" };
     let (pattern, layout) = (which.pattern.name().replace('_', " "), which.layout.name());
-    progress.step(&format!("{pattern}, {layout}, {} {servers}", which.servers));
+    let lost = if which.lost { ", a drive lost" } else { "" };
+    progress.step(&format!("{pattern}, {layout}, {} {servers}{lost}", which.servers));
 }
 
 #[cfg(test)]
@@ -228,12 +249,15 @@ mod tests {
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 3], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
-        small.run.packed_to = 4;
+        (small.run.packed_to, small.run.lost_servers) = (4, vec![2]);
         small.run.balance_time.0 = small.run.round_time.0;
+        (small.boot.servers, small.boot.lu.0) = (vec![2], 128 << 20);
         let bytes = |threads| {
             let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };
             let ran = run(&small, &plan, &Stop::default()).expect("points");
             assert_eq!(ran.results.points.len(), 6 * 5);
+            assert_eq!(ran.results.with_a_drive_lost().points.len(), 1);
+            assert_eq!(ran.results.storms.len(), 2 * 2 * 3);
             serde_json::to_string_pretty(&ran.results).expect("text")
         };
         assert_eq!(bytes(1), bytes(2));

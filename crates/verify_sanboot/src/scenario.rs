@@ -16,6 +16,8 @@ use lab_core::toml_text::TomlFileError;
 /// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held
 /// against.
 pub const SERVERS_MAX: u32 = 16;
+/// Servers that are switched on at once, at most.
+pub const BOOT_SERVERS_MAX: u32 = 64;
 
 /// `sanboot.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -41,6 +43,8 @@ pub struct Sanboot {
     pub host: Host,
     /// The disk in a server.
     pub internal: Internal,
+    /// Servers that are switched on at once.
+    pub boot: Boot,
     /// Above these something holds the servers up.
     pub bottleneck: Bottleneck,
     /// What is claimed.
@@ -71,6 +75,8 @@ pub struct Run {
     /// Besides, up to so many servers together on as few groups as they ever have to: what predictions learn
     /// a shared group from.
     pub packed_to: u32,
+    /// Numbers of servers with a drive of the first group lost, once each.
+    pub lost_servers: Vec<u32>,
     /// How often each point is run.
     pub repeats: u32,
     /// I/Os that a server keeps in flight.
@@ -118,6 +124,10 @@ pub struct Quick {
     pub round_time: Time,
     /// Of the long windows of random writes, at most so many.
     pub balance_windows: u32,
+    /// Numbers of servers that are switched on at once.
+    pub boot_servers: Vec<u32>,
+    /// How often each of these is run.
+    pub boot_repeats: u32,
 }
 
 /// What is different in real time, where a second takes a second.
@@ -212,6 +222,26 @@ pub struct Internal {
     pub from: Size,
 }
 
+/// Servers that are switched on at once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Boot {
+    /// What one reads and writes while it boots: `guest`, which is built in, or a file.
+    pub trace: String,
+    /// Numbers of servers.
+    pub servers: Vec<u32>,
+    /// How often each is run.
+    pub repeats: u32,
+    /// A system disk of these servers.
+    pub lu: Size,
+    /// Page of the pools that copies and clones are in; clones of large pages are in pools of `array.page`.
+    pub page: Size,
+    /// So much of the trace's time between two commands passes.
+    pub think_percent: u32,
+    /// More or less, evenly.
+    pub spread_percent: u32,
+}
+
 /// Above these something holds the servers up.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -234,12 +264,16 @@ impl ScenarioFile for Sanboot {
     const BUILT_IN: (&'static str, &'static str) =
         (include_str!("../../../scenarios/sanboot.toml"), "scenarios/sanboot.toml");
     const MEASURES: &'static [&'static str] = &[
+        "boot.clones",
+        "boot.grows",
+        "boot.reads",
         "controller",
         "layouts",
         "port",
         "prediction.band",
         "prediction.between",
         "prediction.far",
+        "prediction.lost",
         "prediction.near",
         "prediction.whole",
         "random_read.crossing",
@@ -281,7 +315,7 @@ impl Sanboot {
             balance_windows: q.balance_windows,
             ..self.run
         };
-        Sanboot { run, ..self }
+        Sanboot { run, boot: Boot { servers: q.boot_servers, repeats: q.boot_repeats, ..self.boot }, ..self }
     }
 
     /// In real time: scaled, and without what is modelled of servers, port and controller, because these are
@@ -303,6 +337,7 @@ impl Sanboot {
             servers: if quick { form.servers_quick } else { form.servers },
             servers_beyond: vec![],
             packed_to: 0,
+            lost_servers: vec![],
             repeats: form.repeats,
             windows: form.windows,
             window_ios: form.window_ios,
@@ -322,6 +357,7 @@ impl Sanboot {
         for (key, servers, needed) in [
             ("run.servers", &run.servers, true),
             ("run.servers_beyond", &run.servers_beyond, false),
+            ("run.lost_servers", &run.lost_servers, false),
             ("quick.servers", &quick.servers, true),
             ("quick.servers_beyond", &quick.servers_beyond, false),
             ("real.servers", &real.servers, true),
@@ -331,6 +367,16 @@ impl Sanboot {
             c.must(key, servers.is_sorted_by(|a, b| a < b), "grow from one to the next");
             servers.iter().for_each(|n| c.range(key, *n, 1..=SERVERS_MAX));
         }
+        for (key, servers) in
+            [("boot.servers", &self.boot.servers), ("quick.boot_servers", &quick.boot_servers)]
+        {
+            c.must(key, servers.is_sorted_by(|a, b| a < b), "grow from one to the next");
+            servers.iter().for_each(|n| c.range(key, *n, 1..=BOOT_SERVERS_MAX));
+        }
+        c.range("quick.boot_repeats", quick.boot_repeats, 1..=100);
+        c.range("boot.repeats", self.boot.repeats, 1..=100);
+        c.range("boot.think_percent", self.boot.think_percent, 0..=1000);
+        c.range("boot.spread_percent", self.boot.spread_percent, 0..=100);
         c.range("run.outstanding", run.outstanding, 1..=64);
         c.range("run.streams", run.streams, 1..=run.outstanding);
         c.range("run.repeats", run.repeats, 1..=100);
@@ -362,6 +408,7 @@ impl Sanboot {
         let (p, a, controller) = (&self.published, &self.array, &self.controller);
         c.power_of_two("published.transfer", p.transfer, 4096..=128 << 10);
         c.range("array.lu", a.lu, Size(16 << 20)..=Size(DISK_BYTES_MAX));
+        c.multiple("boot.lu", self.boot.lu, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
         c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
         c.must("published.file", p.file <= a.lu, "be at most array.lu");
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 0..=1 << 20);
@@ -424,6 +471,10 @@ impl Sanboot {
             ("controller.write", time(c.write), Source::Chosen),
             ("controller.miss", time(c.miss), Source::Chosen),
             ("host.io", time(self.host.io), Source::Calibrated),
+            ("boot.page", size(self.boot.page), Source::Chosen),
+            ("boot.lu", size(self.boot.lu), Source::Chosen),
+            ("boot.think_percent", self.boot.think_percent.to_string(), Source::Chosen),
+            ("boot.spread_percent", self.boot.spread_percent.to_string(), Source::Chosen),
         ];
         all.into_iter().map(|(name, value, source)| Condition { name: name.into(), value, source }).collect()
     }

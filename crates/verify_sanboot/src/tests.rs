@@ -71,6 +71,7 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
         repeat,
         packing: vec![],
         share_of: 0,
+        lost: false,
         seed: 1,
         per_server: rates.iter().map(server).collect(),
         windows: (0..6).map(window).collect(),
@@ -83,7 +84,32 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
     }
 }
 
-fn results() -> Results {
+/// A storm whose last server runs after so many seconds, and in which the drives read so many bytes.
+pub(crate) fn storm(
+    layout: Layout,
+    form: Form,
+    servers: u32,
+    (last_s, drive_read_bytes): (f64, u64),
+) -> Storm {
+    Storm {
+        layout,
+        form,
+        servers,
+        repeat: 0,
+        seed: 1,
+        up_s: vec![last_s; servers as usize],
+        read_bytes: 1000,
+        commands: 10,
+        drive_reads: 5,
+        drive_read_bytes,
+        drive_write_bytes: 0,
+        controller_busy: 0.1,
+        port_busy: 0.1,
+        drive_busy: 0.1,
+    }
+}
+
+pub(crate) fn results() -> Results {
     let mut points = Vec::new();
     for pattern in Pattern::ALL {
         for layout in Layout::MODELLED {
@@ -102,6 +128,8 @@ fn results() -> Results {
         conditions: vec![],
         points,
         packed: vec![],
+        lost: vec![],
+        storms: vec![],
         digest: None,
     }
 }
@@ -113,7 +141,10 @@ fn judged(results: &Results) -> Vec<JudgedClaim> {
 
 #[test]
 fn every_claim_has_a_figure_and_every_section_what_it_names() {
-    let results = results();
+    let mut results = results();
+    for form in Form::ALL {
+        results.storms.extend([1, 2].map(|n| storm(Layout::Raid1x8, form, n, (10.0 + f64::from(n), 7))));
+    }
     let survey = Survey::new(&results);
     let figures = figures::figures(&survey);
     for claim in judged(&results) {
@@ -180,6 +211,10 @@ fn points_that_were_changed_or_contradict_themselves_are_refused() {
     assert_eq!(Results::read(&json(&sealed)), Ok(sealed.clone()));
     assert_eq!(Results::read(&json(&whole)), Ok(whole.clone()), "of a run before points had a digest");
     type Change = fn(&mut Results);
+    let mut changed = whole.clone();
+    changed.storms.push(Storm { up_s: vec![-1.0], ..storm(Layout::Raid1x8, Form::Copies, 1, (1.0, 1)) });
+    let refused = Results::read(&json(&changed)).expect_err("a time below nothing");
+    assert!(refused.contains("boot storm"), "{refused}");
     let changes: [(Change, &str); 10] = [
         (|r| r.points[0].hit_share = 2.0, "share of hits"),
         (|r| r.points[0].hit_share = -1.0, "share of hits"),
@@ -214,6 +249,39 @@ fn a_ramp_of_a_run_is_predicted() {
     for point in points {
         assert!((point.iops.median / f64::from(point.servers) / 400.0 - 1.0).abs() < 0.05, "{point:?}");
     }
+}
+
+/// A group that has lost a drive gives half of what the others do: no forecast, whatever the mean says.
+#[test]
+fn a_group_that_has_lost_a_drive_is_a_reason_to_refuse() {
+    let (pattern, layout, on) = (Pattern::RandomRead, Layout::Raid1x8, FittedOn::UpTo(6));
+    let healthy = super::ramp::ramp(&results(), pattern, layout, on).expect("a ramp").uneven;
+    assert!(healthy.is_some_and(|uneven| uneven.share > 0.99), "{healthy:?}");
+    let mut results = results();
+    let of_eight = |servers| Point { lost: true, ..point(pattern, layout, servers, 0) };
+    results.lost = [1, 2, 3, 4, 5, 6, 8].map(of_eight).into();
+    let lost = |results: &Results| {
+        let judged = judged(results).into_iter().find(|claim| claim.id == "prediction.lost").expect("stated");
+        (judged.verdict, judged.estimate, judged.reason.unwrap_or_default())
+    };
+    let (verdict, _, reason) = lost(&results);
+    assert!(verdict == Verdict::Held && reason.contains("the worst"), "alike: {reason}");
+    for point in &mut results.lost {
+        point.per_server[0].iops *= 0.5;
+    }
+    let (verdict, off, reason) = lost(&results);
+    assert!(verdict == Verdict::Held && off == Some(0.0), "{reason}");
+    assert!(reason.contains("refused") && reason.contains("gives 50 %"), "{reason}");
+    // Eight servers give a third of what was predicted for them.
+    for point in &mut results.lost {
+        point.per_server[0].iops *= 2.0;
+        let fall = if point.servers == 8 { 3.0 } else { 1.0 };
+        for window in &mut point.windows {
+            window.iops /= fall;
+            window.server_iops.iter_mut().for_each(|iops| *iops /= fall);
+        }
+    }
+    assert!(lost(&results).0 == Verdict::NotHeld && lost(&results).1 == Some(1.0));
 }
 
 /// The quick run said "3 (measured)" of three servers that were never run.
@@ -252,7 +320,8 @@ fn every_row_that_is_judged_is_in_the_count_of_the_quick_form_too() {
     assert_eq!(rows.len(), 3 * 6 * 2);
     for claim in judged(&results).iter().filter(|claim| claim.id.starts_with("prediction.")) {
         let is_judged = claim.verdict != Verdict::NotJudged;
-        assert_eq!(is_judged, claim.id != "prediction.far", "{}: {:?}", claim.id, claim.verdict);
+        let is_run = !["prediction.far", "prediction.lost"].contains(&claim.id.as_str());
+        assert_eq!(is_judged, is_run, "{}: {:?}", claim.id, claim.verdict);
     }
 }
 

@@ -18,13 +18,15 @@ pub(super) struct Which {
     /// Each has the share of the cache that it would have among so many servers; 0: among as many as there
     /// are.
     pub(super) share_of: u32,
+    /// The first group has lost a drive, and nothing replaces it.
+    pub(super) lost: bool,
 }
 
 impl Which {
     /// The first repeat of so many servers that go to the groups in turn, with the cache and files of the
     /// scenario.
     pub(super) fn in_turn(pattern: Pattern, layout: Layout, servers: u32) -> Which {
-        Which { pattern, layout, servers, repeat: 0, packing: vec![], share_of: 0 }
+        Which { pattern, layout, servers, repeat: 0, packing: vec![], share_of: 0, lost: false }
     }
 
     pub(super) fn lu_of(&self, server: u32) -> u32 {
@@ -59,7 +61,9 @@ pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
     let parts = [which.pattern as u64, which.layout as u64, which.servers.into(), which.repeat.into()];
     let packing = which.packing.iter().map(|servers| u64::from(*servers));
     let share = (which.share_of > 0).then_some(which.share_of.into());
-    parts.into_iter().chain(packing).chain(share).fold(seed, |h, part| {
+    // Beyond any number of servers.
+    let lost = which.lost.then_some(1 << 32);
+    parts.into_iter().chain(packing).chain(share).chain(lost).fold(seed, |h, part| {
         // The odd constant is 2^64 divided by the golden ratio.
         (h.rotate_left(23) ^ (part + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })

@@ -24,7 +24,7 @@ mod within;
 
 pub use band::SAMPLES;
 pub use forecast::{FULL, predict, predict_changed};
-pub use ramp::{Place, Ramp, Resource, Sample, Shared};
+pub use ramp::{Place, Ramp, Resource, Sample, Shared, Uneven};
 pub use refusal::Refusal;
 pub use told::{Band, Basis, Checked, Demand, End, Forecast, Point, Validation};
 pub use what_if::{BadChange, Change, WhatIf, unknown};

@@ -6,6 +6,9 @@ use super::Refusal;
 
 /// Numbers of servers that a ramp needs: two for a line, and one that can contradict it.
 const SERVERS_LEAST: usize = 3;
+/// Groups are taken to be alike. One of RAID5 (2D+1P) that has lost a drive reads at random 74 to 77 % of what
+/// the others do.
+const ALIKE: f64 = 0.80;
 
 /// What was measured with 1, 2, … servers.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,11 +23,22 @@ pub struct Ramp {
     /// The share of the cache that writes may hold before others wait for the drives, where there is such a
     /// limit.
     pub write_limit: Option<f64>,
+    /// The groups that were least alike; none: nothing is known of single groups.
+    pub uneven: Option<Uneven>,
     /// One per window and repeat.
     pub samples: Vec<Sample>,
     /// The same with servers that do not go to the groups in turn: as many on some as more servers would
     /// bring there.
     pub packed: Vec<Sample>,
+}
+
+/// Two groups that as many servers share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Uneven {
+    /// Servers in all.
+    pub servers: u32,
+    /// What the one gives, of what the other does.
+    pub share: f64,
 }
 
 /// Something that serves.
@@ -105,6 +119,9 @@ impl Ramp {
         let servers = self.servers().len();
         if servers < SERVERS_LEAST {
             return Err(Refusal::TooFew { servers, least: SERVERS_LEAST });
+        }
+        if let Some(Uneven { servers, share }) = self.uneven.filter(|uneven| uneven.share < ALIKE) {
+            return Err(Refusal::Uneven { servers, percent: 100.0 * share });
         }
         for sample in self.samples.iter().chain(&self.packed) {
             let fail = |what: String| Err(Refusal::NoValue { servers: sample.servers, what });

@@ -20,6 +20,17 @@ pub enum Refusal {
         /// What is wrong.
         what: String,
     },
+    /// One group is not like the others.
+    #[error(
+        "with {servers} servers a group gives {percent:.0} % of what another one does that as many share, and a forecast takes groups \
+         to be alike: a drive of it may be lost or slow; repair it and measure again"
+    )]
+    Uneven {
+        /// With how many servers.
+        servers: u32,
+        /// What it gives, of what the other one does.
+        percent: f64,
+    },
     /// A resource's utilisation does not follow the throughput.
     #[error(
         "{resource}: its utilisation is not proportional to the throughput: {least_us:.1} to {most_us:.1} µs \

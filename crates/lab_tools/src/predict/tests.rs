@@ -33,6 +33,7 @@ impl Truth {
             outstanding: self.outstanding,
             resources: self.shared.iter().map(shared).collect(),
             groups: self.groups,
+            uneven: None,
             write_limit: None,
             samples: vec![],
             packed: vec![],
@@ -317,6 +318,20 @@ fn too_little_is_refused() {
     let mut ramp = truth.measured(6, 1);
     ramp.samples[3].iops = f64::NAN;
     assert!(matches!(predict(&ramp, 16, 1), Err(Refusal::NoValue { .. })));
+}
+
+/// A group that had lost a drive was averaged with the others, and more servers predicted from the mean.
+#[test]
+fn a_group_that_gives_less_than_the_others_is_no_ground_for_a_forecast() {
+    let truth = port_and_controller();
+    let forecast = |share| {
+        let uneven = Some(Uneven { servers: 3, share });
+        predict(&Ramp { uneven, ..truth.measured(6, 1) }, 16, 1)
+    };
+    assert!(forecast(0.85).is_ok());
+    let refused = forecast(0.5).expect_err("one group gives half");
+    assert_eq!(refused, Refusal::Uneven { servers: 3, percent: 50.0 });
+    assert!(refused.to_string().contains("gives 50 %"), "{refused}");
 }
 
 /// A cache full of writes: all servers get what the fullest groups let them, less the more data there is: a
