@@ -64,7 +64,8 @@ impl Drop for TellsEnd {
 
 impl Controllers {
     /// Starts `count` controllers, which know these nodes. If one cannot start, the others are stopped.
-    /// `lasting`: other nodes may run some of them. Each has its own ends: the exporter ends with the last one.
+    /// `lasting`: other nodes may run some of them. Each has its own ends: the exporter ends with the last
+    /// one.
     pub(super) fn start(
         (count, lasting): (usize, bool),
         pin_first: Option<usize>,
