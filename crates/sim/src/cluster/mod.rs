@@ -15,13 +15,15 @@
 //! whole: that one thread of a process stands still while another goes on is not simulated.
 
 mod history;
+pub(crate) mod lending;
 pub(crate) mod node;
+mod shape;
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::faults::Fault;
 use crate::rounds::on_all_threads;
-use history::Story;
+use history::{Places, Story};
 
 /// Tells so many histories, of the seeds from `seed` on, and what happened in them.
 #[expect(clippy::disallowed_methods, reason = "only the duration, on which nothing depends")]
@@ -41,7 +43,7 @@ pub(crate) fn run(seed: u64, histories: u64, fault: Fault, verbose: bool) {
 }
 
 fn one(seed: u64, fault: Fault, verbose: bool) -> Story {
-    match std::panic::catch_unwind(|| history::tell(seed, fault, verbose)) {
+    match std::panic::catch_unwind(|| history::tell(seed, (Places::Drawn, fault), verbose)) {
         Ok(story) => story,
         Err(panic) => {
             eprintln!("again with: target/checked/sim --cluster 1 --seed {seed} --verbose");
@@ -56,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_tells_the_same_history() {
-        let tell = |seed| history::tell(seed, Fault::None, false);
+        let tell = |seed| history::tell(seed, (Places::One, Fault::None), false);
         assert_eq!(tell(1), tell(1));
         assert_ne!(tell(1).digest, tell(2).digest);
     }
@@ -64,7 +66,7 @@ mod tests {
     /// A node was killed while it stood still, began anew, and stood still again: it was never resumed.
     #[test]
     fn what_was_found_once_is_not_found_again() {
-        history::tell(3314, Fault::None, false);
+        history::tell(3314, (Places::One, Fault::None), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn late_writes_are_found_where_nobody_is_fenced() {
         let found = |seed| {
-            let told = std::panic::catch_unwind(|| history::tell(seed, Fault::NoFence, false));
+            let told = std::panic::catch_unwind(|| history::tell(seed, (Places::One, Fault::NoFence), false));
             let text = told.err().and_then(|panic| panic.downcast::<String>().ok());
             text.is_some_and(|text| text.contains("may hold only"))
         };

@@ -551,7 +551,7 @@ impl Node {
     pub(super) fn tell_of_nodes(&self, config: &Config, controllers: &[ControllerHandle]) {
         let state = self.thread.watch();
         // Controllers of other nodes open theirs.
-        let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
+        let home = cluster::lending::home(&config.controller_nodes, config.controllers, &self.name);
         self.elsewhere.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();

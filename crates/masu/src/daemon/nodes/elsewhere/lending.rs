@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use admin::ArrayOwner;
 use array::{Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told};
+use cluster::lending::{grant, of_node, over};
 use cluster::{Standing, State};
 use config::Config;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,11 +17,10 @@ use tokio::time::interval;
 use world::Instant;
 use world_real::boot_now;
 
-use super::assignment::of_node;
 use super::frames::{Assignment, Frame, Hello, Path};
 use super::told;
 use super::wire::{Carries, Wire};
-use super::{numbers, term};
+use super::numbers;
 use crate::daemon::controllers::Threads;
 use crate::daemon::nodes::link::Offer;
 
@@ -281,8 +281,8 @@ impl Lender {
             _ => Instant(0),
         };
         let now = boot_now();
-        let granted = term::grant(now, until);
-        peer.over = peer.over.max(Some(term::over(now, granted)));
+        let granted = grant(now, until);
+        peer.over = peer.over.max(Some(over(now, granted)));
         granted
     }
 
