@@ -42,7 +42,7 @@ mod why;
 mod tests;
 
 pub use ::config::{self, Config};
-pub use array::{Array, Refuses, Unfinished, at_next_start, refusals, status_of};
+pub use array::{Array, Openers, Refuses, Unfinished, at_next_start, refusals, status_of};
 pub use control::{
     Control, ControlError, ControllerHandle, Imported, Mailbox, PlaceDemand, PlaceParts, Reply, Steer,
 };

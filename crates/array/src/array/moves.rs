@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use status::Reason;
+
 use super::stored::also;
 use super::{Array, refusals};
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
+
 
 /// A pool and the controller that it moves to.
 pub(super) struct Move {
@@ -47,7 +50,7 @@ impl Array {
         }
         self.ask(from, Control::MakeReady(pool.into())).await?;
         let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
-        self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await?;
+        self.tell_each(Control::Hold(Arc::new(volumes.collect()))).await;
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let owner = if moved.is_ok() { to } else { from };
         let moved = match moved {
@@ -55,26 +58,31 @@ impl Array {
             // What is stored first: the declaration of the move must not stay.
             Err(error) => {
                 let error = self.stored.refused(error);
-                let came_back = self.bring_back((from, to)).await;
+                let came_back = self.bring_back((pool, from, to)).await;
                 Err(match came_back {
                     Ok(()) => error,
                     Err(left) => also(error, &left.to_string()),
                 })
             }
         };
-        // Whatever happened: hosts go on.
-        self.ask_each(Control::Announce(owner)).await?;
-        self.ask_each(Control::Arrived).await?;
-        self.ask_each(Control::Hold(Arc::new(BTreeSet::new()))).await?;
+        // Whatever happened: hosts go on. A controller that is gone holds nothing.
+        self.tell_each(Control::Announce(owner)).await;
+        self.tell_each(Control::Arrived).await;
+        self.tell_each(Control::Hold(Arc::new(BTreeSet::new()))).await;
         moved?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }
 
-    async fn ask_each(&self, what: Control) -> Result<(), ControlError> {
+    /// Shows hosts what is in force, at all controllers. One that is gone learns it when it begins anew.
+    pub(super) async fn commit_each(&self, config: &Arc<Config>) -> Result<(), ControlError> {
+        let mut committed = Ok(());
         for controller in &self.controllers {
-            controller.ask(what.clone()).await?;
+            match controller.ask(Control::Commit(config.clone())).await {
+                Err(error) if !error.is_of_one_gone() => committed = committed.and(Err(error)),
+                _ => {}
+            }
         }
-        Ok(())
+        committed
     }
 
     /// Stores the declaration, has one controller release the pool and the other one open it, and shows hosts
@@ -91,31 +99,65 @@ impl Array {
             Reply::Released(lus) => lus,
             _ => Vec::new(),
         };
+        self.openers.has(pool, None);
         // The group of its journal.
         self.ask(from, Control::Release(shared.clone())).await?;
         let arrival = Some(Arrival { pool: pool.into(), lus });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
         let (mut ids, mut not_open) = Default::default();
-        if let Reply::Prepared(_, open, not) = self.controllers[to].ask(prepare).await? {
-            (ids, not_open) = (open, not);
+        self.openers.has(pool, Some(to));
+        match self.controllers[to].ask(prepare).await {
+            Ok(Reply::Prepared(_, open, not)) => (ids, not_open) = (open, not),
+            Ok(_) => {}
+            Err(error) => {
+                if error.is_for(Reason::NodeGone) {
+                    // It has not heard of it.
+                    self.openers.has(pool, None);
+                }
+                return Err(error);
+            }
         }
         made.finish(next, &ids, &not_open);
         if made != self.made {
             self.stored.store(next, &made)?;
         }
-        self.ask_each(Control::Commit(shared)).await?;
+        self.commit_each(&shared).await?;
         self.stored.in_force(next, &made);
+        self.openers.in_force(next);
+        self.openers.as_declared(pool);
         (self.config, self.made) = (next.clone(), made);
         Ok(())
     }
 
-    /// The pool goes back to the controller that had it, as it was declared.
-    async fn bring_back(&mut self, (from, to): (usize, usize)) -> Result<(), ControlError> {
+    /// The pool goes back to the controller that had it, as it was declared. If the other one has gone in the
+    /// middle of it, the pool stays closed until nobody else can write to its drives: [`Array::open_left`].
+    async fn bring_back(&mut self, (pool, from, to): (&str, usize, usize)) -> Result<(), ControlError> {
+        let shared = self.sent.config(&self.config);
+        let undone = self.ask(to, Control::Undo(shared.clone())).await;
+        let closed = undone.and(self.ask(to, Control::Release(shared)).await);
+        if self.openers.left_at(to).iter().any(|left| left == pool) {
+            closed?;
+        }
+        self.open_at(pool, from).await
+    }
+
+    /// Opens the pools whose move to this controller has failed because it was gone, where they are declared.
+    /// Nothing of that controller reaches their drives any more.
+    pub(super) async fn open_left(&mut self, at: usize) -> Result<(), ControlError> {
+        for pool in self.openers.left_at(at) {
+            match self.config.pool(&pool).map(|pool| pool.controller) {
+                Some(declared) if declared != at => self.open_at(&pool, declared).await?,
+                _ => self.openers.as_declared(&pool),
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_at(&mut self, pool: &str, controller: usize) -> Result<(), ControlError> {
+        self.openers.as_declared(pool);
         let (shared, before) = (self.sent.config(&self.config), self.sent.made(&self.made));
-        self.ask(to, Control::Undo(shared.clone())).await?;
-        self.ask(to, Control::Release(shared.clone())).await?;
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival: None };
-        self.controllers[from].ask(prepare).await?;
-        self.ask_each(Control::Commit(shared)).await
+        self.controllers[controller].ask(prepare).await?;
+        self.commit_each(&shared).await
     }
 }

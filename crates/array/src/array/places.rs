@@ -124,11 +124,12 @@ impl Array {
         if made != self.made {
             self.keep_made(made)?;
         }
-        controller.ask(Control::Commit(config)).await.map(drop)
+        controller.ask(Control::Commit(config)).await?;
+        if is_new { self.open_left(index).await } else { Ok(()) }
     }
 
     /// Those that have ended need not hear it.
-    async fn tell_each(&self, what: Control) {
+    pub(super) async fn tell_each(&self, what: Control) {
         for controller in &self.controllers {
             let _ = controller.ask(what.clone()).await;
         }

@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The host does something else between commands, at most for so long.
 const THINK: Duration = Duration::from_millis(150);
 
+/// By then the owner knows the other nodes.
+const ALL_KNOWN: Duration = Duration::from_secs(3);
+
 /// The LU of which a block is the other hosts' to count in, the last one: no sector of the workload.
 const COUNTED: u16 = 0;
 /// The LU that is reserved for the host of the workload.
@@ -191,6 +194,10 @@ async fn history(
     let all: Vec<_> = nodes.iter().flat_map(|node| paths(node)).collect();
     let host = Rc::new(Paths::new(&world, "host", all.clone(), THINK));
     let units = units(&shape, &host, &shared).await;
+    if shape.is_spread() {
+        // The registration is one at all ports: those of nodes that the owner knows.
+        world.sleep(ALL_KNOWN).await;
+    }
     reserve(&host, RESERVED).await;
     let counted = (Lun(COUNTED), sectors_of(shape.volumes()[usize::from(COUNTED)].pages) as u64 - 1);
     let contenders = Contenders::start(&world, &all, counted, RESERVED);

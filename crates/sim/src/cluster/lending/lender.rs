@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::{
-    Array, Config, Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told,
+    Array, Config, Control, ControlError, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership, Reply, Told,
 };
 use cluster::Standing;
 use cluster::lending::{grant, of_node, over};
 use futures::channel::oneshot;
-use futures::future::{Fuse, FusedFuture, LocalBoxFuture};
 use futures::lock::Mutex;
 use futures::{FutureExt, select_biased};
 use world::sync::Signal;
@@ -46,7 +45,7 @@ pub(super) struct Lender {
     pub(super) runs: RefCell<BTreeMap<u16, usize>>,
     pub(super) lent: RefCell<BTreeMap<usize, u16>>,
     pub(super) again: RefCell<BTreeMap<u16, Instant>>,
-    pub(super) declared: RefCell<Arc<Config>>,
+    pub(super) openers: Openers,
     pub(super) stops: Cell<bool>,
     pub(super) stop: Signal,
     /// Connections of nodes.
@@ -92,21 +91,18 @@ pub(super) struct Peer {
     pub(super) sent: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
-type Looks = Fuse<LocalBoxFuture<'static, BTreeSet<usize>>>;
-
 /// What a connection waits for.
 enum Next {
     Frame(Option<Frame>),
     Nodes(Arc<Nodes>),
     Look,
-    Wanted(BTreeSet<usize>),
     Closed(Result<oneshot::Sender<()>, String>),
     Stop,
 }
 
 impl Lender {
     pub(super) fn config(&self) -> Arc<Config> {
-        self.declared.borrow().clone()
+        self.openers.config()
     }
 
     /// Lends no more.
@@ -151,10 +147,9 @@ impl Lender {
 
     /// Until the connection ends, or the node has stopped what it ran.
     async fn serve(self: &Rc<Lender>, peer: &mut Peer) {
-        let mut looks: Looks = Fuse::terminated();
         let (mut look_at, mut nodes) = (self.process.world.now(), None);
         loop {
-            match self.next(peer, &mut looks, look_at, &nodes).await {
+            match self.next(peer, look_at, &nodes).await {
                 Next::Frame(frame) => {
                     if !self.heed(peer, frame).await {
                         return;
@@ -167,10 +162,9 @@ impl Lender {
                 }
                 Next::Look => {
                     look_at = self.process.world.now() + LOOK;
-                    let (lender, name) = (self.clone(), peer.name.clone());
-                    looks = async move { lender.wanted(&name).await }.boxed_local().fuse();
+                    let wanted = self.wanted(&peer.name);
+                    self.heed_look(peer, &wanted);
                 }
-                Next::Wanted(wanted) => self.heed_look(peer, &wanted),
                 Next::Closed(Ok(begins)) => self.begin_there(peer, begins).await,
                 Next::Closed(Err(cause)) => {
                     self.process.tell(|| format!("{:?} stay here: {cause}", peer.controllers));
@@ -182,34 +176,25 @@ impl Lender {
         }
     }
 
-    async fn next(&self, peer: &mut Peer, mut looks: &mut Looks, look_at: Instant, nodes: &Option<Arc<Nodes>>) -> Next {
+    async fn next(&self, peer: &mut Peer, look_at: Instant, nodes: &Option<Arc<Nodes>>) -> Next {
         let is_idle = matches!(peer.place, Place::Idle);
         let is_new = || {
             let now = self.nodes.borrow();
             nodes.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &now)).then(|| now.clone())
         };
-        let looks_now = looks.is_terminated();
         let Peer { wire, place, .. } = peer;
         select_biased! {
             frame = wire.next().boxed_local().fuse() => Next::Frame(frame),
             told = self.changed.wait_for(is_new).boxed_local().fuse() => Next::Nodes(told),
-            wanted = looks => Next::Wanted(wanted),
             begins = closed(place).boxed_local().fuse() => Next::Closed(begins),
             () = self.until_stop_if(is_idle).boxed_local().fuse() => Next::Stop,
-            () = self.until_look(looks_now, look_at).boxed_local().fuse() => Next::Look,
+            () = self.process.world.sleep_until(look_at).boxed_local().fuse() => Next::Look,
         }
     }
 
     async fn until_stop_if(&self, is_idle: bool) {
         match is_idle {
             true => self.until_stop().await,
-            false => std::future::pending().await,
-        }
-    }
-
-    async fn until_look(&self, looks: bool, at: Instant) {
-        match looks {
-            true => self.process.world.sleep_until(at).await,
             false => std::future::pending().await,
         }
     }
@@ -254,11 +239,8 @@ impl Lender {
     }
 
     /// The controllers that a node is to run now.
-    async fn wanted(&self, name: &str) -> BTreeSet<usize> {
-        let config = self.array.lock().await.config().clone();
-        let wanted = of_node(&config.controller_nodes, self.home, name);
-        *self.declared.borrow_mut() = Arc::new(config);
-        wanted
+    fn wanted(&self, name: &str) -> BTreeSet<usize> {
+        of_node(&self.config().controller_nodes, self.home, name)
     }
 
     /// A term within the own one.
@@ -392,10 +374,6 @@ impl Lender {
     pub(super) fn start(&self, index: usize) {
         self.threads.handles[index].tell(Control::Nodes(self.nodes.borrow().clone()));
         self.threads.start(index);
-    }
-
-    pub(super) fn event(&self, text: String) {
-        self.events.tell(Event::info("array", text));
     }
 }
 

@@ -94,7 +94,9 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
     });
     tell_nodes(&threads.handles, &nodes);
     (0..declared.controllers).for_each(|index| threads.start(index));
-    let array = Rc::new(Mutex::new(Array::new(threads.handles.clone(), TARGET)));
+    let array = Array::new(threads.handles.clone(), TARGET);
+    let openers = array.openers();
+    let array = Rc::new(Mutex::new(array));
     let lender = Rc::new(Lender {
         process: process.clone(),
         threads,
@@ -109,7 +111,7 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         runs: RefCell::default(),
         lent: RefCell::default(),
         again: RefCell::default(),
-        declared: RefCell::new(Arc::new(declared.clone())),
+        openers,
         stops: Cell::new(false),
         stop: Default::default(),
         peers: Cell::new(0),
@@ -193,7 +195,7 @@ async fn move_pools_until_asked(lender: &Rc<Lender>, rng: &mut Rng) {
         // A change that waits for a node does not keep the array from its end.
         let (name, to, outcome) = match select(pin!(node.until_asked()), pin!(moves)).await {
             Either::Left(((), moves)) => {
-                moves.await;
+                let _ = moves.await;
                 return;
             }
             Either::Right((moved, _)) => moved,

@@ -83,7 +83,6 @@ impl Lender {
     async fn claim(&self, controllers: &BTreeSet<usize>, over: Option<Instant>) {
         let absent = self.answer_for(controllers, "its node is gone, and its drives are not free yet");
         let controllers: Vec<usize> = controllers.iter().copied().collect();
-        let part = self.config().of_controllers(&controllers);
         let claimed = async {
             if self.process.bed.fault == Fault::NoLendingFence {
                 return;
@@ -91,7 +90,8 @@ impl Lender {
             while over.is_some_and(|over| self.process.now() < over) {
                 self.process.world.sleep(Duration::from_millis(10)).await;
             }
-            fence(&self.process.world, &part).await;
+            // A pool may be on its way to them, or from them.
+            fence(&self.process.world, &self.openers.part(&controllers)).await;
         };
         select_biased! {
             () = claimed.boxed_local().fuse() => {}

@@ -1,0 +1,66 @@
+//! Which controllers may have the drives of a pool open: for who takes drives from a controller that is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::Config;
+
+/// Which controllers may have which drives open. Cheap to clone; it can be asked while the array changes.
+#[derive(Clone)]
+pub struct Openers(Arc<Mutex<State>>);
+
+struct State {
+    config: Arc<Config>,
+    /// Pools of which the declaration does not say it: one that moves, and one whose move has failed at a
+    /// controller that was gone.
+    others: BTreeMap<String, BTreeSet<usize>>,
+}
+
+impl Openers {
+    pub(super) fn new(config: &Config) -> Openers {
+        Openers(Arc::new(Mutex::new(State { config: Arc::new(config.clone()), others: BTreeMap::new() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The declaration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.state().config.clone()
+    }
+
+    /// The part of the declaration of which these controllers may have drives open, and no other one has.
+    pub fn part(&self, controllers: &[usize]) -> Config {
+        let state = self.state();
+        let mut config = Config::clone(&state.config);
+        for pool in &mut config.pools {
+            if let Some(openers) = state.others.get(&pool.name) {
+                let opener = openers.iter().find(|index| controllers.contains(index));
+                pool.controller = opener.copied().unwrap_or(usize::MAX);
+            }
+        }
+        config.of_controllers(controllers)
+    }
+
+    pub(super) fn in_force(&self, config: &Config) {
+        self.state().config = Arc::new(config.clone());
+    }
+
+    /// This controller may have the pool open; none: nobody has.
+    pub(super) fn has(&self, pool: &str, controller: Option<usize>) {
+        self.state().others.insert(pool.into(), controller.into_iter().collect());
+    }
+
+    /// The controller that is declared has it.
+    pub(super) fn as_declared(&self, pool: &str) {
+        self.state().others.remove(pool);
+    }
+
+    /// The pools that this controller may have open although another one is declared.
+    pub(super) fn left_at(&self, controller: usize) -> Vec<String> {
+        let others = &self.state().others;
+        let left = others.iter().filter(|(_, openers)| openers.contains(&controller));
+        left.map(|(pool, _)| pool.clone()).collect()
+    }
+}
