@@ -10,7 +10,6 @@ use super::{Array, refusals};
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
 
-
 /// A pool and the controller that it moves to.
 pub(super) struct Move {
     pub(super) pool: String,

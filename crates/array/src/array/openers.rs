@@ -64,3 +64,39 @@ impl Openers {
         left.map(|(pool, _)| pool.clone()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DriveSpec;
+    use crate::config::{DriveConfig, GroupConfig, Level, PoolConfig};
+
+    #[test]
+    fn a_pool_on_its_way_is_claimed_with_the_controller_that_may_have_it() {
+        let mut config = Config::empty("iqn.2026-11.test:a");
+        for n in 0..2 {
+            let (drive, group) = (format!("d{n}"), format!("g{n}"));
+            let spec = DriveSpec::Modelled { name: drive.clone() };
+            config.drives.push(DriveConfig { name: drive.clone(), spec });
+            config.groups.push(GroupConfig::new(group.clone(), Level::Raid0, vec![drive]));
+            config.pools.push(PoolConfig { controller: n, ..PoolConfig::new(format!("p{n}"), vec![group]) });
+        }
+        let openers = Openers::new(&config);
+        let drives = || {
+            let of = |index| openers.part(&[index]).drives.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+            [of(0), of(1)].map(|names| names.join(" "))
+        };
+        assert_eq!(drives(), ["d0", "d1"]);
+        openers.has("p0", None);
+        assert_eq!(drives(), ["", "d1"], "closed, and not open again");
+        openers.has("p0", Some(1));
+        assert_eq!(drives(), ["", "d0 d1"]);
+        assert_eq!(openers.left_at(1), ["p0"]);
+        assert!(openers.left_at(0).is_empty());
+        openers.as_declared("p0");
+        assert_eq!(drives(), ["d0", "d1"]);
+        config.pools[0].controller = 1;
+        openers.in_force(&config);
+        assert_eq!(drives(), ["", "d0 d1"]);
+    }
+}

@@ -9,6 +9,7 @@ use scsi::Status;
 
 use super::two_controllers::{BLOCK, Host, Rig, config};
 use crate::answer_for_absent;
+use crate::control::{Control, Message, Reply};
 
 const WRITE: u8 = 0x8a;
 const READ: u8 = 0x88;
@@ -97,6 +98,65 @@ fn while_no_controller_runs_hosts_hear_busy_and_the_status_says_why() {
         assert_eq!(read(&host, 1).await.len(), BLOCK as usize);
         let parts = rig.array.status().await.expect("a status");
         assert!(parts[1].missing.is_empty() && parts[1].pools.len() == 1);
+    });
+}
+
+/// It stayed closed at both: what the other controller was to give back, nobody answered for.
+#[test]
+fn a_pool_that_is_to_move_to_a_controller_that_is_gone_stays_where_it_is() {
+    Rig::run_in_one_process(async |mut rig| {
+        let host = rig.host("a", 0, 1).await;
+        host.transfer(WRITE, 0, 0, block(1), BLOCK).await;
+        rig.end(1).await;
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let absent = answer_for_absent(&mailbox, 1, &config, "node n2 is gone");
+        let moves = async {
+            let refused = rig.array.move_pool("p0", 1).await.expect_err("nobody opens it there");
+            assert!(refused.to_string().contains("node n2 is gone"), "{refused}");
+            let read = host.transfer(READ, 0, 0, Pieces::new(), BLOCK).await;
+            assert_eq!(read.first_difference(&block(1)), None, "it is served here");
+            let drives = |of| rig.array.openers().part(&[of]).drives.len();
+            assert_eq!((drives(0), drives(1)), (1, 1), "each has its own");
+        };
+        if let Either::Left(_) = select(std::pin::pin!(absent), std::pin::pin!(moves)).await {
+            panic!("it ended");
+        }
+    });
+}
+
+/// The controller may have opened it before it was gone: until its drives are taken from it, nobody else
+/// does.
+#[test]
+fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_anew() {
+    Rig::run_in_one_process(async |mut rig| {
+        let host = rig.host("a", 0, 1).await;
+        host.transfer(WRITE, 0, 0, block(1), BLOCK).await;
+        rig.end(1).await;
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let gone = async {
+            while let Ok(message) = mailbox.messages.recv().await {
+                match message {
+                    Message::Control(Control::Prepare { .. }, _) => break,
+                    Message::Control(_, reply) => _ = reply.send(Ok(Reply::Done(vec![]))),
+                    _ => {}
+                }
+            }
+            answer_for_absent(&mailbox, 1, &config, "node n2 is gone").await;
+        };
+        let moves = async {
+            rig.array.move_pool("p0", 1).await.expect_err("without an answer");
+            let not_ready = host.outcome(0, &[0; 6]).await;
+            assert_eq!(not_ready.0, Status::CheckCondition, "nobody has opened it: {not_ready:?}");
+            let drives = |of| rig.array.openers().part(&[of]).drives.len();
+            assert_eq!((drives(0), drives(1)), (0, 2), "those of both pools are to be fenced");
+        };
+        if let Either::Left(_) = select(std::pin::pin!(gone), std::pin::pin!(moves)).await {
+            panic!("it ended");
+        }
+        rig.begin(1).await;
+        assert_eq!(read(&host, 0).await.first_difference(&block(1)), None);
+        let drives = |of| rig.array.openers().part(&[of]).drives.len();
+        assert_eq!((drives(0), drives(1)), (1, 1));
     });
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Lun;
+use cluster::portal_group;
 use scsi::Events;
 use world::{Rng, World};
 use world_model::Model;
@@ -52,6 +53,8 @@ pub(crate) struct Story {
     pub(crate) spread: u64,
     pub(crate) lent: u64,
     pub(crate) taken_back: u64,
+    /// How often a host had a pool served elsewhere.
+    pub(crate) moves_asked: u64,
     /// How often a pool went to another controller of an owner.
     pub(crate) pools_moved: u64,
     /// How often the host took another path.
@@ -84,6 +87,7 @@ impl Story {
         self.spread += other.spread;
         self.lent += other.lent;
         self.taken_back += other.taken_back;
+        self.moves_asked += other.moves_asked;
         self.pools_moved += other.pools_moved;
         self.changes += other.changes;
         self.waited_max = self.waited_max.max(other.waited_max);
@@ -105,7 +109,8 @@ impl fmt::Display for Story {
              controllers, the host changed its path {} times and waited {:.1} s \
              at most; others counted {} times by COMPARE AND WRITE, and a reservation kept one out {} times, \
              in {} histories nodes ran controllers for the owner: {} times, {} of them were taken back, \
-             {partitions} nodes cut off from the owner, {leaves} ended in order, \
+             {partitions} nodes cut off from the owner, {leaves} ended in order, hosts had {} pools served \
+             elsewhere, \
              digest {:016x}",
             self.histories,
             self.nodes,
@@ -119,6 +124,7 @@ impl fmt::Display for Story {
             self.spread,
             self.lent,
             self.taken_back,
+            self.moves_asked,
             self.digest
         )
     }
@@ -201,6 +207,10 @@ async fn history(
     reserve(&host, RESERVED).await;
     let counted = (Lun(COUNTED), sectors_of(shape.volumes()[usize::from(COUNTED)].pages) as u64 - 1);
     let contenders = Contenders::start(&world, &all, counted, RESERVED);
+    if shape.is_spread() {
+        let groups = (0..count as u16).map(|number| portal_group(number, 0)).collect();
+        contenders.ask_for_moves(&all, shape.volumes().len() as u16, groups);
+    }
     let faults = Faults::new(&world, model, (&nodes, shape.is_spread()), &shared);
     world.spawn(faults.clone().strike(rng.u64(6..=14), fault));
     let steps = Rc::new(Cell::new(rng.u64(1500..3500)));
@@ -208,7 +218,7 @@ async fn history(
     for (name, unit) in &units {
         workload::compare_all(unit, &shared, name).await;
     }
-    let (counts, refused) = contenders.end(&all, counted).await;
+    let (counts, refused, moves_asked) = contenders.end(&all, counted).await;
     let total = |of: fn(&Node) -> u64| nodes.iter().map(|node| of(node)).sum();
     let story = Story {
         nodes: count as u64,
@@ -222,6 +232,7 @@ async fn history(
         waited_max: host.waited_max(),
         counted: counts,
         refused,
+        moves_asked,
         ..Story::default()
     };
     nodes.iter().filter_map(|node| node.machine()).for_each(|machine| machine.kill());
@@ -234,7 +245,9 @@ async fn units(shape: &Shape, host: &Rc<Paths>, shared: &Shared) -> BTreeMap<Str
     for Volume { name, lun, pool, pages } in shape.volumes() {
         let sectors = sectors_of(pages) - usize::from(lun == COUNTED);
         shared.shadows.borrow_mut().insert(name.clone(), Shadow::new(sectors));
-        let unit = Lu::behind(Path::Nodes(host.clone()), Lun(lun), pool).await;
+        // Copies cross between controllers where those run at several nodes.
+        let home = if shape.is_spread() { 0 } else { pool };
+        let unit = Lu::behind(Path::Nodes(host.clone()), Lun(lun), home).await;
         let unit = unit.unwrap_or_else(|e| panic!("{name}: {e}"));
         unit.write_through().await.unwrap_or_else(|e| panic!("{name}: {e}"));
         units.insert(name, unit);
@@ -263,10 +276,11 @@ async fn watch_owners(world: World, nodes: Vec<Rc<Node>>) {
     }
 }
 
-/// Nobody runs a controller that another process runs within its term.
+/// Nobody runs a controller that another process runs, too. One that stands still does nothing, and dies
+/// when it goes on.
 async fn watch_controllers(world: World, nodes: Vec<Rc<Node>>) {
     loop {
-        let within = nodes.iter().filter(|node| node.is_within_term());
+        let within = nodes.iter().filter(|node| node.acts());
         let mut all = BTreeMap::new();
         for node in within {
             for index in node.running() {

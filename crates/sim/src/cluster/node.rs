@@ -18,9 +18,9 @@ use world::sync::Signal;
 use world::{Instant, Rng, World};
 use world_model::{Machine, Model};
 
-use crate::actors::workload::Shared;
 use super::lending::{self, Offering, Process};
 use super::shape::Shape;
+use crate::actors::workload::Shared;
 use crate::faults::Fault;
 use crate::stacks::array::{CONTROLLERS, portal, start};
 
@@ -162,10 +162,12 @@ impl Node {
 
     /// The controllers that its process runs.
     pub(crate) fn running(&self) -> BTreeSet<usize> {
-        match self.machine() {
-            Some(_) => self.runs.borrow().clone(),
-            None => BTreeSet::new(),
-        }
+        self.machine().map_or_else(BTreeSet::new, |_| self.runs.borrow().clone())
+    }
+
+    /// Whether its process takes steps, within its term.
+    pub(super) fn acts(&self) -> bool {
+        self.machine().is_some_and(|machine| !machine.is_paused()) && self.is_within_term()
     }
 
     /// Whether it runs controllers for another node.
@@ -258,11 +260,19 @@ impl Told {
 }
 
 /// The guard that a process has against its own past. None: it has no term.
-fn holds(node: &Node, bed: &Bed, world: &World, told: &Rc<Told>) -> impl Fn() -> Option<bool> + Clone + 'static {
+fn holds(
+    node: &Node,
+    bed: &Bed,
+    world: &World,
+    told: &Rc<Told>,
+) -> impl Fn() -> Option<bool> + Clone + 'static {
     let (now, term, is_broken) = (node.clock(world).steady, told.clone(), bed.fault == Fault::NoTerm);
     move || {
-        let until = [term.until.get(), term.lent_until.get().filter(|_| !is_broken)];
-        until.into_iter().flatten().min().map(|until| now() < until)
+        let lent_until = term.lent_until.get();
+        if is_broken && lent_until.is_some() {
+            return Some(true);
+        }
+        [term.until.get(), lent_until].into_iter().flatten().min().map(|until| now() < until)
     }
 }
 
@@ -285,7 +295,16 @@ async fn life(node: Rc<Node>, machine: Machine, bed: Rc<Bed>) {
         run(task, registry).await.expect("its name is a key");
     });
     let served = match bed.shape.is_spread() {
-        true => life_of_several(Process { node: node.clone(), bed, world: world.clone(), clock, told: told.clone() }).await,
+        true => {
+            life_of_several(Process {
+                node: node.clone(),
+                bed,
+                world: world.clone(),
+                clock,
+                told: told.clone(),
+            })
+            .await
+        }
         false => {
             let epoch = told.until_owner().await;
             serve(&node, &world, &told, epoch).await

@@ -93,7 +93,8 @@ impl Shape {
         config.controller_nodes = self.controller_nodes.clone();
         config.portals = vec![PortalConfig { listen: portal(at, 0), controller: 0, segment_bytes_max: None }];
         for n in self.further() {
-            let drives: Vec<String> = (0..2).map(|i| format!("d{}", DISKS + 2 * (n - CONTROLLERS) + i)).collect();
+            let drives: Vec<String> =
+                (0..2).map(|i| format!("d{}", DISKS + 2 * (n - CONTROLLERS) + i)).collect();
             config.drives.extend(drives.iter().map(|name| DriveConfig {
                 name: name.clone(),
                 spec: array::DriveSpec::Modelled { name: name.clone() },

@@ -9,8 +9,8 @@ use std::time::Duration;
 use world::{Instant, Rng, World};
 use world_model::{Link, Model, NetSpec};
 
-use crate::actors::workload::Shared;
 use super::Fault;
+use crate::actors::workload::Shared;
 use crate::cluster::lending::node_port;
 use crate::cluster::node::Node;
 
@@ -68,7 +68,12 @@ fn ms(ms: u64) -> Duration {
 }
 
 impl Faults {
-    pub(crate) fn new(world: &World, model: &Rc<Model>, (nodes, is_spread): (&[Rc<Node>], bool), shared: &Shared) -> Rc<Faults> {
+    pub(crate) fn new(
+        world: &World,
+        model: &Rc<Model>,
+        (nodes, is_spread): (&[Rc<Node>], bool),
+        shared: &Shared,
+    ) -> Rc<Faults> {
         Rc::new(Faults {
             world: world.clone(),
             model: model.clone(),

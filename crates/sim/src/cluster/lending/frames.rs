@@ -9,8 +9,16 @@ pub(super) enum Frame {
     Hello(u64),
     Message(Vec<u8>),
     AskTerm(u64),
-    Term { number: u64, granted_ms: u64 },
-    Assign { controllers: Vec<usize>, config: u64, epoch: u64, owner: u64 },
+    Term {
+        number: u64,
+        granted_ms: u64,
+    },
+    Assign {
+        controllers: Vec<usize>,
+        config: u64,
+        epoch: u64,
+        owner: u64,
+    },
     Paths(u64),
     Leaves,
     Ended,

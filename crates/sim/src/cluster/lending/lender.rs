@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::{
-    Array, Config, Control, ControlError, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership, Reply, Told,
+    Array, Config, Control, ControlError, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership,
+    Reply, Told,
 };
 use cluster::Standing;
 use cluster::lending::{grant, of_node, over};
@@ -17,10 +18,10 @@ use futures::{FutureExt, select_biased};
 use world::sync::Signal;
 use world::{Instant, Stream};
 
+use super::Process;
 use super::frames::Frame;
 use super::threads::Threads;
 use super::wire::{Carries, Wire};
-use super::Process;
 
 /// How often the declaration is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -69,9 +70,17 @@ impl Changing {
 pub(super) enum Place {
     Idle,
     /// They are closed here, to begin there: `closed` says when, and takes when they have begun.
-    Closing { changing: Changing, closed: oneshot::Receiver<oneshot::Sender<()>> },
+    Closing {
+        changing: Changing,
+        closed: oneshot::Receiver<oneshot::Sender<()>>,
+    },
     /// It runs them; `changing` opens them there, and brings them back at last.
-    There { exchange: Arc<Exchange>, carries: Carries, changing: Changing, ended: Option<oneshot::Sender<()>> },
+    There {
+        exchange: Arc<Exchange>,
+        carries: Carries,
+        changing: Changing,
+        ended: Option<oneshot::Sender<()>>,
+    },
 }
 
 /// The connection of a node.
@@ -334,7 +343,8 @@ impl Lender {
         let config = self.process.bed.keep_config(Config::clone(&self.config()));
         peer.wire.send(Frame::Assign { controllers, config, epoch, owner }).await;
         let sent = peer.sent.clone();
-        let carries = peer.wire.carry(exchange.clone(), move |message| sent.borrow_mut().push(message.to_vec()));
+        let carries =
+            peer.wire.carry(exchange.clone(), move |message| sent.borrow_mut().push(message.to_vec()));
         self.runs.borrow_mut().insert(peer.number, first);
         self.changed.wake_all();
         self.process.node.lent.set(self.process.node.lent.get() + 1);
@@ -355,7 +365,11 @@ impl Lender {
     }
 
     /// Closes controllers at the node where they run, and opens them here when it has ended them.
-    async fn bring_back(&self, controllers: &[usize], ended: oneshot::Receiver<()>) -> Result<(), ControlError> {
+    async fn bring_back(
+        &self,
+        controllers: &[usize],
+        ended: oneshot::Receiver<()>,
+    ) -> Result<(), ControlError> {
         let change = async || {
             let _ = ended.await;
             controllers.iter().for_each(|index| self.start(*index));

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::config::PortalConfig;
-use array::{Config, Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel};
+use array::{
+    Config, Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel,
+};
 use cluster::lending::{EVERY, Terms};
 use cluster::{Standing, Waits, portal_group};
 use futures::channel::oneshot;
@@ -39,7 +41,8 @@ pub(in crate::cluster) struct Offering {
 impl Offering {
     pub(in crate::cluster) fn start(process: &Rc<Process>) -> Offering {
         let (ends, (tell, ended)) = (Rc::<(Cell<bool>, Signal)>::default(), oneshot::channel());
-        let (standby, world) = (Standby { process: process.clone(), ends: ends.clone() }, process.world.clone());
+        let (standby, world) =
+            (Standby { process: process.clone(), ends: ends.clone() }, process.world.clone());
         world.clone().spawn(async move {
             while standby.until_owner().await {
                 select_biased! {
@@ -161,7 +164,8 @@ impl Standby {
                     told.set_lent_until(terms.until());
                     let config = self.process.bed.config_at(config);
                     let ownership = array::Ownership { epoch, owner };
-                    let mut begun = Running::prepare(&self.process, (controllers, config), ownership, (number, &paths));
+                    let mut begun =
+                        Running::prepare(&self.process, (controllers, config), ownership, (number, &paths));
                     begun.carries = Some(wire.carry(begun.exchange.clone(), |_| {}));
                     begun.begin(&self.process);
                     running = Some(begun);
@@ -246,7 +250,8 @@ impl Running {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
         let ((events, told), (moves, asked)) = (event_channel(), move_channel());
         let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
-        let away = (0..count).filter(|index| !own.contains(index)).map(|index| mailboxes[index].clone()).collect();
+        let away =
+            (0..count).filter(|index| !own.contains(index)).map(|index| mailboxes[index].clone()).collect();
         let here = own.iter().map(|index| handles[*index].clone()).collect();
         let told = Told::Node { events: told, moves: asked, refused: heard };
         let exchange = Arc::new(Exchange::new(away, here, told));

@@ -75,14 +75,12 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         }
     });
     let all = (0..declared.controllers).map(ControllerHandle::new);
-    let all = all.map(|(handle, mailbox)| {
-        (handle, mailbox.lasting().telling(events.clone()).moving(moves.clone()))
-    });
+    let all = all
+        .map(|(handle, mailbox)| (handle, mailbox.lasting().telling(events.clone()).moving(moves.clone())));
     let threads = Threads::of(process, all.collect());
     let home = home(&declared.controller_nodes, declared.controllers, &node.name);
     let number = process.number().unwrap_or(0);
-    let ownership =
-        Ownership { epoch, owner: world.random(&format!("{} {epoch}", node.name)).u64(1..) };
+    let ownership = Ownership { epoch, owner: world.random(&format!("{} {epoch}", node.name)).u64(1..) };
     let (refused, _) = async_channel::bounded(REFUSALS_MAX);
     let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
     let nodes = Arc::new(Nodes {

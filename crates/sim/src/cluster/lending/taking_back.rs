@@ -44,7 +44,8 @@ impl Lender {
                 let _ = changing.end().await;
             }
             Place::There { exchange, carries, changing, ended } => {
-                self.process.tell(|| format!("{:?} are to begin here, in order: {}", peer.controllers, peer.ended));
+                self.process
+                    .tell(|| format!("{:?} are to begin here, in order: {}", peer.controllers, peer.ended));
                 carries.end().await;
                 // Who waits for an answer of the node learns that there is none.
                 drop(exchange);
@@ -105,7 +106,8 @@ impl Lender {
         let ends = Rc::<(Cell<bool>, Signal)>::default();
         let mut all = vec![];
         for index in controllers.iter().copied() {
-            let (mailbox, config, cause) = (self.threads.mailbox(index).clone(), self.config(), cause.to_owned());
+            let (mailbox, config, cause) =
+                (self.threads.mailbox(index).clone(), self.config(), cause.to_owned());
             let ((tell, ended), end) = (oneshot::channel::<()>(), ends.clone());
             self.process.world.spawn(async move {
                 select_biased! {
@@ -121,7 +123,8 @@ impl Lender {
 
     /// Runs controllers here, those that do not run already.
     async fn begin_here(&self, controllers: &BTreeSet<usize>) {
-        let new: Vec<usize> = controllers.iter().copied().filter(|index| !self.threads.runs(*index)).collect();
+        let new: Vec<usize> =
+            controllers.iter().copied().filter(|index| !self.threads.runs(*index)).collect();
         new.iter().for_each(|index| self.start(*index));
         for index in new {
             while let Err(error) = async { self.array.lock().await.bring_up(index).await }.await {

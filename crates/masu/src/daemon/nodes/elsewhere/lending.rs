@@ -20,9 +20,9 @@ use world::Instant;
 use world_real::boot_now;
 
 use super::frames::{Assignment, Frame, Hello, Path};
+use super::numbers;
 use super::told;
 use super::wire::{Carries, Wire};
-use super::numbers;
 use crate::daemon::controllers::Threads;
 use crate::daemon::nodes::link::Offer;
 
