@@ -12,7 +12,8 @@ use scsi::Events;
 use world::{Rng, World};
 use world_model::Model;
 
-use super::node::{Bed, NODES_MAX, Node, make, paths};
+use super::bed::Bed;
+use super::node::{NODES_MAX, Node, make, paths};
 use super::shape::{Shape, Volume};
 use crate::actors::contenders::{Contenders, reserve};
 use crate::actors::paths::Paths;

@@ -21,6 +21,7 @@
 //! while another goes on is not simulated. The drives are those of several machines, with a fence: locks that
 //! end with a process are not.
 
+mod bed;
 mod history;
 pub(crate) mod lending;
 pub(crate) mod node;

@@ -12,12 +12,13 @@ use std::time::Duration;
 use array::{Array, Config, Control, Nodes, OtherPortal, Ownership};
 use cluster::{Clock, Member, NodeRecord, Standing, State, portal_group, run};
 use futures::future::{Either, select};
-use registry::{Faulty, Link, Memory, Registry, Store};
+use registry::{Faulty, Link, Memory, Registry};
 use scsi::Events;
 use world::sync::Signal;
 use world::{Instant, Rng, World};
-use world_model::{Machine, Model};
+use world_model::Machine;
 
+use super::bed::Bed;
 use super::lending::{self, Offering, Process};
 use super::shape::Shape;
 use crate::actors::workload::Shared;
@@ -32,41 +33,6 @@ const RESTART: Duration = Duration::from_secs(1);
 const MOVES_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Between two attempts to fence a drive.
 const FENCE_PAUSE: Duration = Duration::from_secs(1);
-
-/// What all nodes share.
-pub(super) struct Bed {
-    pub(super) model: Rc<Model>,
-    pub(super) world: World,
-    pub(super) registry: Store,
-    pub(super) shape: Shape,
-    pub(super) fault: Fault,
-    pub(super) shared: Shared,
-    /// What frames between nodes have the number of.
-    pub(super) configs: RefCell<Vec<Config>>,
-    pub(super) paths: RefCell<Vec<Vec<OtherPortal>>>,
-}
-
-impl Bed {
-    pub(super) fn keep_config(&self, config: Config) -> u64 {
-        let mut all = self.configs.borrow_mut();
-        all.push(config);
-        all.len() as u64 - 1
-    }
-
-    pub(super) fn config_at(&self, at: u64) -> Config {
-        self.configs.borrow()[at as usize].clone()
-    }
-
-    pub(super) fn keep_paths(&self, paths: Vec<OtherPortal>) -> u64 {
-        let mut all = self.paths.borrow_mut();
-        all.push(paths);
-        all.len() as u64 - 1
-    }
-
-    pub(super) fn paths_at(&self, at: u64) -> Vec<OtherPortal> {
-        self.paths.borrow()[at as usize].clone()
-    }
-}
 
 /// A node, over all lives of its process.
 pub(crate) struct Node {

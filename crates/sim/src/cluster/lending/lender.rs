@@ -20,8 +20,9 @@ use world::{Instant, Stream};
 
 use super::Process;
 use super::frames::Frame;
+use super::peer::{Changing, Peer, Place, closed};
 use super::threads::Threads;
-use super::wire::{Carries, Wire};
+use super::wire::Wire;
 
 /// How often the declaration is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,53 +52,6 @@ pub(super) struct Lender {
     pub(super) stop: Signal,
     /// Connections of nodes.
     pub(super) peers: Cell<usize>,
-}
-
-/// A task that has controllers change their place.
-pub(super) struct Changing(oneshot::Receiver<Result<(), ControlError>>, Rc<Cell<bool>>);
-
-impl Changing {
-    pub(super) async fn end(self) -> Result<(), ControlError> {
-        self.0.await.expect("the machine lives")
-    }
-
-    fn is_finished(&self) -> bool {
-        self.1.get()
-    }
-}
-
-/// A node, as far as it runs controllers.
-pub(super) enum Place {
-    Idle,
-    /// They are closed here, to begin there: `closed` says when, and takes when they have begun.
-    Closing {
-        changing: Changing,
-        closed: oneshot::Receiver<oneshot::Sender<()>>,
-    },
-    /// It runs them; `changing` opens them there, and brings them back at last.
-    There {
-        exchange: Arc<Exchange>,
-        carries: Carries,
-        changing: Changing,
-        ended: Option<oneshot::Sender<()>>,
-    },
-}
-
-/// The connection of a node.
-pub(super) struct Peer {
-    name: String,
-    pub(super) number: u16,
-    pub(super) wire: Wire,
-    pub(super) place: Place,
-    pub(super) controllers: BTreeSet<usize>,
-    /// When its term is over; none: it had none yet.
-    pub(super) over: Option<Instant>,
-    /// Whether it has stopped its controllers in order.
-    pub(super) ended: bool,
-    leaves: bool,
-    not_before: Instant,
-    /// What was sent to its controllers, for a fault that delivers it again.
-    pub(super) sent: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
 /// What a connection waits for.
@@ -264,20 +218,6 @@ impl Lender {
         granted
     }
 
-    pub(super) fn change(
-        self: &Rc<Lender>,
-        change: impl Future<Output = Result<(), ControlError>> + 'static,
-    ) -> Changing {
-        let ((tell, ended), finished) = (oneshot::channel(), Rc::<Cell<bool>>::default());
-        let done = finished.clone();
-        self.process.world.spawn(async move {
-            let changed = change.await;
-            done.set(true);
-            let _ = tell.send(changed);
-        });
-        Changing(ended, finished)
-    }
-
     /// Has controllers close here, so that they can begin at a node.
     fn close_here(self: &Rc<Lender>, peer: &mut Peer, wanted: &BTreeSet<usize>) {
         let mut lent = self.lent.borrow_mut();
@@ -288,7 +228,7 @@ impl Lender {
         peer.controllers = wanted.clone();
         let (tell, closed) = oneshot::channel();
         let (lender, wanted) = (self.clone(), wanted.iter().copied().collect::<Vec<_>>());
-        let changing = self.change(async move { lender.lend(&wanted, tell).await });
+        let changing = Changing::begin(&self.process.world, async move { lender.lend(&wanted, tell).await });
         peer.place = Place::Closing { changing, closed };
     }
 
@@ -361,7 +301,8 @@ impl Lender {
         let (has_ended, waits) = oneshot::channel();
         let (lender, controllers) = (self.clone(), peer.controllers.iter().copied().collect::<Vec<_>>());
         *ended = Some(has_ended);
-        *changing = self.change(async move { lender.bring_back(&controllers, waits).await });
+        *changing =
+            Changing::begin(&self.process.world, async move { lender.bring_back(&controllers, waits).await });
     }
 
     /// Closes controllers at the node where they run, and opens them here when it has ended them.
@@ -388,18 +329,5 @@ impl Lender {
     pub(super) fn start(&self, index: usize) {
         self.threads.handles[index].tell(Control::Nodes(self.nodes.borrow().clone()));
         self.threads.start(index);
-    }
-}
-
-/// What begins the controllers when they are closed here, or why they stay.
-async fn closed(place: &mut Place) -> Result<oneshot::Sender<()>, String> {
-    let Place::Closing { changing, closed } = place else { return std::future::pending().await };
-    match closed.await {
-        Ok(begins) => Ok(begins),
-        Err(_) => Err(match (&mut changing.0).await {
-            Ok(Err(error)) => error.to_string(),
-            Ok(Ok(())) => "they have begun here again".into(),
-            Err(error) => error.to_string(),
-        }),
     }
 }

@@ -11,6 +11,7 @@ mod frames;
 mod lender;
 mod offering;
 mod owner;
+mod peer;
 mod taking_back;
 mod threads;
 mod wire;
@@ -27,7 +28,8 @@ use world::{Instant, World};
 pub(super) use offering::Offering;
 pub(super) use owner::serve;
 
-use super::node::{Bed, Node, Told};
+use super::bed::Bed;
+use super::node::{Node, Told};
 
 /// Where an owner hears of other nodes.
 const NODE_PORT: u16 = 7000;

@@ -143,6 +143,8 @@ async fn follow_others(lender: Rc<Lender>) {
         };
         let last = lender.nodes.borrow().clone();
         if others != last.others {
+            let groups: Vec<u16> = others.iter().map(|other| other.portal_group).collect();
+            lender.process.tell(|| format!("the port groups of other nodes are {groups:?}"));
             let nodes = Arc::new(Nodes { others, ..Nodes::clone(&last) });
             *lender.nodes.borrow_mut() = nodes.clone();
             tell_nodes(&lender.threads.handles, &nodes);

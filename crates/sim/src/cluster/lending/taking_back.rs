@@ -11,7 +11,8 @@ use futures::{FutureExt, select_biased};
 use world::sync::Signal;
 use world::{Instant, World};
 
-use super::lender::{AGAIN, Changing, Lender, Peer, Place};
+use super::lender::{AGAIN, Lender};
+use super::peer::{Changing, Peer, Place};
 use crate::faults::Fault;
 
 /// Between two attempts to fence a drive.
