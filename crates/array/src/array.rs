@@ -174,6 +174,7 @@ impl Array {
     /// Applies a declaration that moves no pool between controllers.
     async fn apply_in_place(&mut self, config: Config, mut made: Made) -> Result<Vec<String>, ControlError> {
         self.config.may_become(&config)?;
+        self.refuse_on_the_way()?;
         if config.controllers != self.controllers.len() {
             let cause = format!(
                 "the array runs with {} controllers; restart it to change the \

@@ -47,9 +47,9 @@ impl Array {
         if from == to {
             return Ok(vec![format!("pool {pool}: controller {to} has it already")]);
         }
+        self.refuse_on_the_way()?;
         self.ask(from, Control::MakeReady(pool.into())).await?;
-        let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
-        self.tell_each(Control::Hold(Arc::new(volumes.collect()))).await;
+        self.tell_each(Control::Hold(self.held([pool]))).await;
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let owner = if moved.is_ok() { to } else { from };
         let moved = match moved {
@@ -65,11 +65,35 @@ impl Array {
             }
         };
         // Whatever happened: hosts go on. A controller that is gone holds nothing.
-        self.tell_each(Control::Announce(owner)).await;
-        self.tell_each(Control::Arrived).await;
-        self.tell_each(Control::Hold(Arc::new(BTreeSet::new()))).await;
+        self.let_go([owner]).await;
         moved?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
+    }
+
+    /// Whoever is told of a change opens what is declared: not while a controller that is gone may have a pool
+    /// open.
+    pub(super) fn refuse_on_the_way(&self) -> Result<(), ControlError> {
+        let Some(pool) = self.openers.on_their_way().pop_first() else { return Ok(()) };
+        let (place, why) = (format!("pool {pool:?}"), Reason::NodeGone.into());
+        let cause = "its move was cut off by the loss of a node, and its drives are not free yet";
+        Err(ControlError::Failed { place, cause: cause.into(), why })
+    }
+
+    /// The volumes of these pools, and of those whose move has failed at a controller that was gone: commands
+    /// on them wait.
+    pub(super) fn held<'a>(&self, pools: impl IntoIterator<Item = &'a str>) -> Arc<BTreeSet<String>> {
+        let mut held = self.openers.on_their_way();
+        held.extend(pools.into_iter().map(str::to_owned));
+        let volumes = self.config.volumes.iter().filter(|volume| held.contains(&volume.pool));
+        Arc::new(volumes.map(|volume| volume.name.clone()).collect())
+    }
+
+    /// Hosts go on with what these controllers have now.
+    pub(super) async fn let_go(&self, owners: impl IntoIterator<Item = usize>) {
+        for what in owners.into_iter().map(Control::Announce).chain([Control::Arrived]) {
+            self.tell_each(what).await;
+        }
+        self.tell_each(Control::Hold(self.held([]))).await;
     }
 
     /// Shows hosts what is in force, at all controllers. One that is gone learns it when it begins anew.
@@ -145,7 +169,11 @@ impl Array {
     pub(super) async fn open_left(&mut self, at: usize) -> Result<(), ControlError> {
         for pool in self.openers.left_at(at) {
             match self.config.pool(&pool).map(|pool| pool.controller) {
-                Some(declared) if declared != at => self.open_at(&pool, declared).await?,
+                Some(declared) if declared != at => {
+                    let opened = self.open_at(&pool, declared).await;
+                    self.let_go([declared]).await;
+                    opened?;
+                }
                 _ => self.openers.as_declared(&pool),
             }
         }

@@ -36,7 +36,9 @@ impl Openers {
         let mut config = Config::clone(&state.config);
         for pool in &mut config.pools {
             if let Some(openers) = state.others.get(&pool.name) {
-                let opener = openers.iter().find(|index| controllers.contains(index));
+                // Who begins anew opens what is declared, wherever it was on its way to.
+                let begins = openers.iter().chain((!openers.is_empty()).then_some(&pool.controller));
+                let opener = begins.into_iter().find(|index| controllers.contains(index));
                 pool.controller = opener.copied().unwrap_or(usize::MAX);
             }
         }
@@ -55,6 +57,19 @@ impl Openers {
     /// The controller that is declared has it.
     pub(super) fn as_declared(&self, pool: &str) {
         self.state().others.remove(pool);
+    }
+
+    /// This controller has begun anew, and opened what is declared.
+    pub(super) fn opened(&self, controller: usize) {
+        let state = &mut *self.state();
+        let is_its =
+            |name: &String| state.config.pool(name).is_some_and(|pool| pool.controller == controller);
+        state.others.retain(|pool, _| !is_its(pool));
+    }
+
+    /// The pools that are not open where they are declared.
+    pub(super) fn on_their_way(&self) -> BTreeSet<String> {
+        self.state().others.keys().cloned().collect()
     }
 
     /// The pools that this controller may have open although another one is declared.
@@ -90,7 +105,7 @@ mod tests {
         openers.has("p0", None);
         assert_eq!(drives(), ["", "d1"], "closed, and not open again");
         openers.has("p0", Some(1));
-        assert_eq!(drives(), ["", "d0 d1"]);
+        assert_eq!(drives(), ["d0", "d0 d1"], "wherever it is opened next, the other one may have it");
         assert_eq!(openers.left_at(1), ["p0"]);
         assert!(openers.left_at(0).is_empty());
         openers.as_declared("p0");

@@ -113,8 +113,10 @@ fn a_pool_that_is_to_move_to_a_controller_that_is_gone_stays_where_it_is() {
         let moves = async {
             let refused = rig.array.move_pool("p0", 1).await.expect_err("nobody opens it there");
             assert!(refused.to_string().contains("node n2 is gone"), "{refused}");
-            let read = host.transfer(READ, 0, 0, Pieces::new(), BLOCK).await;
-            assert_eq!(read.first_difference(&block(1)), None, "it is served here");
+            // The ports' states have changed, and changed back.
+            let heard = host.outcome(0, &[0; 6]).await;
+            assert!(heard.1.is_none_or(|(key, _)| key == 6), "it is served here: {heard:?}");
+            assert_eq!(read(&host, 0).await.first_difference(&block(1)), None);
             let drives = |of| rig.array.openers().part(&[of]).drives.len();
             assert_eq!((drives(0), drives(1)), (1, 1), "each has its own");
         };
@@ -145,15 +147,18 @@ fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_
         };
         let moves = async {
             rig.array.move_pool("p0", 1).await.expect_err("without an answer");
-            let not_ready = host.outcome(0, &[0; 6]).await;
-            assert_eq!(not_ready.0, Status::CheckCondition, "nobody has opened it: {not_ready:?}");
             let drives = |of| rig.array.openers().part(&[of]).drives.len();
-            assert_eq!((drives(0), drives(1)), (0, 2), "those of both pools are to be fenced");
+            assert_eq!((drives(0), drives(1)), (1, 2), "those of both pools are to be fenced");
+            let same = rig.array.config().clone();
+            let refused = rig.array.apply(same).await.expect_err("it would open the pool").to_string();
+            assert!(refused.contains("not free yet"), "{refused}");
         };
         if let Either::Left(_) = select(std::pin::pin!(gone), std::pin::pin!(moves)).await {
             panic!("it ended");
         }
-        rig.begin(1).await;
+        // Nobody has opened it: commands wait.
+        let (waiting, ()) = join(host.outcome(0, &[0; 6]), rig.begin(1)).await;
+        assert!(waiting.1.is_none_or(|(key, _)| key == 6), "a unit attention at most: {waiting:?}");
         assert_eq!(read(&host, 0).await.first_difference(&block(1)), None);
         let drives = |of| rig.array.openers().part(&[of]).drives.len();
         assert_eq!((drives(0), drives(1)), (1, 1));

@@ -182,9 +182,7 @@ impl Standby {
                 }
                 Next::Leave => {
                     leaves = true;
-                    if running.is_none() {
-                        return None;
-                    }
+                    running.as_ref()?;
                     wire.send(Frame::Leaves).await;
                     patience = Some(world.now() + LEAVE_TIME);
                 }

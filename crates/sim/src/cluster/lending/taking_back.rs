@@ -148,8 +148,8 @@ impl Lender {
         let exchange = Exchange::new(vec![], here.cloned().collect(), Told::Owner { events, moves, refused });
         // Hosts have written something newer meanwhile.
         self.process.world.sleep(Duration::from_secs(1)).await;
-        for message in peer.sent.borrow().iter() {
-            let _ = exchange.incoming(message).await;
+        for message in peer.sent.take() {
+            let _ = exchange.incoming(&message).await;
         }
         let answers = async { while exchange.outgoing().await.is_some() {} };
         super::within(&self.process.world, Duration::from_secs(1), answers).await;
