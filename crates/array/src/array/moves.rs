@@ -158,8 +158,9 @@ impl Array {
         let shared = self.sent.config(&self.config);
         let undone = self.ask(to, Control::Undo(shared.clone())).await;
         let closed = undone.and(self.ask(to, Control::Release(shared)).await);
-        if self.openers.left_at(to).iter().any(|left| left == pool) {
-            closed?;
+        if let (Err(error), true) = (closed, self.openers.left_at(to).iter().any(|left| left == pool)) {
+            self.openers.left(pool, (from, to));
+            return Err(error);
         }
         self.open_at(pool, from).await
     }

@@ -36,9 +36,7 @@ impl Openers {
         let mut config = Config::clone(&state.config);
         for pool in &mut config.pools {
             if let Some(openers) = state.others.get(&pool.name) {
-                // Who begins anew opens what is declared, wherever it was on its way to.
-                let begins = openers.iter().chain((!openers.is_empty()).then_some(&pool.controller));
-                let opener = begins.into_iter().find(|index| controllers.contains(index));
+                let opener = openers.iter().find(|index| controllers.contains(index));
                 pool.controller = opener.copied().unwrap_or(usize::MAX);
             }
         }
@@ -52,6 +50,11 @@ impl Openers {
     /// This controller may have the pool open; none: nobody has.
     pub(super) fn has(&self, pool: &str, controller: Option<usize>) {
         self.state().others.insert(pool.into(), controller.into_iter().collect());
+    }
+
+    /// The move is over, and failed: whichever of the two begins anew, the drives are taken from the other one.
+    pub(super) fn left(&self, pool: &str, (from, to): (usize, usize)) {
+        self.state().others.insert(pool.into(), BTreeSet::from([from, to]));
     }
 
     /// The controller that is declared has it.
@@ -105,9 +108,10 @@ mod tests {
         openers.has("p0", None);
         assert_eq!(drives(), ["", "d1"], "closed, and not open again");
         openers.has("p0", Some(1));
+        assert_eq!(drives(), ["", "d0 d1"], "the first one must not be fenced where it is open now");
+        openers.left("p0", (0, 1));
         assert_eq!(drives(), ["d0", "d0 d1"], "wherever it is opened next, the other one may have it");
         assert_eq!(openers.left_at(1), ["p0"]);
-        assert!(openers.left_at(0).is_empty());
         openers.as_declared("p0");
         assert_eq!(drives(), ["d0", "d1"]);
         config.pools[0].controller = 1;
