@@ -4,6 +4,7 @@ mod deletions;
 mod groups;
 mod host_changes;
 mod moves;
+mod openers;
 mod places;
 mod pools;
 pub mod refusals;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use self::host_changes::host_changes;
+pub use self::openers::Openers;
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
 use crate::config::{Config, ConfigError, Identities, Made, MadeGroup, NotOpen};
@@ -38,6 +40,7 @@ pub struct Array {
     made: Made,
     stored: Stored,
     sent: Sent,
+    openers: Openers,
     /// Imports that a start could not complete.
     unfinished: Vec<Unfinished>,
     /// Its controllers have been told to stop: nobody answers for them any more.
@@ -79,7 +82,8 @@ impl Array {
         config.controllers = controllers.len();
         let (made, sent) = (Made::default(), Sent::default());
         let (stored, unfinished, stopped) = (Stored::default(), vec![], AtomicBool::new(false));
-        Array { controllers, config, made, stored, sent, unfinished, stopped }
+        let openers = Openers::new(&config);
+        Array { controllers, config, made, stored, sent, openers, unfinished, stopped }
     }
 
     /// Loads the stored state: objects created in earlier lives are opened or missing, and never created
@@ -114,6 +118,11 @@ impl Array {
     /// What is declared.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Which controllers may have which drives open.
+    pub fn openers(&self) -> Openers {
+        self.openers.clone()
     }
 
     /// The state: what the array has created.
@@ -166,6 +175,7 @@ impl Array {
     /// Applies a declaration that moves no pool between controllers.
     async fn apply_in_place(&mut self, config: Config, mut made: Made) -> Result<Vec<String>, ControlError> {
         self.config.may_become(&config)?;
+        self.refuse_on_the_way()?;
         if config.controllers != self.controllers.len() {
             let cause = format!(
                 "the array runs with {} controllers; restart it to change the \
@@ -185,6 +195,7 @@ impl Array {
                     done.push(format!("controller_nodes: {:?}", config.controller_nodes));
                 }
                 self.stored.in_force(&config, &made);
+                self.openers.in_force(&config);
                 (self.config, self.made) = (config, made);
                 Ok(done)
             }

@@ -267,6 +267,11 @@ impl ControlError {
         }
     }
 
+    /// Whether the controller runs nowhere, or has ended before it answered.
+    pub(crate) fn is_of_one_gone(&self) -> bool {
+        matches!(self, ControlError::Stopped(_)) || self.is_for(Reason::NodeGone)
+    }
+
     /// Whether it failed for a reason of this kind.
     pub(crate) fn is_for(&self, reason: Reason) -> bool {
         matches!(self, ControlError::Failed { why, .. } if why.reason == reason)

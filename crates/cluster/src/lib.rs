@@ -12,6 +12,7 @@
 //! * [`Overview`] is what the registry has of all nodes, for who takes no part: whether the array can be
 //!   moved, and to whom.
 //! * [`successor`] is who comes after an owner that stops, seen by one that takes no part any more.
+//! * [`lending`]: controllers that other nodes run for the owner.
 //! * [`Kept`] keeps a text in the registry, such that only the owner of the newest epoch can replace it.
 //!
 //! **What cannot be read.** A node passes over records of other nodes that it cannot read, and says so once:
@@ -32,6 +33,7 @@ mod decide;
 mod followed;
 mod forecast;
 mod kept;
+pub mod lending;
 mod member;
 mod number;
 mod overview;

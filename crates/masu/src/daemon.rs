@@ -276,11 +276,18 @@ async fn serve_array(
         let fault = bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("API at {}", socket_in(store.dir()).display());
         let bound = bound.with_nodes(node.map(Node::others)).with_traces(exporter.meter()).with_moves(asked);
+        let openers = array.openers();
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         owner.declaration_is_faulty(fault);
         let (spans_machines, threads) = (serve.registry.spans_machines()?, controllers.threads());
-        let array =
-            ServedArray { owner: owner.clone(), threads, events: events.clone(), moves, spans_machines };
+        let array = ServedArray {
+            owner: owner.clone(),
+            openers,
+            threads,
+            events: events.clone(),
+            moves,
+            spans_machines,
+        };
         let lending = node.and_then(|node| node.lend_controllers(array));
         let running = (server, owner, controllers, lending);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;

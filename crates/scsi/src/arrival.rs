@@ -6,19 +6,45 @@
 //! over all controllers of the process, and a command from before it is told apart when it is executed. What
 //! goes to another process of the array gets numbers of the order there ([`Arrival::renumbered`]).
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use futures::task::AtomicWaker;
 use serde::{Deserialize, Serialize};
 
-/// Counts events, so that reading it is all that a command costs. One for the process: only the order of its
-/// values matters.
-static EVENTS: AtomicU64 = AtomicU64::new(0);
+/// The events of one process, in order. The process has one of them; a simulation that has several processes
+/// on one thread gives each its own ([`Events::enter`]).
+#[derive(Default)]
+pub struct Events {
+    /// Reading it is all that a command costs: only the order of its values matters.
+    count: AtomicU64,
+    /// Those who tell other processes of events.
+    watches: Mutex<Vec<Weak<AtomicWaker>>>,
+}
 
-/// Those who tell other processes of events.
-static WATCHES: Mutex<Vec<Weak<AtomicWaker>>> = Mutex::new(Vec::new());
+static OF_PROCESS: Events = Events { count: AtomicU64::new(0), watches: Mutex::new(Vec::new()) };
+
+thread_local! {
+    /// In place of those of the process.
+    static OF_THREAD: RefCell<Option<Arc<Events>>> = const { RefCell::new(None) };
+}
+
+impl Events {
+    /// What happens on this thread from now on is among these events. None: those of the process.
+    pub fn enter(events: Option<Arc<Events>>) {
+        OF_THREAD.set(events);
+    }
+
+    fn with<T>(look: impl FnOnce(&Events) -> T) -> T {
+        OF_THREAD.with_borrow(|own| look(own.as_deref().unwrap_or(&OF_PROCESS)))
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Vec<Weak<AtomicWaker>>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Wakes a task after each event of this process, so that other processes hear of it.
 pub struct EventWatch(Arc<AtomicWaker>);
@@ -28,9 +54,11 @@ impl EventWatch {
     #[expect(clippy::new_without_default, reason = "it registers itself")]
     pub fn new() -> EventWatch {
         let waker = Arc::new(AtomicWaker::new());
-        let mut all = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|watch| watch.strong_count() > 0);
-        all.push(Arc::downgrade(&waker));
+        Events::with(|events| {
+            let mut all = events.watches();
+            all.retain(|watch| watch.strong_count() > 0);
+            all.push(Arc::downgrade(&waker));
+        });
         EventWatch(waker)
     }
 
@@ -57,20 +85,21 @@ pub struct Arrival {
 impl Arrival {
     /// A command that arrives now.
     pub fn now() -> Arrival {
-        Arrival { after: EVENTS.load(Ordering::Acquire), unit: None, luns_changed: false, is_rough: false }
+        Arrival { after: Arrival::latest(), unit: None, luns_changed: false, is_rough: false }
     }
 
     /// The number of the last event.
     pub fn latest() -> u64 {
-        EVENTS.load(Ordering::Acquire)
+        Events::with(|events| events.count.load(Ordering::Acquire))
     }
 
     /// The number of an event that happens now.
     pub fn event() -> u64 {
-        let number = EVENTS.fetch_add(1, Ordering::AcqRel) + 1;
-        let watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-        watches.iter().filter_map(Weak::upgrade).for_each(|watch| watch.wake());
-        number
+        Events::with(|events| {
+            let number = events.count.fetch_add(1, Ordering::AcqRel) + 1;
+            events.watches().iter().filter_map(Weak::upgrade).for_each(|watch| watch.wake());
+            number
+        })
     }
 
     /// The number of the last event before the command.
@@ -124,5 +153,17 @@ mod tests {
         assert!(before.is_before(number) && Arrival::latest() >= number);
         assert!(!before.renumbered(number).is_before(number));
         drop(watches);
+    }
+
+    #[test]
+    fn processes_of_one_thread_number_their_events_by_themselves() {
+        let (one, other) = (Arc::new(Events::default()), Arc::new(Events::default()));
+        Events::enter(Some(one.clone()));
+        let numbers = [Arrival::event(), Arrival::event()];
+        Events::enter(Some(other));
+        assert_eq!((numbers, Arrival::latest(), Arrival::event()), ([1, 2], 0, 1));
+        Events::enter(Some(one));
+        assert_eq!(Arrival::latest(), 2);
+        Events::enter(None);
     }
 }

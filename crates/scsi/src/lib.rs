@@ -62,7 +62,7 @@ mod volatile_state;
 mod vpd;
 mod write_same;
 
-pub use arrival::{Arrival, EventWatch};
+pub use arrival::{Arrival, EventWatch, Events};
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
 pub use host_view::{

@@ -59,6 +59,11 @@ impl Machine {
         self.process.dead().await;
     }
 
+    /// Whether it stands still.
+    pub fn is_paused(&self) -> bool {
+        self.process.is_paused()
+    }
+
     /// Stops it where it stands.
     pub fn pause(&self) {
         self.process.pause();

@@ -90,6 +90,10 @@ impl Process {
         }
     }
 
+    pub(crate) fn is_paused(&self) -> bool {
+        self.life.get() == Life::Paused
+    }
+
     pub(crate) fn resume(&self) {
         if self.life.get() == Life::Paused {
             self.life.set(Life::Runs);

@@ -1,11 +1,12 @@
 //! Pools that move between the controllers of a running array, while hosts use them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use status::Reason;
 
 use super::stored::also;
 use super::{Array, refusals};
-use status::Reason;
-
 use crate::config::Config;
 use crate::control::{Arrival, Control, ControlError, Reply};
 use crate::why::Why;
@@ -61,13 +62,10 @@ impl Array {
         if from == to {
             return Ok(vec![format!("pool {pool}: controller {to} has it already")]);
         }
+        self.refuse_on_the_way()?;
         let explained = |error| at_node_of(&self.config, pool, error);
         self.ask(from, Control::MakeReady(pool.into())).await.map_err(explained)?;
-        let volumes = self.config.volumes.iter().filter(|v| v.pool == pool).map(|v| v.name.clone());
-        if let Err(error) = self.ask_each(Control::Hold(Arc::new(volumes.collect()))).await {
-            self.tell_each(Control::Hold(Arc::default())).await;
-            return Err(at_node_of(&self.config, pool, error));
-        }
+        self.tell_each(Control::Hold(self.held([pool]))).await;
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let owner = if moved.is_ok() { to } else { from };
         let moved = match moved {
@@ -75,26 +73,55 @@ impl Array {
             // What is stored first: the declaration of the move must not stay.
             Err(error) => {
                 let error = self.stored.refused(at_node_of(&self.config, pool, error));
-                let came_back = self.bring_back((from, to)).await;
+                let came_back = self.bring_back((pool, from, to)).await;
                 Err(match came_back {
                     Ok(()) => error,
                     Err(left) => also(error, &left.to_string()),
                 })
             }
         };
-        // Whatever happened: hosts go on, also where a node is gone that runs another controller.
-        for what in [Control::Announce(owner), Control::Arrived, Control::Hold(Arc::default())] {
-            self.tell_each(what).await;
-        }
+        // Whatever happened: hosts go on. A controller that is gone holds nothing.
+        self.let_go([owner]).await;
         moved?;
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }
 
-    async fn ask_each(&self, what: Control) -> Result<(), ControlError> {
-        for controller in &self.controllers {
-            controller.ask(what.clone()).await?;
+    /// Whoever is told of a change opens what is declared: not while a controller that is gone may have a pool
+    /// open.
+    pub(super) fn refuse_on_the_way(&self) -> Result<(), ControlError> {
+        let Some(pool) = self.openers.on_their_way().pop_first() else { return Ok(()) };
+        let (place, why) = (format!("pool {pool:?}"), Reason::NodeGone.into());
+        let cause = "its move was cut off by the loss of a node, and its drives are not free yet";
+        Err(ControlError::Failed { place, cause: cause.into(), why })
+    }
+
+    /// The volumes of these pools, and of those whose move has failed at a controller that was gone: commands
+    /// on them wait.
+    pub(super) fn held<'a>(&self, pools: impl IntoIterator<Item = &'a str>) -> Arc<BTreeSet<String>> {
+        let mut held = self.openers.on_their_way();
+        held.extend(pools.into_iter().map(str::to_owned));
+        let volumes = self.config.volumes.iter().filter(|volume| held.contains(&volume.pool));
+        Arc::new(volumes.map(|volume| volume.name.clone()).collect())
+    }
+
+    /// Hosts go on with what these controllers have now.
+    pub(super) async fn let_go(&self, owners: impl IntoIterator<Item = usize>) {
+        for what in owners.into_iter().map(Control::Announce).chain([Control::Arrived]) {
+            self.tell_each(what).await;
         }
-        Ok(())
+        self.tell_each(Control::Hold(self.held([]))).await;
+    }
+
+    /// Shows hosts what is in force, at all controllers. One that is gone learns it when it begins anew.
+    pub(super) async fn commit_each(&self, config: &Arc<Config>) -> Result<(), ControlError> {
+        let mut committed = Ok(());
+        for controller in &self.controllers {
+            match controller.ask(Control::Commit(config.clone())).await {
+                Err(error) if !error.is_of_one_gone() => committed = committed.and(Err(error)),
+                _ => {}
+            }
+        }
+        committed
     }
 
     /// Stores the declaration, has one controller release the pool and the other one open it, and shows hosts
@@ -111,31 +138,70 @@ impl Array {
             Reply::Released(lus) => lus,
             _ => Vec::new(),
         };
+        self.openers.has(pool, None);
         // The group of its journal.
         self.ask(from, Control::Release(shared.clone())).await?;
         let arrival = Some(Arrival { pool: pool.into(), lus });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
         let (mut ids, mut not_open) = Default::default();
-        if let Reply::Prepared(_, open, not) = self.controllers[to].ask(prepare).await? {
-            (ids, not_open) = (open, not);
+        self.openers.has(pool, Some(to));
+        match self.controllers[to].ask(prepare).await {
+            Ok(Reply::Prepared(_, open, not)) => (ids, not_open) = (open, not),
+            Ok(_) => {}
+            Err(error) => {
+                if error.is_for(Reason::NodeGone) {
+                    // It has not heard of it.
+                    self.openers.has(pool, None);
+                }
+                return Err(error);
+            }
         }
         made.finish(next, &ids, &not_open);
         if made != self.made {
             self.stored.store(next, &made)?;
         }
-        self.ask_each(Control::Commit(shared)).await?;
+        self.commit_each(&shared).await?;
         self.stored.in_force(next, &made);
+        self.openers.in_force(next);
+        self.openers.as_declared(pool);
         (self.config, self.made) = (next.clone(), made);
         Ok(())
     }
 
-    /// The pool goes back to the controller that had it, as it was declared.
-    async fn bring_back(&mut self, (from, to): (usize, usize)) -> Result<(), ControlError> {
+    /// The pool goes back to the controller that had it, as it was declared. If the other one has gone in the
+    /// middle of it, the pool stays closed until nobody else can write to its drives: [`Array::open_left`].
+    async fn bring_back(&mut self, (pool, from, to): (&str, usize, usize)) -> Result<(), ControlError> {
+        let shared = self.sent.config(&self.config);
+        let undone = self.ask(to, Control::Undo(shared.clone())).await;
+        let closed = undone.and(self.ask(to, Control::Release(shared)).await);
+        if let (Err(error), true) = (closed, self.openers.left_at(to).iter().any(|left| left == pool)) {
+            self.openers.left(pool, (from, to));
+            return Err(error);
+        }
+        self.open_at(pool, from).await
+    }
+
+    /// Opens the pools whose move to this controller has failed because it was gone, where they are declared.
+    /// Nothing of that controller reaches their drives any more.
+    pub(super) async fn open_left(&mut self, at: usize) -> Result<(), ControlError> {
+        for pool in self.openers.left_at(at) {
+            match self.config.pool(&pool).map(|pool| pool.controller) {
+                Some(declared) if declared != at => {
+                    let opened = self.open_at(&pool, declared).await;
+                    self.let_go([declared]).await;
+                    opened?;
+                }
+                _ => self.openers.as_declared(&pool),
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_at(&mut self, pool: &str, controller: usize) -> Result<(), ControlError> {
+        self.openers.as_declared(pool);
         let (shared, before) = (self.sent.config(&self.config), self.sent.made(&self.made));
-        self.ask(to, Control::Undo(shared.clone())).await?;
-        self.ask(to, Control::Release(shared.clone())).await?;
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival: None };
-        self.controllers[from].ask(prepare).await?;
-        self.ask_each(Control::Commit(shared)).await
+        self.controllers[controller].ask(prepare).await?;
+        self.commit_each(&shared).await
     }
 }

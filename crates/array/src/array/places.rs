@@ -23,20 +23,16 @@ impl Array {
         change: impl FnOnce() -> F,
     ) -> Result<(), ControlError> {
         self.refuse_stopped(indices)?;
+        self.refuse_on_the_way()?;
         let pools = self.config.pools.iter().filter(|pool| indices.contains(&pool.controller));
         let pools: Vec<(usize, String)> = pools.map(|pool| (pool.controller, pool.name.clone())).collect();
         for (index, pool) in &pools {
             self.ask(*index, Control::MakeReady(pool.clone())).await?;
         }
-        let is_its = |of: &String| pools.iter().any(|(_, pool)| pool == of);
-        let volumes = self.config.volumes.iter().filter(|volume| is_its(&volume.pool));
-        let volumes: BTreeSet<String> = volumes.map(|volume| volume.name.clone()).collect();
-        let changed = self.change_held((indices, &pools), Arc::new(volumes), change).await;
+        let volumes = self.held(pools.iter().map(|(_, pool)| pool.as_str()));
+        let changed = self.change_held((indices, &pools), volumes, change).await;
         // Whatever happened: hosts go on.
-        for what in indices.iter().map(|index| Control::Announce(*index)).chain([Control::Arrived]) {
-            self.tell_each(what).await;
-        }
-        self.tell_each(Control::Hold(Arc::default())).await;
+        self.let_go(indices.iter().copied()).await;
         changed
     }
 
@@ -124,7 +120,9 @@ impl Array {
         if made != self.made {
             self.keep_made(made)?;
         }
-        controller.ask(Control::Commit(config)).await.map(drop)
+        controller.ask(Control::Commit(config)).await?;
+        self.openers.opened(index);
+        if is_new { self.open_left(index).await } else { Ok(()) }
     }
 
     /// Those that have ended need not hear it.

@@ -63,6 +63,9 @@ fn answer(control: Control, index: usize, config: &Config, cause: &str) -> Resul
         | Control::AtNextStart(_) => Ok(Reply::Done(vec![])),
         Control::PolicyParts(_) => Ok(Reply::PolicyDemand(vec![])),
         Control::ImageFormats(_) => Ok(Reply::Formats(vec![])),
-        _ => Err(ControlError::failed(format!("controller {index}"), cause)),
+        _ => {
+            let (place, why) = (format!("controller {index}"), Reason::NodeGone.into());
+            Err(ControlError::Failed { place, cause: cause.into(), why })
+        }
     }
 }

@@ -70,6 +70,10 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
                 break;
             }
             Message::Control(control, reply) => {
+                if let Control::Nodes(nodes) = &control {
+                    // Here, since tasks take their turns in any order: the last one counts.
+                    controller.state.borrow_mut().nodes = nodes.clone();
+                }
                 let own = controller.clone();
                 controller.world.spawn(async move {
                     let _ = reply.send(perform(&own, control).await);
@@ -183,10 +187,7 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
 /// What cannot fail, and has no answer.
 async fn heed(controller: &Rc<Controller>, control: Control) {
     match control {
-        Control::Nodes(nodes) => {
-            controller.state.borrow_mut().nodes = nodes;
-            list_ports(controller);
-        }
+        Control::Nodes(_) => list_ports(controller),
         Control::Forget(other) => controller.state.borrow_mut().nexuses.forget(other),
         Control::Hold(volumes) => hold(controller, volumes).await,
         Control::Announce(owner) => announce(controller, owner).await,

@@ -8,6 +8,8 @@ use futures::future::{Either, join, select};
 use scsi::Status;
 
 use super::two_controllers::{BLOCK, Host, Rig, config};
+use crate::control::{Control, Reply};
+use crate::mailbox::Message;
 use crate::{Config, answer_for_absent};
 
 const WRITE: u8 = 0x8a;
@@ -97,6 +99,70 @@ fn while_no_controller_runs_hosts_hear_busy_and_the_status_says_why() {
         assert_eq!(read(&host, 1).await.len(), BLOCK as usize);
         let parts = rig.array.status().await.expect("a status");
         assert!(parts[1].missing.is_empty() && parts[1].pools.len() == 1);
+    });
+}
+
+/// It stayed closed at both: what the other controller was to give back, nobody answered for.
+#[test]
+fn a_pool_that_is_to_move_to_a_controller_that_is_gone_stays_where_it_is() {
+    Rig::run_in_one_process(async |mut rig| {
+        let host = rig.host("a", 0, 1).await;
+        host.transfer(WRITE, 0, 0, block(1), BLOCK).await;
+        rig.end(1).await;
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let absent = answer_for_absent(&mailbox, 1, &config, "node n2 is gone");
+        let moves = async {
+            let refused = rig.array.move_pool("p0", 1).await.expect_err("nobody opens it there");
+            assert!(refused.to_string().contains("node n2 is gone"), "{refused}");
+            // The ports' states have changed, and changed back.
+            let heard = host.outcome(0, &[0; 6]).await;
+            assert!(heard.1.is_none_or(|(key, _)| key == 6), "it is served here: {heard:?}");
+            assert_eq!(read(&host, 0).await.first_difference(&block(1)), None);
+            let drives = |of| rig.array.openers().part(&[of]).drives.len();
+            assert_eq!((drives(0), drives(1)), (1, 1), "each has its own");
+        };
+        if let Either::Left(_) = select(std::pin::pin!(absent), std::pin::pin!(moves)).await {
+            panic!("it ended");
+        }
+    });
+}
+
+/// The controller may have opened it before it was gone: until its drives are taken from it, nobody else
+/// does.
+#[test]
+fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_anew() {
+    Rig::run_in_one_process(async |mut rig| {
+        let host = rig.host("a", 0, 1).await;
+        host.transfer(WRITE, 0, 0, block(1), BLOCK).await;
+        rig.end(1).await;
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let gone = async {
+            while let Ok(message) = mailbox.messages.recv().await {
+                match message {
+                    Message::Control(Control::Prepare { .. }, _) => break,
+                    Message::Control(_, reply) => _ = reply.send(Ok(Reply::Done(vec![]))),
+                    _ => {}
+                }
+            }
+            answer_for_absent(&mailbox, 1, &config, "node n2 is gone").await;
+        };
+        let moves = async {
+            rig.array.move_pool("p0", 1).await.expect_err("without an answer");
+            let drives = |of| rig.array.openers().part(&[of]).drives.len();
+            assert_eq!((drives(0), drives(1)), (1, 2), "those of both pools are to be fenced");
+            let same = rig.array.config().clone();
+            let refused = rig.array.apply(same).await.expect_err("it would open the pool").to_string();
+            assert!(refused.contains("not free yet"), "{refused}");
+        };
+        if let Either::Left(_) = select(std::pin::pin!(gone), std::pin::pin!(moves)).await {
+            panic!("it ended");
+        }
+        // Nobody has opened it: commands wait.
+        let (waiting, ()) = join(host.outcome(0, &[0; 6]), rig.begin(1)).await;
+        assert!(waiting.1.is_none_or(|(key, _)| key == 6), "a unit attention at most: {waiting:?}");
+        assert_eq!(read(&host, 0).await.first_difference(&block(1)), None);
+        let drives = |of| rig.array.openers().part(&[of]).drives.len();
+        assert_eq!((drives(0), drives(1)), (1, 1));
     });
 }
 

@@ -1,5 +1,6 @@
 //! Other hosts of an array of several nodes, beside the one whose data are compared: some that count in one
-//! block by COMPARE AND WRITE, and one that a persistent reservation keeps out.
+//! block by COMPARE AND WRITE, one that a persistent reservation keeps out, and one that has pools served
+//! elsewhere.
 //!
 //! A command may be executed twice, when its first answer is lost. So the block has a count of each host, and
 //! who is told that it miscompares reads whether it was its own that came before.
@@ -20,6 +21,8 @@ use super::paths::Paths;
 const COUNTERS: usize = 3;
 /// Both do something else between commands, at most for so long.
 const THINK: Duration = Duration::from_millis(400);
+/// Between two wishes that a pool be served elsewhere.
+const WISH_PAUSE_MAX: Duration = Duration::from_secs(6);
 /// Logical blocks of the LUs here.
 const BLOCK_BYTES: usize = 512;
 const GOOD: u8 = 0x00;
@@ -39,7 +42,10 @@ struct Counts {
     told: [Cell<u64>; COUNTERS],
     /// How often a reserved LU refused the host that is kept out.
     refused: Cell<u64>,
-    /// The tasks that have ended.
+    /// How often a host's wish that a pool be served elsewhere was taken.
+    asked: Cell<u64>,
+    /// The tasks that have begun, and those that have ended.
+    begun: Cell<usize>,
     ended: Cell<usize>,
 }
 
@@ -68,8 +74,25 @@ impl Contenders {
         contenders
     }
 
+    /// One that asks now and then that the pool of one of so many LUs be served at one of these port groups.
+    pub(crate) fn ask_for_moves(&self, paths: &[Options], luns: u16, groups: Vec<u16>) {
+        let (host, counts) = (named(&self.world, paths, "mover"), self.counts.clone());
+        let (world, mut rng) = (self.world.clone(), self.world.random("moves of hosts"));
+        self.spawn(async move |ends| {
+            while !ends.get() {
+                world.sleep(Duration::from_nanos(rng.u64(..WISH_PAUSE_MAX.as_nanos() as u64))).await;
+                let (lun, group) = (Lun(rng.u16(..luns)), groups[rng.usize(..groups.len())]);
+                // A port group that is not there, or a pool that cannot move now, is refused.
+                if set_target_port_group(&host, lun, group).await.is_good() {
+                    counts.asked.set(counts.asked.get() + 1);
+                }
+            }
+        });
+    }
+
     fn spawn(&self, task: impl AsyncFnOnce(Rc<Cell<bool>>) + 'static) {
         let (ends, ended, counts) = (self.ends.clone(), self.ended.clone(), self.counts.clone());
+        counts.begun.set(counts.begun.get() + 1);
         self.world.spawn(async move {
             task(ends).await;
             counts.ended.set(counts.ended.get() + 1);
@@ -77,16 +100,17 @@ impl Contenders {
         });
     }
 
-    /// Waits until no host sends commands, and compares the block. How often hosts counted, and how often the
-    /// reserved LU refused a write.
-    pub(crate) async fn end(self, paths: &[Options], (counted, lba): (Lun, u64)) -> (u64, u64) {
+    /// Waits until no host sends commands, and compares the block. How often hosts counted, how often the
+    /// reserved LU refused a write, and how often a pool was to be served elsewhere.
+    pub(crate) async fn end(self, paths: &[Options], (counted, lba): (Lun, u64)) -> (u64, u64, u64) {
         self.ends.set(true);
-        self.ended.wait_for(|| (self.counts.ended.get() == COUNTERS + 1).then_some(())).await;
+        let all = self.counts.begun.get();
+        self.ended.wait_for(|| (self.counts.ended.get() == all).then_some(())).await;
         let host = named(&self.world, paths, "reader");
         let found = read(&host, counted, lba).await;
         let told = self.counts.told.each_ref().map(Cell::get);
         assert_eq!(found, told, "counts of hosts in the block, and as they were told");
-        (told.iter().sum(), self.counts.refused.get())
+        (told.iter().sum(), self.counts.refused.get(), self.counts.asked.get())
     }
 }
 
@@ -158,6 +182,15 @@ pub(crate) async fn reserve(host: &Paths, lun: Lun, aptpl: bool) {
         let done = command(host, lun, cdb, Pieces::copy_of(&list), 0).await;
         assert!(done.is_good(), "PERSISTENT RESERVE OUT {action}: {done:?}");
     }
+}
+
+/// SET TARGET PORT GROUPS (SPC-5 6.37): this group is to be active/optimized.
+async fn set_target_port_group(host: &Paths, lun: Lun, group: u16) -> Done {
+    let [high, low] = group.to_be_bytes();
+    let list = [0, 0, 0, 0, 0, 0, high, low];
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1], cdb[9]) = (0xa4, 0x0a, list.len() as u8);
+    command(host, lun, cdb, Pieces::copy_of(&list), 0).await
 }
 
 /// Writes to a LU that is reserved for another host: whichever node serves, it has to refuse that.

@@ -1,27 +1,37 @@
 //! Histories of an array of several nodes: they share the drives, agree by a registry, and one of them serves
 //! a host over several paths, while nodes die, stand still, lose the registry, and their writes are late.
 //!
+//! In one history of two, which the seed says, other nodes run controllers for the owner ([`lending`]): two
+//! to four with a pool each. What controllers say to each other crosses the modelled network. Such nodes die,
+//! stand still, end in order, cannot reach the owner or only slowly, and pools move between the controllers
+//! meanwhile, also because hosts ask for it.
+//!
 //! After each history, and in it for whatever is read: every sector holds what was acknowledged last. At no
-//! instant do two nodes serve within their terms. When nothing fails any more, a node serves. Other hosts
-//! count in one block by COMPARE AND WRITE: no count is lost, and none is made twice. A LU is reserved
-//! (persistently, for the host whose data are compared): that host writes, and another one is refused,
-//! whichever node serves.
+//! instant do two nodes serve within their terms, or run the same controller. When nothing fails any more, a
+//! node serves every LU. Other hosts count in one block by COMPARE AND WRITE: no count is lost, and none is
+//! made twice. A LU is reserved (persistently, for the host whose data are compared): that host writes, and
+//! another one is refused, whichever node serves.
 //!
 //! # What it leaves out
 //!
-//! Hosts that are led to the owner by a standby (a standby does not listen here), the state that follows the
-//! owner (every node has the same declaration), LUs with WCE = 1 (what a host has not flushed is lost with
-//! the owner, and it does not learn that), changes of reservations, and the loss of power. Machines fail as a
-//! whole: that one thread of a process stands still while another goes on is not simulated.
+//! Hosts that are led to the owner by a standby (a standby that runs no controllers does not listen here), the
+//! state that follows the owner (every node has the same declaration), LUs with WCE = 1 (what a host has not
+//! flushed is lost with the owner, and it does not learn that), changes of reservations, those that are in
+//! memory alone, and the loss of power. Machines fail as a whole: that one thread of a process stands still
+//! while another goes on is not simulated. The drives are those of several machines, with a fence: locks that
+//! end with a process are not.
 
+mod bed;
 mod history;
+pub(crate) mod lending;
 pub(crate) mod node;
+mod shape;
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::faults::Fault;
 use crate::rounds::on_all_threads;
-use history::Story;
+use history::{Places, Story};
 
 /// Tells so many histories, of the seeds from `seed` on, and what happened in them.
 #[expect(clippy::disallowed_methods, reason = "only the duration, on which nothing depends")]
@@ -41,7 +51,7 @@ pub(crate) fn run(seed: u64, histories: u64, fault: Fault, verbose: bool) {
 }
 
 fn one(seed: u64, fault: Fault, verbose: bool) -> Story {
-    match std::panic::catch_unwind(|| history::tell(seed, fault, verbose)) {
+    match std::panic::catch_unwind(|| history::tell(seed, (Places::Drawn, fault), verbose)) {
         Ok(story) => story,
         Err(panic) => {
             eprintln!("again with: target/checked/sim --cluster 1 --seed {seed} --verbose");
@@ -56,15 +66,15 @@ mod tests {
 
     #[test]
     fn the_same_seed_tells_the_same_history() {
-        let tell = |seed| history::tell(seed, Fault::None, false);
+        let tell = |seed| history::tell(seed, (Places::One, Fault::None), false);
         assert_eq!(tell(1), tell(1));
         assert_ne!(tell(1).digest, tell(2).digest);
     }
 
-    /// A node was killed while it stood still, began anew, and stood still again: it was never resumed.
     #[test]
     fn what_was_found_once_is_not_found_again() {
-        history::tell(3314, Fault::None, false);
+        // A node was killed while it stood still, began anew, and stood still again: it was never resumed.
+        history::tell(3314, (Places::One, Fault::None), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of
@@ -72,10 +82,30 @@ mod tests {
     #[test]
     fn late_writes_are_found_where_nobody_is_fenced() {
         let found = |seed| {
-            let told = std::panic::catch_unwind(|| history::tell(seed, Fault::NoFence, false));
+            let told = std::panic::catch_unwind(|| history::tell(seed, (Places::One, Fault::NoFence), false));
             let text = told.err().and_then(|panic| panic.downcast::<String>().ok());
             text.is_some_and(|text| text.contains("may hold only"))
         };
         assert!((1..=20).any(found), "twenty histories without a fence looked well");
+    }
+
+    /// The same where nodes run controllers for the owner: nobody is fenced, the term is not compared, or what
+    /// was on its way to a node that is gone arrives later.
+    #[test]
+    fn what_is_broken_of_controllers_at_other_nodes_is_found() {
+        let other_data = "may hold only";
+        let cases = [
+            (Fault::NoLendingFence, other_data),
+            (Fault::OldMessages, other_data),
+            (Fault::NoTerm, "run controller"),
+        ];
+        for (fault, how) in cases {
+            let found = |seed| {
+                let told = std::panic::catch_unwind(|| history::tell(seed, (Places::Several, fault), false));
+                let text = told.err().and_then(|panic| panic.downcast::<String>().ok());
+                text.is_some_and(|text| text.contains(how))
+            };
+            assert!((1..=20).any(found), "twenty histories with {fault:?} looked well");
+        }
     }
 }

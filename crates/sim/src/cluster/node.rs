@@ -2,22 +2,28 @@
 //! service manager does it.
 
 use std::cell::{Cell, RefCell};
-use std::net::Ipv4Addr;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Array, Control, Nodes, OtherPortal, Ownership};
+use array::{Array, Config, Control, Nodes, OtherPortal, Ownership};
 use cluster::{Clock, Member, NodeRecord, Standing, State, portal_group, run};
 use futures::future::{Either, select};
-use registry::{Faulty, Link, Memory, Registry, Store};
+use registry::{Faulty, Link, Memory, Registry};
+use scsi::Events;
 use world::sync::Signal;
 use world::{Instant, Rng, World};
-use world_model::{Machine, Model};
+use world_model::Machine;
 
+use super::bed::Bed;
+use super::lending::{self, Offering, Process};
+use super::shape::Shape;
 use crate::actors::workload::Shared;
-use crate::stacks::array::{Between, CONTROLLERS, declaration, portal, start};
+use crate::faults::Fault;
+use crate::stacks::array::{CONTROLLERS, portal, start};
 
 /// Nodes of a history, at most.
 pub(super) const NODES_MAX: u16 = 5;
@@ -28,15 +34,6 @@ const MOVES_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Between two attempts to fence a drive.
 const FENCE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What all nodes share.
-pub(super) struct Bed {
-    pub(super) model: Rc<Model>,
-    pub(super) world: World,
-    pub(super) registry: Store,
-    pub(super) between: Between,
-    pub(super) shared: Shared,
-}
-
 /// A node, over all lives of its process.
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -45,19 +42,29 @@ pub(crate) struct Node {
     drift: i64,
     pub(crate) link: Rc<Link>,
     registry: Rc<dyn Registry>,
-    between: Between,
+    shape: Shape,
     shared: Shared,
     machine: RefCell<Option<Machine>>,
     /// The epoch in which it serves hosts, as long as its process lives.
-    serves: Cell<Option<u64>>,
+    pub(super) serves: Cell<Option<u64>>,
     /// It is asked to hand over.
     moves: Cell<bool>,
+    /// It is asked to end.
+    leaves: Cell<bool>,
     asked: Signal,
+    /// Its connection to an owner that has it run controllers, and whether it may have one.
+    pub(crate) way_to_owner: Cell<Option<SocketAddr>>,
+    pub(crate) is_cut_off: Cell<bool>,
+    /// The controllers that its process runs.
+    runs: RefCell<BTreeSet<usize>>,
     /// Whether the term of its process holds.
     term: RefCell<Option<Rc<dyn Fn() -> bool>>>,
     /// On its own disk.
     epoch_seen: Cell<u64>,
     pub(super) served: Cell<u64>,
+    /// Controllers that it had another node run, and that it has run itself again.
+    pub(super) lent: Cell<u64>,
+    pub(super) taken_back: Cell<u64>,
     /// Pools that went to another controller.
     pub(super) pools_moved: Cell<u64>,
     /// Lives that ended before the array served: its drives could not be opened.
@@ -65,7 +72,7 @@ pub(crate) struct Node {
 }
 
 /// Where the node of this number listens.
-fn address(number: usize) -> Ipv4Addr {
+pub(super) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, number as u8 + 1)
 }
 
@@ -79,11 +86,17 @@ impl Node {
             drift,
             link: client.link(),
             registry: Rc::new(client),
-            between: bed.between,
+            shape: bed.shape.clone(),
             shared: bed.shared.clone(),
             machine: RefCell::default(),
             serves: Cell::new(None),
             moves: Cell::new(false),
+            leaves: Cell::new(false),
+            way_to_owner: Cell::new(None),
+            is_cut_off: Cell::new(false),
+            runs: RefCell::default(),
+            lent: Cell::new(0),
+            taken_back: Cell::new(0),
             asked: Signal::default(),
             term: RefCell::default(),
             epoch_seen: Cell::new(0),
@@ -94,7 +107,7 @@ impl Node {
     }
 
     /// Where hosts reach it.
-    pub(super) fn address(&self) -> Ipv4Addr {
+    pub(crate) fn address(&self) -> Ipv4Addr {
         self.at
     }
 
@@ -113,14 +126,47 @@ impl Node {
         self.serves.get().filter(|_| self.machine().is_some())
     }
 
+    /// The controllers that its process runs.
+    pub(crate) fn running(&self) -> BTreeSet<usize> {
+        self.machine().map_or_else(BTreeSet::new, |_| self.runs.borrow().clone())
+    }
+
+    /// Whether its process takes steps, within its term.
+    pub(super) fn acts(&self) -> bool {
+        self.machine().is_some_and(|machine| !machine.is_paused()) && self.is_within_term()
+    }
+
+    /// Whether it runs controllers for another node.
+    pub(crate) fn runs_for_owner(&self) -> bool {
+        self.serves().is_none() && !self.running().is_empty()
+    }
+
+    pub(super) fn runs(&self, index: usize) {
+        self.runs.borrow_mut().insert(index);
+    }
+
+    pub(super) fn runs_no_more(&self, index: usize) {
+        self.runs.borrow_mut().remove(&index);
+    }
+
+    /// Asks its process to end in order.
+    pub(crate) fn leave(&self) {
+        self.leaves.set(true);
+        self.asked.wake_all();
+    }
+
+    async fn until_told_to_end(&self) {
+        self.asked.wait_for(|| self.leaves.get().then_some(())).await;
+    }
+
     /// Asks it to hand over, if it serves.
     pub(crate) fn move_away(&self) {
         self.moves.set(true);
         self.asked.wake_all();
     }
 
-    async fn until_asked(&self) {
-        self.asked.wait_for(|| self.moves.get().then_some(())).await;
+    pub(super) async fn until_asked(&self) {
+        self.asked.wait_for(|| (self.moves.get() || self.leaves.get()).then_some(())).await;
     }
 
     /// The service manager: starts the process whenever there is none.
@@ -130,7 +176,10 @@ impl Node {
             *self.machine.borrow_mut() = Some(machine.clone());
             self.serves.set(None);
             self.moves.set(false);
-            machine.world().spawn(life(self.clone(), machine.clone()));
+            self.leaves.set(false);
+            self.way_to_owner.set(None);
+            self.runs.borrow_mut().clear();
+            machine.world().spawn(life(self.clone(), machine.clone(), bed.clone()));
             machine.dead().await;
             bed.world.sleep(RESTART).await;
         }
@@ -146,14 +195,20 @@ impl Node {
 
 /// How the member stands, for the rest of its process.
 #[derive(Default)]
-struct Told {
-    state: RefCell<Option<State>>,
-    changed: Signal,
-    /// The end of the term, by the node's own clock.
+pub(super) struct Told {
+    pub(super) state: RefCell<Option<State>>,
+    pub(super) changed: Signal,
+    /// The end of the term as the owner, by the node's own clock.
     until: Cell<Option<Instant>>,
+    /// The end of the term that an owner has given, as long as controllers run for it.
+    lent_until: Cell<Option<Instant>>,
 }
 
 impl Told {
+    pub(super) fn set_lent_until(&self, until: Option<Instant>) {
+        self.lent_until.set(until);
+    }
+
     async fn until_owner(&self) -> u64 {
         let epoch = || match self.state.borrow().as_ref()?.standing {
             Standing::Owner { epoch, .. } => Some(epoch),
@@ -170,38 +225,59 @@ impl Told {
     }
 }
 
+/// The guard that a process has against its own past. None: it has no term.
+fn holds(
+    node: &Node,
+    bed: &Bed,
+    world: &World,
+    told: &Rc<Told>,
+) -> impl Fn() -> Option<bool> + Clone + 'static {
+    let (now, term, is_broken) = (node.clock(world).steady, told.clone(), bed.fault == Fault::NoTerm);
+    move || {
+        let lent_until = term.lent_until.get();
+        if is_broken && lent_until.is_some() {
+            return Some(true);
+        }
+        [term.until.get(), lent_until].into_iter().flatten().min().map(|until| now() < until)
+    }
+}
+
 /// One life of the process.
-async fn life(node: Rc<Node>, machine: Machine) {
+async fn life(node: Rc<Node>, machine: Machine, bed: Rc<Bed>) {
     let (world, told) = (machine.world(), Rc::new(Told::default()));
     let clock = node.clock(&world);
-    let (now, term) = (clock.steady.clone(), told.clone());
-    let holds = move || term.until.get().map(|until| now() < until);
+    let holds = holds(&node, &bed, &world, &told);
     let within = holds.clone();
     *node.term.borrow_mut() = Some(Rc::new(move || within() == Some(true)));
-    machine.dies_unless(move || holds() != Some(false));
-    let member = {
-        let (told, node, machine) = (told.clone(), node.clone(), machine.clone());
-        let about = NodeRecord { portals: vec![portal(node.at, 0).to_string()], ..NodeRecord::default() };
-        Member::new(&world, clock, (&node.name.clone(), about), node.epoch_seen.get(), move |state| {
-            node.epoch_seen.set(node.epoch_seen.get().max(state.epoch_seen));
-            told.until.set(match state.standing {
-                Standing::Owner { until, .. } => Some(until),
-                _ => None,
-            });
-            if matches!(state.standing, Standing::Lost(_)) {
-                machine.kill();
-            }
-            *told.state.borrow_mut() = Some(state.clone());
-            told.changed.wake_all();
-        })
-    };
+    // Where several processes say to each other what happened, each counts by itself.
+    let events = bed.shape.is_spread().then(Arc::<Events>::default);
+    machine.dies_unless(move || {
+        events.iter().for_each(|events| Events::enter(Some(events.clone())));
+        holds() != Some(false)
+    });
+    let member = member(&node, &machine, (&clock, &told));
     let (task, registry) = (member.clone(), node.registry.clone());
     world.spawn(async move {
         run(task, registry).await.expect("its name is a key");
     });
-    let epoch = told.until_owner().await;
+    let served = match bed.shape.is_spread() {
+        true => {
+            life_of_several(Process {
+                node: node.clone(),
+                bed,
+                world: world.clone(),
+                clock,
+                told: told.clone(),
+            })
+            .await
+        }
+        false => {
+            let epoch = told.until_owner().await;
+            serve(&node, &world, &told, epoch).await
+        }
+    };
     // Another node may do better.
-    if let Err(cause) = serve(&node, &world, &told, epoch).await {
+    if let Err(cause) = served {
         node.shared.tell(|| format!("{:?}: {} cannot serve: {cause}", world.now(), node.name));
         node.failed.set(node.failed.get() + 1);
     }
@@ -210,15 +286,48 @@ async fn life(node: Rc<Node>, machine: Machine) {
     machine.kill();
 }
 
+/// Stands by, runs controllers, owns the array.
+async fn life_of_several(process: Process) -> Result<(), String> {
+    let process = Rc::new(process);
+    let offering = Offering::start(&process);
+    let epoch = match select(pin!(process.told.until_owner()), pin!(process.node.until_told_to_end())).await {
+        Either::Left((epoch, _)) => Some(epoch),
+        Either::Right(_) => None,
+    };
+    offering.end().await;
+    match epoch {
+        Some(epoch) => lending::serve(&process, epoch).await,
+        None => Ok(()),
+    }
+}
+
+fn member(node: &Rc<Node>, machine: &Machine, (clock, told): (&Clock, &Rc<Told>)) -> Rc<Member> {
+    let world = machine.world();
+    let (told, own, machine) = (told.clone(), node.clone(), machine.clone());
+    let about = NodeRecord { portals: vec![portal(node.at, 0).to_string()], ..NodeRecord::default() };
+    Member::new(&world, clock.clone(), (&node.name.clone(), about), node.epoch_seen.get(), move |state| {
+        own.epoch_seen.set(own.epoch_seen.get().max(state.epoch_seen));
+        told.until.set(match state.standing {
+            Standing::Owner { until, .. } => Some(until),
+            _ => None,
+        });
+        if matches!(state.standing, Standing::Lost(_)) {
+            machine.kill();
+        }
+        *told.state.borrow_mut() = Some(state.clone());
+        told.changed.wake_all();
+    })
+}
+
 /// Fences the drives, starts the array, and serves until the node is asked to hand over.
 async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<(), String> {
-    let declared = declaration(node.between, node.at);
+    let declared = node.shape.declaration(node.at);
     for drive in &declared.drives {
         while world.fence(&drive.spec).await.is_err() {
             world.sleep(FENCE_PAUSE).await;
         }
     }
-    let mut array = start(world);
+    let mut array = start(world, CONTROLLERS);
     let number = told.state.borrow().as_ref().and_then(|state| state.number).unwrap_or(0);
     let owner = world.random(&format!("{} {epoch}", node.name)).u64(1..);
     let others = (0..NODES_MAX).filter(|other| *other != number).flat_map(ports_of).collect();
@@ -276,9 +385,10 @@ async fn move_pools_until_asked(node: &Node, world: &World, array: &mut Array, r
 }
 
 /// One process, alone, makes the array, and closes it.
-pub(super) async fn make(world: &World, between: Between) {
-    let mut array = start(world);
-    array.apply(declaration(between, address(0))).await.unwrap_or_else(|e| panic!("apply: {e}"));
+pub(super) async fn make(world: &World, shape: &Shape) {
+    let declared = Config { controller_nodes: vec![], ..shape.declaration(address(0)) };
+    let mut array = start(world, declared.controllers);
+    array.apply(declared).await.unwrap_or_else(|e| panic!("apply: {e}"));
     array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
 }
 
@@ -286,7 +396,7 @@ pub(super) async fn make(world: &World, between: Between) {
 /// one registration holds for all.
 pub(super) fn paths(node: &Node) -> impl Iterator<Item = iscsi::initiator::Options> {
     let (at, isid) = (node.address(), crate::stacks::array::options(node.address(), 0).isid);
-    (0..CONTROLLERS).map(move |controller| {
+    node.shape.ports().map(move |controller| {
         let options = crate::stacks::array::options(at, controller);
         iscsi::initiator::Options { isid, ..options }
     })

@@ -30,7 +30,7 @@ pub(crate) fn begin_later(fault: Fault, world: &World, disk: &Disk, rng: &mut Rn
 /// A drive lies from now on, if that is the fault.
 pub(crate) fn begin_now(fault: Fault, disk: &Disk) {
     disk.set_flush_lies(fault == Fault::FlushLies);
-    disk.set_shared(fault == Fault::NoFence);
+    disk.set_shared(matches!(fault, Fault::NoFence | Fault::NoLendingFence));
     if fault == Fault::LostWrite {
         disk.lose_writes(LOST_WRITES);
     }

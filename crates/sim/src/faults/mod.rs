@@ -28,4 +28,17 @@ pub(crate) enum Fault {
     LostWrite,
     /// With --cluster: what an earlier owner of the drives has submitted lands, however late.
     NoFence,
+    /// With --cluster: nothing of a node that has run controllers for the owner is fenced.
+    NoLendingFence,
+    /// With --cluster: a node that runs controllers for the owner does not compare its term.
+    NoTerm,
+    /// With --cluster: what was on its way to a node that is gone is delivered later.
+    OldMessages,
+}
+
+impl Fault {
+    /// Whether it is one of controllers that several nodes run.
+    pub(crate) fn is_of_lending(self) -> bool {
+        matches!(self, Fault::NoLendingFence | Fault::NoTerm | Fault::OldMessages)
+    }
 }

@@ -7,9 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use world::{Instant, Rng, World};
-use world_model::Model;
+use world_model::{Link, Model, NetSpec};
 
+use super::Fault;
 use crate::actors::workload::Shared;
+use crate::cluster::lending::node_port;
 use crate::cluster::node::Node;
 
 /// Between two faults.
@@ -25,6 +27,8 @@ const SLOW_WRITE_MS: std::ops::Range<u64> = 3_500..9_000;
 const HANG_MS_MAX: u64 = 2_000;
 /// A registry is slow, and an owner can still renew in time.
 const SLOW_MS_MAX: u64 = 300;
+/// A way between nodes that is slow: some Mbit/s.
+const SLOW_BYTES_PER_S: u64 = 2_000_000;
 
 /// How often what failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +43,10 @@ pub(crate) struct Counts {
     /// Connections of hosts that were reset, or silent.
     pub(crate) connections: u64,
     pub(crate) hangs: u64,
+    /// Nodes that ran controllers and could not reach the owner.
+    pub(crate) partitions: u64,
+    /// Nodes that were asked to end.
+    pub(crate) leaves: u64,
 }
 
 /// Who fails.
@@ -46,6 +54,8 @@ pub(crate) struct Faults {
     world: World,
     model: Rc<Model>,
     nodes: Vec<Rc<Node>>,
+    /// Whether controllers run at several nodes.
+    is_spread: bool,
     rng: RefCell<Rng>,
     counts: Cell<Counts>,
     /// Until when nodes stand still.
@@ -58,11 +68,17 @@ fn ms(ms: u64) -> Duration {
 }
 
 impl Faults {
-    pub(crate) fn new(world: &World, model: &Rc<Model>, nodes: &[Rc<Node>], shared: &Shared) -> Rc<Faults> {
+    pub(crate) fn new(
+        world: &World,
+        model: &Rc<Model>,
+        (nodes, is_spread): (&[Rc<Node>], bool),
+        shared: &Shared,
+    ) -> Rc<Faults> {
         Rc::new(Faults {
             world: world.clone(),
             model: model.clone(),
             nodes: nodes.to_vec(),
+            is_spread,
             rng: RefCell::new(world.random("faults")),
             counts: Cell::default(),
             still: RefCell::default(),
@@ -74,16 +90,76 @@ impl Faults {
         self.counts.get()
     }
 
-    /// So many of them; of `late_writes` only those, which nothing but a fence survives.
-    pub(crate) async fn strike(self: Rc<Faults>, times: u64, late_writes: bool) {
+    /// So many of them; where a fault is to be found, only those that nothing but what it breaks survives.
+    pub(crate) async fn strike(self: Rc<Faults>, times: u64, fault: Fault) {
         for _ in 0..times {
             let pause = self.rng.borrow_mut().u64(..PAUSE_MS_MAX);
             self.world.sleep(ms(pause)).await;
-            match late_writes {
-                true => self.delay_writes(&self.victim()),
-                false => self.one(),
+            match fault {
+                Fault::NoFence => self.delay_writes(&self.victim()),
+                _ if fault.is_of_lending() => self.one_of_a_lent(fault),
+                _ if self.is_spread && self.draw(..2) == 0 => self.one_of_several_places(),
+                _ => self.one(),
             }
         }
+    }
+
+    /// A node that runs controllers for the owner, if there is one.
+    fn lent(&self) -> Option<Rc<Node>> {
+        let all: Vec<&Rc<Node>> = self.nodes.iter().filter(|node| node.runs_for_owner()).collect();
+        (!all.is_empty()).then(|| all[self.rng.borrow_mut().usize(..all.len())].clone())
+    }
+
+    fn one_of_a_lent(self: &Rc<Faults>, fault: Fault) {
+        let Some(victim) = self.lent() else { return };
+        match fault {
+            Fault::NoLendingFence => self.delay_writes(&victim),
+            Fault::NoTerm => self.pause(&victim, self.draw(LATE_MS)),
+            _ => self.cut_off(&victim),
+        }
+    }
+
+    /// Begins a fault of a node that runs controllers for the owner, or of its way to it.
+    fn one_of_several_places(self: &Rc<Faults>) {
+        let Some(victim) = self.lent() else { return self.one() };
+        match self.draw(..8) {
+            0 => self.kill(&victim),
+            1 | 2 => self.pause(&victim, self.draw(1..STILL_MS_MAX)),
+            3 => self.delay_writes(&victim),
+            4 | 5 => self.cut_off(&victim),
+            6 => {
+                self.count(|counts| counts.leaves += 1);
+                self.tell(|| format!("{} is asked to end", victim.name));
+                victim.leave();
+            }
+            _ => self.slow_link(),
+        }
+    }
+
+    /// Nothing passes between this node and the owner for a while.
+    fn cut_off(self: &Rc<Faults>, node: &Rc<Node>) {
+        self.count(|counts| counts.partitions += 1);
+        let cut_ms = self.draw(1..STILL_MS_MAX);
+        self.tell(|| format!("{} is cut off from the owner for {cut_ms} ms", node.name));
+        node.is_cut_off.set(true);
+        node.way_to_owner.get().into_iter().for_each(|client| match self.draw(..2) {
+            0 => self.model.net().reset(client),
+            _ => self.model.net().silence(client),
+        });
+        let node = node.clone();
+        self.later(cut_ms, move |_| node.is_cut_off.set(false));
+    }
+
+    /// What nodes say to each other takes long.
+    fn slow_link(self: &Rc<Faults>) {
+        let latency_ms = self.draw(1..SLOW_MS_MAX);
+        self.tell(|| format!("nodes are {latency_ms} ms away from each other"));
+        let set = |faults: &Faults, link: Link| {
+            let ports = faults.nodes.iter().map(|node| node_port(node.address()));
+            ports.for_each(|port| faults.model.net().set_port(port, link));
+        };
+        set(self, Link::plain(SLOW_BYTES_PER_S, ms(latency_ms)));
+        self.later(self.draw(1..STILL_MS_MAX), move |faults| set(faults, NetSpec::default().link));
     }
 
     fn tell(&self, text: impl FnOnce() -> String) {

@@ -109,8 +109,8 @@ pub(crate) fn declaration(between: Between, at: Ipv4Addr) -> Config {
 }
 
 /// Starts the controllers, each as a task (in the real world, a thread).
-pub(crate) fn start(world: &World) -> Array {
-    let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..CONTROLLERS).map(ControllerHandle::new).unzip();
+pub(crate) fn start(world: &World, controllers: usize) -> Array {
+    let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..controllers).map(ControllerHandle::new).unzip();
     for (index, mailbox) in mailboxes.into_iter().enumerate() {
         world.spawn(run_controller(world.clone(), index, mailbox, handles.clone()));
     }
@@ -161,7 +161,7 @@ impl Living for ArrayLives {
         for disk in (0..DISKS).filter_map(|i| model.disks().get(&format!("d{i}"))) {
             lies::begin_now(self.fault, &disk);
         }
-        let mut array = start(&world);
+        let mut array = start(&world, CONTROLLERS);
         let made =
             array.apply(declaration(self.between, HERE)).await.unwrap_or_else(|e| panic!("apply: {e}"));
         self.shared.tell(|| format!("a life begins: {made:?}"));
@@ -228,7 +228,7 @@ mod tests {
     fn writes_of_every_size_come_back_through_every_port() {
         let lives = Lives::new(1, DISKS, DISK_BYTES);
         lives.model.run(async |world| {
-            let mut array = start(&world);
+            let mut array = start(&world, CONTROLLERS);
             array.apply(declaration(Between::Nothing, HERE)).await.expect("apply");
             for controller in 0..CONTROLLERS {
                 let session =

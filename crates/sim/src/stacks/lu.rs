@@ -30,6 +30,8 @@ const TOKEN_LEN: usize = 512;
 const TOKEN_INFORMATION_LEN: usize = 4096;
 /// UNIT ATTENTION (SPC-5 4.4.1).
 const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
+/// COPY ABORTED.
+const SENSE_KEY_COPY_ABORTED: u8 = 0xa;
 
 /// The path of commands to the LUs.
 #[derive(Clone)]
@@ -112,6 +114,11 @@ fn lba(at: u64) -> u64 {
     at / u64::from(BLOCK_BYTES)
 }
 
+fn not_good(cdb: &[u8; 16], done: &Done) -> BlockError {
+    let cause = format!("command {:02x}: status {:02x}, sense {:02x?}", cdb[0], done.status, done.sense);
+    BlockError::Failed { cause: cause.into() }
+}
+
 impl Lu {
     /// A LU that is reached through sessions: its properties are read by commands.
     pub(crate) async fn behind(path: Path, lun: Lun, home: usize) -> Result<Lu, BlockError> {
@@ -161,15 +168,19 @@ impl Lu {
         data_out: Pieces,
         data_in_max: usize,
     ) -> Result<Pieces, BlockError> {
+        let done = self.done(cdb, data_out, data_in_max).await?;
+        match done.is_good() {
+            true => Ok(done.data_in),
+            false => Err(not_good(&cdb, &done)),
+        }
+    }
+
+    /// How a command ends that no unit attention answers.
+    async fn done(&self, cdb: [u8; 16], data_out: Pieces, data_in_max: usize) -> Result<Done, BlockError> {
         for _ in 0..ATTENTIONS_MAX {
             let done = self.send(cdb, data_out.clone(), data_in_max).await?;
-            if done.is_good() {
-                return Ok(done.data_in);
-            }
             if done.sense_codes().is_none_or(|(key, ..)| key != SENSE_KEY_UNIT_ATTENTION) {
-                let cause =
-                    format!("command {:02x}: status {:02x}, sense {:02x?}", cdb[0], done.status, done.sense);
-                return Err(BlockError::Failed { cause: cause.into() });
+                return Ok(done);
             }
         }
         Err(BlockError::Failed {
@@ -252,9 +263,7 @@ impl Subject for Lu {
     /// By turns EXTENDED COPY and a token. Between homes the host copies.
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         if source.home != self.home {
-            let mut data = Pieces::new();
-            source.read(from, len as usize, &mut data).await?;
-            return self.write(at, &data).await;
+            return self.copy_by_host(source, from, at, len).await;
         }
         let turn = self.copies.replace(self.copies.get() + 1);
         if turn.is_multiple_of(2) && matches!(self.path, Path::View(_)) {
@@ -299,7 +308,21 @@ impl Lu {
         let mut cdb = [0; 16];
         cdb[0] = 0x83;
         cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
-        self.command(cdb, Pieces::copy_of(&list), 0).await.map(|_| ())
+        let done = self.done(cdb, Pieces::copy_of(&list), 0).await?;
+        match done.sense_codes() {
+            _ if done.is_good() => Ok(()),
+            // One of the two is at a node that is gone: hosts go on by themselves.
+            Some((SENSE_KEY_COPY_ABORTED, ..)) if matches!(self.path, Path::Nodes(_)) => {
+                self.copy_by_host(source, from, at, len).await
+            }
+            _ => Err(not_good(&cdb, &done)),
+        }
+    }
+
+    async fn copy_by_host(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        let mut data = Pieces::new();
+        source.read(from, len as usize, &mut data).await?;
+        self.write(at, &data).await
     }
 }
 

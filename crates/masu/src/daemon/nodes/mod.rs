@@ -568,7 +568,7 @@ impl Node {
     /// What controllers have to know of this node and of the others before they begin.
     pub(super) fn known_nodes(&self, config: &Config) -> Arc<Nodes> {
         // Controllers of other nodes open theirs.
-        let home = elsewhere::home(&config.controller_nodes, config.controllers, &self.name);
+        let home = cluster::lending::home(&config.controller_nodes, config.controllers, &self.name);
         self.elsewhere.home.set(home);
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();

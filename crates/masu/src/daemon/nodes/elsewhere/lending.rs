@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use admin::ArrayOwner;
-use array::{Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Ownership, Reply, Told};
+use array::{
+    Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership, Reply, Told,
+};
+use cluster::lending::{grant, of_node, over};
 use cluster::{Standing, State};
 use config::Config;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,11 +19,10 @@ use tokio::time::interval;
 use world::Instant;
 use world_real::boot_now;
 
-use super::assignment::of_node;
 use super::frames::{Assignment, Frame, Hello, Path};
+use super::numbers;
 use super::told;
 use super::wire::{Carries, Wire};
-use super::{numbers, term};
 use crate::daemon::controllers::Threads;
 use crate::daemon::nodes::link::Offer;
 
@@ -48,6 +50,7 @@ pub(in crate::daemon::nodes) struct Own {
 /// What the running array has.
 pub(in crate::daemon) struct Served {
     pub(in crate::daemon) owner: ArrayOwner,
+    pub(in crate::daemon) openers: Openers,
     pub(in crate::daemon) threads: Arc<Threads>,
     pub(in crate::daemon) events: EventSender,
     pub(in crate::daemon) moves: MoveSender,
@@ -67,9 +70,8 @@ impl Lending {
         mut offers: mpsc::Receiver<Offer>,
     ) -> Lending {
         let (stops, stop) = watch::channel(false);
-        let (lent, again, declared) =
-            (Mutex::default(), Mutex::default(), Mutex::new(Arc::new(Config::empty(""))));
-        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, again, declared });
+        let (lent, again) = (Mutex::default(), Mutex::default());
+        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, again });
         lender.list_own();
         let mut stop = stop;
         let task = tokio::spawn(async move {
@@ -108,7 +110,6 @@ struct Lender {
     lent: Mutex<BTreeMap<usize, u16>>,
     /// When each node whose connection broke while it ran controllers may get some again.
     again: Mutex<BTreeMap<u16, Instant>>,
-    declared: Mutex<Arc<Config>>,
 }
 
 /// The task that has controllers change their place.
@@ -173,18 +174,15 @@ impl Lender {
         Some((other.number, other.name.clone()))
     }
 
-    /// The controllers that a node is to run now.
-    async fn wanted(&self, name: &str) -> BTreeSet<usize> {
-        let config = self.served.owner.config().await;
-        let wanted = of_node(&config.controller_nodes, self.own.home, name);
-        *self.declared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-        wanted
+    /// The controllers that a node is to run now. Whoever changes the array may wait for one of them: nobody
+    /// waits for the change.
+    fn wanted(&self, name: &str) -> BTreeSet<usize> {
+        of_node(&self.declared().controller_nodes, self.own.home, name)
     }
 
-    /// What was declared at the last look: whoever changes it may wait for a controller that changes its
-    /// place.
+    /// What is declared now.
     fn declared(&self) -> Arc<Config> {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.served.openers.config()
     }
 
     /// The life of a connection.
@@ -216,7 +214,6 @@ impl Lender {
     /// Until the connection ends, or the node has stopped what it ran.
     async fn serve(self: &Arc<Lender>, peer: &mut Peer) {
         let (mut look, mut nodes, mut stop) = (interval(LOOK), self.own.nodes.clone(), self.stop.clone());
-        let mut looks: Option<JoinHandle<BTreeSet<usize>>> = None;
         nodes.mark_changed();
         loop {
             let is_idle = matches!(peer.place, Place::Idle);
@@ -249,11 +246,8 @@ impl Lender {
                     let paths = Path::all(&nodes.borrow_and_update());
                     peer.wire.send(Frame::Paths(paths)).await;
                 }
-                _ = look.tick(), if looks.is_none() => {
-                    let (lender, name) = (self.clone(), peer.name.clone());
-                    looks = Some(tokio::spawn(async move { lender.wanted(&name).await }));
-                }
-                Some(wanted) = finished(&mut looks) => {
+                _ = look.tick() => {
+                    let wanted = self.wanted(&peer.name);
                     let may_lend = !peer.leaves && peer.over.is_some() && boot_now() >= peer.not_before;
                     if is_idle && may_lend && !self.stops() && !wanted.is_empty() {
                         self.close_here(peer, &wanted);
@@ -283,8 +277,8 @@ impl Lender {
             _ => Instant(0),
         };
         let now = boot_now();
-        let granted = term::grant(now, until);
-        peer.over = peer.over.max(Some(term::over(now, granted)));
+        let granted = grant(now, until);
+        peer.over = peer.over.max(Some(over(now, granted)));
         granted
     }
 
@@ -417,16 +411,6 @@ impl Lender {
 /// A channel that nobody listens at.
 fn nobody() -> async_channel::Sender<u64> {
     async_channel::bounded(1).0
-}
-
-/// The result of a task when it has ended; waits for ever without one.
-async fn finished<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
-    let ended = match task {
-        Some(task) => task.await,
-        None => std::future::pending().await,
-    };
-    *task = None;
-    ended.ok()
 }
 
 /// What begins the controllers when they are closed here, or why they stay.

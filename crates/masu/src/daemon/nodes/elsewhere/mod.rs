@@ -7,23 +7,20 @@
 //! ```
 //!
 //! * A standby connects to the owner's node port and offers to run controllers (`offering.rs`). The owner
-//!   assigns those that the declaration gives to this node (`assignment.rs`, pure), and everything that one
-//!   controller says to another crosses in frames (`frames.rs`).
+//!   assigns those that the declaration gives to this node ([`cluster::lending::of_node`]), and everything
+//!   that one controller says to another crosses in frames (`frames.rs`).
 //! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it
 //!   waits for the end of the term that it gave, fences the drives, and runs the controller itself.
-//! * A node serves only within a term that the owner gave, which is within the owner's own (`term.rs`, pure).
+//! * A node serves only within a term that the owner gave, which is within the owner's own ([`cluster::lending::Terms`]).
 
-mod assignment;
 mod claim;
 pub(super) mod frames;
 mod lending;
 mod offering;
-mod term;
 mod wire;
 
 use tokio::sync::watch;
 
-pub(super) use assignment::home;
 pub(super) use lending::Own;
 pub(in crate::daemon) use lending::{Lending, Served};
 pub(super) use offering::{About, Offering, Turn};

@@ -1,6 +1,6 @@
 //! A standby that runs controllers for the owner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use std::time::Duration;
 use admin::NodeTls;
 use anyhow::Result;
 use array::{Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel};
+use cluster::lending::{EVERY, Terms};
 use cluster::{Standing, State, Waits, portal_group};
 use config::{Config, PortalConfig};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep, timeout};
-use world::Instant as Boot;
 use world_real::{boot_now, set_term};
 
 use super::claim::claim;
 use super::frames::{Assignment, Frame, Hello, Path};
-use super::term::{self, EVERY};
 use super::told;
 use super::wire::{Carries, Wire};
 use super::{numbers, text_of};
@@ -32,8 +31,6 @@ use crate::daemon::nodes::{keep_telling, way_to};
 const AGAIN: Duration = Duration::from_secs(1);
 /// A node that is to end waits so long for the owner to take its controllers back.
 const LEAVE_TIME: Duration = Duration::from_secs(5);
-/// Terms that were asked for and are not answered.
-const ASKED_MAX: usize = 16;
 /// Groups that were refused and are not yet told to the owner; more say nothing new.
 const REFUSALS_MAX: usize = 64;
 
@@ -117,35 +114,6 @@ fn owner_in(state: &State) -> Option<(link::Peer, u16)> {
     }
 }
 
-/// The terms of a connection.
-#[derive(Default)]
-struct Terms {
-    asked: BTreeMap<u64, Boot>,
-    count: u64,
-    until: Option<Boot>,
-}
-
-impl Terms {
-    fn ask(&mut self) -> Frame {
-        if self.asked.len() == ASKED_MAX {
-            self.asked.pop_first();
-        }
-        self.count += 1;
-        self.asked.insert(self.count, boot_now());
-        Frame::AskTerm(self.count)
-    }
-
-    fn granted(&mut self, number: u64, granted_ms: u32) {
-        let granted = Duration::from_millis(u64::from(granted_ms));
-        let until = self.asked.remove(&number).map(|asked| term::end(asked, granted));
-        self.until = self.until.max(until);
-    }
-
-    fn holds(&self) -> bool {
-        self.until.is_some_and(|until| boot_now() < until)
-    }
-}
-
 impl Node {
     /// Returns when there is an owner; false: the node does not offer anything any more.
     async fn until_owner(&mut self) -> bool {
@@ -171,12 +139,12 @@ impl Node {
         let mut patience = Box::pin(sleep(LEAVE_TIME));
         loop {
             tokio::select! {
-                _ = ask.tick() => wire.send(terms.ask()).await,
+                _ = ask.tick() => wire.send(Frame::AskTerm(terms.ask(boot_now()))).await,
                 frame = wire.next() => match (frame, &mut running) {
                     (Some(Frame::Term { number, granted_ms }), running) => {
-                        terms.granted(number, granted_ms);
+                        terms.granted(number, Duration::from_millis(u64::from(granted_ms)));
                         if running.is_some() {
-                            set_term(terms.until);
+                            set_term(terms.until());
                         }
                     }
                     (Some(Frame::Paths(told)), running) => {
@@ -185,9 +153,9 @@ impl Node {
                             running.hear_of(&paths);
                         }
                     }
-                    (Some(Frame::Assign(assignment)), None) if terms.holds() => {
+                    (Some(Frame::Assign(assignment)), None) if terms.holds(boot_now()) => {
                         // From here on this process ends when the owner grants no more.
-                        set_term(terms.until);
+                        set_term(terms.until());
                         running = Some(self.begin(*assignment, (number, &paths), &wire).await);
                     }
                     (Some(Frame::Message(message)), Some(running)) => {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::Exchange;
+use cluster::lending::SILENT_MAX;
 use tokio::io::{AsyncWriteExt, split};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::frames::Frame;
-use super::term::SILENT_MAX;
 use super::told;
 use crate::daemon::nodes::carry::Bytes;
 

@@ -73,7 +73,6 @@ impl Lender {
         let cause = format!("node {name} is gone, and its drives are not free yet");
         let mut absent = self.answer_for(controllers, &cause);
         let controllers: Vec<usize> = controllers.iter().copied().collect();
-        let part = self.declared().of_controllers(&controllers);
         let claimed = async {
             // On one machine the locks of the drives say when it has ended.
             while self.served.spans_machines && over.is_some_and(|over| boot_now() < over) {
@@ -88,7 +87,8 @@ impl Lender {
                 );
                 self.own.waits.send_replace(Some(waits));
             };
-            claim(&part, tell).await;
+            // A pool may be on its way to them, or from them.
+            claim(&self.served.openers.part(&controllers), tell).await;
             self.own.waits.send_replace(None);
         };
         let mut stop = self.stop.clone();

@@ -1,17 +1,17 @@
-//! Which node runs which controller. Pure.
+//! Which node runs which controller.
 
 use std::collections::BTreeSet;
 
 /// The controller that the owner never lends: its own first one, or the first of all if none is its own. It
 /// opens the owner's portals.
-pub(in crate::daemon::nodes) fn home(controller_nodes: &[String], controllers: usize, owner: &str) -> usize {
+pub fn home(controller_nodes: &[String], controllers: usize, owner: &str) -> usize {
     let is_own =
         |index: &usize| controller_nodes.get(*index).is_none_or(|node| node.is_empty() || node == owner);
     (0..controllers).find(is_own).unwrap_or(0)
 }
 
 /// The controllers that a node is to run.
-pub(super) fn of_node(controller_nodes: &[String], home: usize, node: &str) -> BTreeSet<usize> {
+pub fn of_node(controller_nodes: &[String], home: usize, node: &str) -> BTreeSet<usize> {
     let declared = controller_nodes.iter().enumerate().filter(|(_, declared)| *declared == node);
     declared.map(|(index, _)| index).filter(|index| *index != home).collect()
 }

@@ -1,0 +1,171 @@
+//! Controllers of a node that is gone, or has stopped them, begin at the owner.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use array::{Control, Exchange, Told, answer_for_absent};
+use futures::channel::oneshot;
+use futures::{FutureExt, select_biased};
+use world::sync::Signal;
+use world::{Instant, World};
+
+use super::lender::{AGAIN, Lender};
+use super::peer::{Changing, Peer, Place};
+use crate::faults::Fault;
+
+/// Between two attempts to fence a drive.
+const FENCE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Tasks that answer for controllers that run nowhere.
+struct Absent {
+    ends: Rc<(Cell<bool>, Signal)>,
+    ended: Vec<oneshot::Receiver<()>>,
+}
+
+impl Absent {
+    async fn shutdown(self) {
+        self.ends.0.set(true);
+        self.ends.1.wake_all();
+        for ended in self.ended {
+            let _ = ended.await;
+        }
+    }
+}
+
+impl Lender {
+    /// The node is gone, or has stopped: its controllers run here.
+    pub(super) async fn take_back(&self, mut peer: Peer) {
+        match std::mem::replace(&mut peer.place, Place::Idle) {
+            Place::Idle => {}
+            Place::Closing { changing, closed } => {
+                // They begin here again, or have not been closed.
+                drop(closed);
+                let _ = changing.end().await;
+            }
+            Place::There { exchange, carries, changing, ended } => {
+                self.process
+                    .tell(|| format!("{:?} are to begin here, in order: {}", peer.controllers, peer.ended));
+                carries.end().await;
+                // Who waits for an answer of the node learns that there is none.
+                drop(exchange);
+                self.runs.borrow_mut().remove(&peer.number);
+                self.changed.wake_all();
+                if !peer.ended {
+                    self.again.borrow_mut().insert(peer.number, self.process.now() + AGAIN);
+                }
+                self.replace(&peer, changing, ended).await;
+            }
+        }
+        self.forget(&mut peer);
+        peer.wire.end().await;
+    }
+
+    /// Runs the controllers of a node that does not run them any more.
+    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
+        let Peer { controllers, over, ended, .. } = peer;
+        // What it has stopped in order it does not hold any more.
+        if !self.stops.get() && !*ended {
+            self.claim(controllers, *over).await;
+        }
+        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
+            let _ = changing.end().await;
+        } else if self.stops.get() {
+            drop(self.answer_for(controllers, "its node is gone"));
+            return;
+        }
+        self.begin_here(controllers).await;
+        if self.process.bed.fault == Fault::OldMessages && !*ended {
+            self.deliver_again(peer).await;
+        }
+    }
+
+    /// Waits until a node that does not answer cannot serve any more.
+    async fn claim(&self, controllers: &BTreeSet<usize>, over: Option<Instant>) {
+        let absent = self.answer_for(controllers, "its node is gone, and its drives are not free yet");
+        let controllers: Vec<usize> = controllers.iter().copied().collect();
+        let claimed = async {
+            if self.process.bed.fault == Fault::NoLendingFence {
+                return;
+            }
+            while over.is_some_and(|over| self.process.now() < over) {
+                self.process.world.sleep(Duration::from_millis(10)).await;
+            }
+            // A pool may be on its way to them, or from them.
+            fence(&self.process.world, &self.openers.part(&controllers)).await;
+        };
+        select_biased! {
+            () = claimed.boxed_local().fuse() => {}
+            () = self.until_stop().boxed_local().fuse() => {}
+        }
+        absent.shutdown().await;
+    }
+
+    /// Answers for controllers that run nowhere.
+    fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> Absent {
+        let ends = Rc::<(Cell<bool>, Signal)>::default();
+        let mut all = vec![];
+        for index in controllers.iter().copied() {
+            let (mailbox, config, cause) =
+                (self.threads.mailbox(index).clone(), self.config(), cause.to_owned());
+            let ((tell, ended), end) = (oneshot::channel::<()>(), ends.clone());
+            self.process.world.spawn(async move {
+                select_biased! {
+                    () = answer_for_absent(&mailbox, index, &config, &cause).boxed_local().fuse() => {}
+                    () = end.1.wait_for(|| end.0.get().then_some(())).boxed_local().fuse() => {}
+                }
+                drop(tell);
+            });
+            all.push(ended);
+        }
+        Absent { ends, ended: all }
+    }
+
+    /// Runs controllers here, those that do not run already.
+    async fn begin_here(&self, controllers: &BTreeSet<usize>) {
+        let new: Vec<usize> =
+            controllers.iter().copied().filter(|index| !self.threads.runs(*index)).collect();
+        new.iter().for_each(|index| self.start(*index));
+        for index in new {
+            while let Err(error) = async { self.array.lock().await.bring_up(index).await }.await {
+                if self.stops.get() {
+                    return;
+                }
+                self.process.tell(|| format!("controller {index}: {error}; it is tried again"));
+                self.process.world.sleep(AGAIN).await;
+            }
+        }
+        self.process.tell(|| format!("runs {controllers:?} again"));
+        let taken = &self.process.node.taken_back;
+        taken.set(taken.get() + 1);
+    }
+
+    /// A fault: what was on its way to the node reaches those who run now.
+    async fn deliver_again(&self, peer: &Peer) {
+        let here = self.threads.handles.iter().filter(|handle| peer.controllers.contains(&handle.index));
+        let (events, moves, refused) = (self.events.clone(), self.moves.clone(), self.refused.clone());
+        let exchange = Exchange::new(vec![], here.cloned().collect(), Told::Owner { events, moves, refused });
+        // Hosts have written something newer meanwhile.
+        self.process.world.sleep(Duration::from_secs(1)).await;
+        for message in peer.sent.take() {
+            let _ = exchange.incoming(&message).await;
+        }
+        let answers = async { while exchange.outgoing().await.is_some() {} };
+        super::within(&self.process.world, Duration::from_secs(1), answers).await;
+    }
+}
+
+/// Fences all drives of a part of the declaration, until that has succeeded.
+pub(super) async fn fence(world: &World, part: &array::Config) {
+    for drive in &part.drives {
+        while world.fence(&drive.spec).await.is_err() {
+            world.sleep(FENCE_PAUSE).await;
+        }
+    }
+}
+
+/// What a controller has to know first.
+pub(super) fn tell_nodes(handles: &[array::ControllerHandle], nodes: &std::sync::Arc<array::Nodes>) {
+    handles.iter().for_each(|handle| handle.tell(Control::Nodes(nodes.clone())));
+}
