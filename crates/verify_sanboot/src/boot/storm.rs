@@ -176,9 +176,6 @@ pub(super) fn run(
 /// A number of its own for each repeat: a server takes the same times in all storms of one repeat, so that
 /// storms differ by what the array does.
 fn seed_of(seed: u64, which: StormOf) -> u64 {
-    let parts = [which.repeat.into()];
-    parts.into_iter().fold(seed, |h, part| {
-        // The odd constant is 2^64 divided by the golden ratio.
-        (h.rotate_left(23) ^ (part + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+    // The odd constant is 2^64 divided by the golden ratio.
+    (seed.rotate_left(23) ^ (u64::from(which.repeat) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
