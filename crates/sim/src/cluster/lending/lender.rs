@@ -325,9 +325,7 @@ impl Lender {
         self.lent.borrow_mut().retain(|index, _| !controllers.contains(index));
     }
 
-    /// Starts a controller; what it has to know first is the first in its mailbox.
     pub(super) fn start(&self, index: usize) {
-        self.threads.handles[index].tell(Control::Nodes(self.nodes.borrow().clone()));
-        self.threads.start(index);
+        self.threads.start(index, self.nodes.borrow().clone());
     }
 }

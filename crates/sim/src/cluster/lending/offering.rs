@@ -1,6 +1,6 @@
 //! A standby that runs controllers for the owner.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use cluster::{Standing, Waits, portal_group};
 use futures::channel::oneshot;
 use futures::future::{Fuse, LocalBoxFuture};
 use futures::{FutureExt, select_biased};
-use world::StreamOptions;
 use world::sync::Signal;
+use world::{StreamOptions, World};
 
 use super::frames::Frame;
 use super::taking_back::{fence, tell_nodes};
@@ -154,8 +154,7 @@ impl Standby {
                 Next::Frame(Some(Frame::Paths(at))) => {
                     paths = self.process.bed.paths_at(at);
                     if let Some(running) = &mut running {
-                        running.nodes.others = paths.clone();
-                        running.tell_of_nodes();
+                        running.hear_of(&self.process.world, paths.clone());
                     }
                 }
                 Next::Frame(Some(Frame::Assign { controllers, config, epoch, owner }))
@@ -216,7 +215,8 @@ struct Running {
     own: Vec<usize>,
     threads: Rc<Threads>,
     exchange: Arc<Exchange>,
-    nodes: Nodes,
+    /// What its controllers are told.
+    nodes: Rc<RefCell<Arc<Nodes>>>,
     part: Config,
     carries: Option<Carries>,
     /// Waits for their drives, and starts them.
@@ -266,26 +266,27 @@ impl Running {
             refused: Some(refused),
         };
         let (part, begins, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
-        let running = Running { own, threads, exchange, nodes, part, carries: None, begins, ended };
-        // It is the first in their mailboxes.
-        running.tell_of_nodes();
-        running
+        let nodes = Rc::new(RefCell::new(Arc::new(nodes)));
+        Running { own, threads, exchange, nodes, part, carries: None, begins, ended }
     }
 
-    fn tell_of_nodes(&self) {
+    fn hear_of(&self, world: &World, others: Vec<OtherPortal>) {
+        let nodes = Arc::new(Nodes { others, ..Nodes::clone(&self.nodes.borrow()) });
+        *self.nodes.borrow_mut() = nodes.clone();
         let own: Vec<_> = self.own.iter().map(|index| self.threads.handles[*index].clone()).collect();
-        tell_nodes(&own, &Arc::new(self.nodes.clone()));
+        tell_nodes(world, &own, &nodes);
     }
 
     fn begin(&mut self, process: &Rc<Process>) {
         let (part, threads, own) = (self.part.clone(), self.threads.clone(), self.own.clone());
+        let nodes = self.nodes.clone();
         let (process, (mut tell, begun)) = (process.clone(), oneshot::channel::<()>());
         // It goes on while nobody looks, and ends with who wants to know.
         process.world.clone().spawn(async move {
             let work = async {
                 fence(&process.world, &part).await;
                 process.tell(|| format!("runs {own:?}"));
-                own.into_iter().for_each(|index| threads.start(index));
+                own.into_iter().for_each(|index| threads.start(index, nodes.borrow().clone()));
             };
             let has_begun = select_biased! {
                 () = tell.cancellation().boxed_local().fuse() => false,

@@ -90,8 +90,7 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         refused: Some(refused.clone()),
         ..Nodes::default()
     });
-    tell_nodes(&threads.handles, &nodes);
-    (0..declared.controllers).for_each(|index| threads.start(index));
+    (0..declared.controllers).for_each(|index| threads.start(index, nodes.clone()));
     let array = Array::new(threads.handles.clone(), TARGET);
     let openers = array.openers();
     let array = Rc::new(Mutex::new(array));
@@ -147,7 +146,7 @@ async fn follow_others(lender: Rc<Lender>) {
             lender.process.tell(|| format!("the port groups of other nodes are {groups:?}"));
             let nodes = Arc::new(Nodes { others, ..Nodes::clone(&last) });
             *lender.nodes.borrow_mut() = nodes.clone();
-            tell_nodes(&lender.threads.handles, &nodes);
+            tell_nodes(&lender.process.world, &lender.threads.handles, &nodes);
             lender.changed.wake_all();
         }
         let pause = lender.process.world.sleep(LOOK);

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Control, Exchange, Told, answer_for_absent};
+use array::{Control, ControllerHandle, Exchange, Nodes, Told, answer_for_absent};
 use futures::channel::oneshot;
 use futures::{FutureExt, select_biased};
 use world::sync::Signal;
@@ -165,7 +166,13 @@ pub(super) async fn fence(world: &World, part: &array::Config) {
     }
 }
 
-/// What a controller has to know first.
-pub(super) fn tell_nodes(handles: &[array::ControllerHandle], nodes: &std::sync::Arc<array::Nodes>) {
-    handles.iter().for_each(|handle| handle.tell(Control::Nodes(nodes.clone())));
+/// Tells controllers of the nodes that there are now, in the order of the changes.
+pub(super) fn tell_nodes(world: &World, handles: &[ControllerHandle], nodes: &Arc<Nodes>) {
+    for handle in handles {
+        let (handle, nodes) = (handle.clone(), nodes.clone());
+        world.spawn(async move {
+            // One that has stopped gets them with its next start.
+            let _ = handle.ask(Control::Nodes(nodes)).await;
+        });
+    }
 }

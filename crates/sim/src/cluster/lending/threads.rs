@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use array::{ControllerHandle, Mailbox, run_controller};
+use array::{ControllerHandle, Mailbox, Nodes, run_controller};
 use async_channel::{Receiver, Sender, unbounded};
 use futures::channel::oneshot;
 
@@ -28,9 +29,9 @@ impl Threads {
         Rc::new(Threads { process: process.clone(), handles, mailboxes, running, tell, ended })
     }
 
-    /// Starts a controller that does not run.
-    pub(super) fn start(&self, index: usize) {
-        let (world, mailbox) = (&self.process.world, self.mailbox(index).clone());
+    /// Starts a controller that does not run; it knows these nodes before it takes a message.
+    pub(super) fn start(&self, index: usize, nodes: Arc<Nodes>) {
+        let (world, mailbox) = (&self.process.world, self.mailbox(index).clone().knowing(nodes));
         let run = run_controller(world.clone(), index, mailbox, self.handles.clone());
         let ((end, ended), tell, node) = (oneshot::channel(), self.tell.clone(), self.process.node.clone());
         node.runs(index);
