@@ -45,6 +45,7 @@ mod stamp;
 mod tally;
 
 use clap::{Parser, ValueEnum};
+use cluster::Places;
 use faults::Fault;
 use forks::{Phase, Points};
 use lives::How;
@@ -82,6 +83,9 @@ struct Options {
     /// So many histories of several nodes that share their drives, with faults of nodes, registry and hosts.
     #[arg(long, value_name = "HISTORIES", conflicts_with_all = ["stack", "every_point", "crashes"])]
     cluster: Option<u64>,
+    /// With --cluster: where the controllers of the array run.
+    #[arg(long, value_enum, default_value_t, requires = "cluster")]
+    places: Places,
     /// Print every operation to standard error.
     #[arg(long)]
     verbose: bool,
@@ -105,7 +109,7 @@ fn main() {
     let stacks: Vec<Stack> =
         stacks.into_iter().filter(|s| options.stack.is_none_or(|only| only == *s)).collect();
     if let Some(histories) = options.cluster {
-        return cluster::run(seed, histories, options.fault, options.verbose);
+        return cluster::run(seed, histories, (options.places, options.fault), options.verbose);
     }
     if let Some(crashes) = options.crashes {
         return crashes::run(&stacks, seed, crashes, options.how());

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Lun;
+use clap::ValueEnum;
 use cluster::portal_group;
 use scsi::Events;
 use world::{Rng, World};
@@ -132,9 +133,10 @@ impl fmt::Display for Story {
 }
 
 /// Where the controllers of an array run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Places {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Places {
     /// In one history of two, at other nodes too; which histories those are, the seed says.
+    #[default]
     Drawn,
     /// All of them run at the owner.
     One,

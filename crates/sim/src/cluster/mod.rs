@@ -31,17 +31,18 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::faults::Fault;
 use crate::rounds::on_all_threads;
-use history::{Places, Story};
+pub(crate) use history::Places;
+use history::Story;
 
 /// Tells so many histories, of the seeds from `seed` on, and what happened in them.
 #[expect(clippy::disallowed_methods, reason = "only the duration, on which nothing depends")]
-pub(crate) fn run(seed: u64, histories: u64, fault: Fault, verbose: bool) {
+pub(crate) fn run(seed: u64, histories: u64, told: (Places, Fault), verbose: bool) {
     println!("{histories} histories of several nodes, seeds from {seed}");
     let begun = std::time::Instant::now();
     let all = Mutex::new(Story::default());
     on_all_threads(histories, |number| {
         if number < histories {
-            let story = one(seed.wrapping_add(number), fault, verbose);
+            let story = one(seed.wrapping_add(number), told, verbose);
             all.lock().unwrap_or_else(PoisonError::into_inner).add(story);
         }
         number < histories
@@ -50,11 +51,15 @@ pub(crate) fn run(seed: u64, histories: u64, fault: Fault, verbose: bool) {
     println!("{all}, {:.1} s", begun.elapsed().as_secs_f64());
 }
 
-fn one(seed: u64, fault: Fault, verbose: bool) -> Story {
-    match std::panic::catch_unwind(|| history::tell(seed, (Places::Drawn, fault), verbose)) {
+fn one(seed: u64, told: (Places, Fault), verbose: bool) -> Story {
+    match std::panic::catch_unwind(|| history::tell(seed, told, verbose)) {
         Ok(story) => story,
         Err(panic) => {
-            eprintln!("again with: target/checked/sim --cluster 1 --seed {seed} --verbose");
+            let places = match told.0 {
+                Places::Drawn => String::new(),
+                places => format!(" --places {}", format!("{places:?}").to_lowercase()),
+            };
+            eprintln!("again with: target/checked/sim --cluster 1 --seed {seed}{places} --verbose");
             std::panic::resume_unwind(panic)
         }
     }
