@@ -6,8 +6,8 @@ use super::Refusal;
 
 /// Numbers of servers that a ramp needs: two for a line, and one that can contradict it.
 const SERVERS_LEAST: usize = 3;
-/// Groups are taken to be alike. One of RAID5 (2D+1P) that has lost a drive reads at random 74 to 77 % of what
-/// the others do.
+/// Groups are taken to be alike. One of RAID5 (2D+1P) that has lost a drive reads at random 74 to 77 % of
+/// what the others do.
 const ALIKE: f64 = 0.80;
 
 /// What was measured with 1, 2, … servers.
