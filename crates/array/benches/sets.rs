@@ -2,7 +2,7 @@
 //! from the closed formula, the sum, the worst 1 % of the windows of 5 s of all minimums, and which cannot be
 //! kept and why.
 //!
-//! `cargo bench -p array --bench sets [-- COUNT | -- set NUMBER | -- kinds]`
+//! `cargo bench -p array --bench sets [-- COUNT | -- FIRST LAST | -- set NUMBER | -- kinds]`
 
 #[path = "../../qos/tests/sets/bars.rs"]
 mod bars;
@@ -83,15 +83,19 @@ fn main() {
         }
         return;
     }
-    let number = args.iter().find_map(|arg| arg.parse().ok());
-    if let Some(seed) = number.filter(|_| has("set")) {
+    let numbers: Vec<u64> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    if let Some(&seed) = numbers.first().filter(|_| has("set")) {
         let outcome = play(&Set::draw(seed), TIMES);
         print(&outcome);
         return print_all(&outcome);
     }
+    let seeds = match numbers[..] {
+        [first, last, ..] => first..=last,
+        [count] => 1..=count,
+        [] => 1..=SETS,
+    };
     println!(" set VMs   out   KiB   prom%   off%   sum%  of64  kept% depth");
-    let outcomes: Vec<Outcome> =
-        (1..=number.unwrap_or(SETS)).map(|seed| play(&Set::draw(seed), TIMES)).inspect(print).collect();
+    let outcomes: Vec<Outcome> = seeds.map(|seed| play(&Set::draw(seed), TIMES)).inspect(print).collect();
     outcomes.iter().filter_map(|outcome| check(outcome).err()).for_each(|text| println!("{text}"));
     let within = |f: &dyn Fn(&&Outcome) -> bool| outcomes.iter().filter(f).count();
     println!(

@@ -7,6 +7,7 @@ use crate::part::{Part, Terms};
 use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
+use crate::turn::Turn;
 
 /// Slack: a lag of this time holds the reservation clock back. A flow may catch up half as much again,
 /// because another one may hold the clock meanwhile; two such gaps are 10 % of the 5 s over which a minimum
@@ -17,10 +18,10 @@ pub(crate) const LENIENT_NS: u64 = 100_000_000;
 /// A client that sends its next request within this time was not idle: the turn-around of a host and its
 /// network.
 const CONTINUES_NS: u64 = 20_000_000;
-/// Requests by which a flow served for its minimum may be ahead in the weight phase: it is not served there
-/// for that long if its minimum is removed.
-pub(crate) const LEAD_REQUESTS: u64 = 16;
-/// Requests by which a busy flow may be behind in the weight phase, and catches up.
+/// Requests by which a flow served for its minimum may be ahead in the weight phase in any case; else by what
+/// the turn advances in a second. It is not served there for that long if others ask for less.
+const LEAD_REQUESTS: u64 = 16;
+/// Requests by which a busy flow may be behind in the weight phase in any case, and catches up.
 const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
 /// And so many of the largest requests of all flows: the turn advances by these, and what small requests lack
 /// meanwhile would be forgotten at each.
@@ -58,6 +59,8 @@ pub(crate) struct Flow {
     /// The tag of the next request in the weight phase.
     pub(crate) share: Tag,
     peak_bytes: u64,
+    /// What was served for its minimum since its last turn.
+    by_minimum_bytes: u64,
     pub(crate) clients: u32,
     pub(crate) ring: Ring,
     pub(crate) waiting: u32,
@@ -137,15 +140,8 @@ impl Flow {
         self.waiting + self.below
     }
 
-    /// Starts the tags at its first request. `turn` is that of the request served last in the weight phase,
-    /// `pool_peak_bytes` the largest request of all flows.
-    pub(crate) fn begin(
-        &mut self,
-        now: u64,
-        clock: u64,
-        (turn, pool_peak_bytes): (u64, u64),
-        unit_bytes: u64,
-    ) {
+    /// Starts the tags at its first request.
+    pub(crate) fn begin(&mut self, now: u64, clock: u64, turn: Turn, unit_bytes: u64) {
         let gap = self.answered.map(|at| now.saturating_sub(at));
         if let Some(gap) = gap {
             // A longer time only shows that no slot should be reserved for it.
@@ -154,14 +150,14 @@ impl Flow {
         let goes_on = self.below > 0 || gap.is_some_and(|gap| gap <= CONTINUES_NS);
         let behind = match goes_on {
             true => {
-                let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * pool_peak_bytes);
-                share_of(bytes, self.policy.weight)
+                let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * turn.peak_bytes);
+                share_of(bytes, self.policy.weight).max(turn.second)
             }
             false => 0,
         };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
         self.reserve.raise_to(if goes_on { clock.saturating_sub(self.slack_ns()) } else { clock });
-        self.share.raise_to(turn.saturating_sub(behind.max(burst)));
+        self.share.raise_to(turn.at.saturating_sub(behind.max(burst)));
     }
 
     /// Earliest time that its maximums allow.
@@ -204,7 +200,15 @@ impl Flow {
     pub(crate) fn reserve(&mut self, cost: u64) {
         if self.minimum > 0 {
             self.reserve.spend(cost, self.minimum);
+            self.by_minimum_bytes = self.by_minimum_bytes.saturating_add(cost);
         }
+    }
+
+    /// What was served for its minimum since its last turn, which is now. A flow that lives on its minimum is
+    /// served by weight only when no other may be: nothing.
+    pub(crate) fn since_its_turn(&mut self) -> u64 {
+        let bytes = std::mem::take(&mut self.by_minimum_bytes);
+        if bytes <= LEAD_REQUESTS * self.peak_bytes { bytes } else { 0 }
     }
 
     /// Charges work that was served before its minimum was due: the minimum is then due one interval from
@@ -219,14 +223,16 @@ impl Flow {
 
     /// Forgets by how far it is ahead of the others or behind them, but for a request.
     pub(crate) fn begin_anew(&mut self, turn: u64) {
-        self.bound_lead(turn, 1);
-        self.share.raise_to(turn.saturating_sub(share_of(self.peak_bytes, self.policy.weight)));
+        let one = share_of(self.peak_bytes, self.policy.weight);
+        self.share.lower_to(turn.saturating_add(one));
+        self.share.raise_to(turn.saturating_sub(one));
+        self.by_minimum_bytes = 0;
     }
 
-    /// Limits by how many requests it is ahead of the others.
-    pub(crate) fn bound_lead(&mut self, turn: u64, requests: u64) {
-        let lead = share_of(requests * self.peak_bytes, self.policy.weight);
-        self.share.lower_to(turn.saturating_add(lead));
+    /// Limits by how much it is ahead of the others.
+    pub(crate) fn bound_lead(&mut self, turn: &Turn) {
+        let lead = share_of(LEAD_REQUESTS * self.peak_bytes, self.policy.weight).max(turn.second);
+        self.share.lower_to(turn.at.saturating_add(lead));
     }
 
     /// How late its minimum may be and catch up. A flow that lacks outstanding requests precedes one that
@@ -249,5 +255,60 @@ impl Flow {
     /// Whether it got a response a moment ago.
     pub(crate) fn is_awake(&self, now: u64, within_ns: u64) -> bool {
         self.answered.is_some_and(|at| now.saturating_sub(at) <= within_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    fn of_weight(weight: u32) -> Flow {
+        let mut flow = Flow::new(0, 0, 1_000_000);
+        flow.set_policy(Policy { minimum_iops: 1000, weight, ..Policy::none() }, 8 * KIB, 0, 0);
+        flow.start(0, Work { bytes: 8 * KIB, cost: 8 * KIB });
+        flow
+    }
+
+    fn turn_at(at: u64, second: u64) -> Turn {
+        let mut turn = Turn::default();
+        (turn.at, turn.second) = (at, second);
+        turn
+    }
+
+    /// It was charged for 16 of its requests, and had the turn again while others had less.
+    #[test]
+    fn a_large_weight_is_charged_for_all_that_its_minimum_gave_it_within_a_second() {
+        let mut flow = of_weight(1000);
+        (0..200).for_each(|_| flow.start(0, Work { bytes: 8 * KIB, cost: 8 * KIB }));
+        let ahead = flow.share.at;
+        assert!(ahead > 1_000_000 + 17 * share_of(8 * KIB, 1000));
+        flow.bound_lead(&turn_at(1_000_000, ahead - 1_000_000));
+        assert_eq!(flow.share.at, ahead);
+        flow.bound_lead(&turn_at(1_000_000, 0));
+        assert_eq!(flow.share.at, 1_000_000 + share_of(16 * 8 * KIB, 1000));
+    }
+
+    /// What it lacked was forgotten after 16 of its requests: a few milliseconds.
+    #[test]
+    fn a_large_weight_catches_up_what_it_lacks_within_a_second() {
+        let (mut flow, behind) = (of_weight(1000), 40 * share_of(8 * KIB, 1000));
+        flow.below = 1;
+        let at = flow.share.at;
+        flow.begin(0, 0, turn_at(at + behind, behind), 8 * KIB);
+        assert_eq!(flow.share.at, at);
+        flow.begin(0, 0, turn_at(at + behind, 0), 8 * KIB);
+        assert_eq!(flow.share.at, at + behind - share_of(16 * 8 * KIB, 1000));
+    }
+
+    #[test]
+    fn what_a_minimum_gave_counts_at_the_turn_unless_the_flow_lives_on_it() {
+        let mut flow = of_weight(100);
+        (0..16).for_each(|_| flow.reserve(8 * KIB));
+        assert_eq!(flow.since_its_turn(), 16 * 8 * KIB);
+        assert_eq!(flow.since_its_turn(), 0);
+        (0..17).for_each(|_| flow.reserve(8 * KIB));
+        assert_eq!(flow.since_its_turn(), 0);
     }
 }

@@ -40,6 +40,7 @@ mod service;
 mod slices;
 mod tag;
 mod tell;
+mod turn;
 
 #[cfg(test)]
 mod tests;

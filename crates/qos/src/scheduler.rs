@@ -11,6 +11,7 @@ use crate::part::Part;
 use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
+use crate::turn::Turn;
 
 /// The unit that Windows and Hyper-V use for normalised IOPS.
 pub const UNIT_BYTES_DEFAULT: u64 = 8192;
@@ -101,9 +102,7 @@ pub struct Scheduler {
     /// Whether some capacity was left while no minimum was due, at the last look.
     pub(crate) has_spare: bool,
     /// The turn that was served last.
-    pub(crate) turn: u64,
-    /// The largest request of late.
-    pub(crate) peak_bytes: u64,
+    pub(crate) turn: Turn,
     /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
     pub(crate) part: Option<(u64, Tag)>,
     /// Whether a part of a maximum made a request wait since the last look at the depth.
@@ -135,8 +134,7 @@ impl Scheduler {
             floor_due: 0,
             held_ns: 0,
             has_spare: false,
-            turn: 0,
-            peak_bytes: 0,
+            turn: Turn::default(),
             part: None,
             part_held: false,
             depth: Depth::new(settings.depth_max),
@@ -173,7 +171,7 @@ impl Scheduler {
 
     /// Adds a flow with this policy and no clients.
     pub fn add_flow(&mut self, now: u64, policy: Policy) -> FlowId {
-        let flow = Flow::new(now, self.clock(now), self.turn);
+        let flow = Flow::new(now, self.clock(now), self.turn.at);
         let number = match self.free_flows.pop() {
             Some(number) => {
                 self.flows[number as usize] = flow;
@@ -211,7 +209,7 @@ impl Scheduler {
         // A flow that the old policy favoured is not charged for that, and one that lagged for lack of
         // outstanding requests does not catch up.
         for number in 0..self.flows.len() as u32 {
-            self.flows[number as usize].begin_anew(self.turn);
+            self.flows[number as usize].begin_anew(self.turn.at);
             self.place(now, number);
         }
         self.depth.look_soon(now);
@@ -299,7 +297,7 @@ impl Scheduler {
         }
         old.window.changed(now, old.outstanding());
         self.place(now, from);
-        let (clock, turn) = (self.clock(now), (self.turn, self.peak_bytes));
+        let (clock, turn) = (self.clock(now), self.turn);
         let new = &mut self.flows[flow.0 as usize];
         if waiting > 0 && new.waiting == 0 {
             new.begin(now, clock, turn, self.settings.unit_bytes);
@@ -374,8 +372,7 @@ impl Scheduler {
     /// Submits a request of a client: it waits until it is dispatched.
     pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
         self.meter.elapse(now);
-        let (clock, unit_bytes) = (self.clock(now), self.settings.unit_bytes);
-        let turn = (self.turn, self.peak_bytes);
+        let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
         let known = &mut self.clients[client.0 as usize];
         assert!(known.in_use, "a request of a client that does not exist");
         let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);

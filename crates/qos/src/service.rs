@@ -1,13 +1,12 @@
 //! Selects the next request, and processes completions.
 
 use crate::coordinate::Elsewhere;
-use crate::flow::{Flow, LEAD_REQUESTS, LENIENT_NS, remembered_peak};
+use crate::flow::{Flow, LENIENT_NS, remembered_peak};
 use crate::heap::Heap;
 use crate::members::{ClientId, Work};
 use crate::queue::Phase;
 use crate::queue::{Place, RequestId};
 use crate::scheduler::{Dispatch, Next, Scheduler};
-use crate::tag::share_of;
 
 /// Minimum time for which a slot is reserved: less is lost between two calls of one program.
 const AWAIT_NS_MIN: u64 = 100_000;
@@ -25,6 +24,7 @@ impl Scheduler {
     /// The next action. Call it again until it returns no dispatch.
     pub fn next(&mut self, now: u64) -> Next {
         self.meter.elapse(now);
+        self.turn.look(now);
         self.adapt_depth(now);
         self.let_in(now);
         self.hold_clock(now);
@@ -60,7 +60,7 @@ impl Scheduler {
                 }
             };
         };
-        let (served, lenient) = (self.turn, due.saturating_add(LENIENT_NS) > clock);
+        let (served, lenient) = (self.turn.at, due.saturating_add(LENIENT_NS) > clock);
         if let Some(until) = self.kept_until(now, due, |flow, _| lenient && flow.is_far_behind(served)) {
             return Next::WaitUntil(until.min(limited));
         }
@@ -110,7 +110,7 @@ impl Scheduler {
         let request = self.requests.get(id);
         (request.place, request.since, request.phase, request.cost) = (Place::Below, now, phase, cost);
         self.below += 1;
-        self.peak_bytes = remembered_peak(self.peak_bytes, cost);
+        self.turn.peak_bytes = remembered_peak(self.turn.peak_bytes, cost);
         self.count_floor(number, cost);
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
@@ -119,16 +119,13 @@ impl Scheduler {
             Phase::Minimum => {
                 flow.reserve(cost);
                 flow.start(now, Work { bytes, cost });
-                flow.bound_lead(self.turn, LEAD_REQUESTS);
+                flow.bound_lead(&self.turn);
             }
             // Its minimum is due again as if this had been served for it, and no later: a flow above its
             // minimum does not also go ahead of the others for that.
             Phase::Weight => {
-                // A flow far ahead is served only when no other may be: virtual time advances by this
-                // request, and does not jump to the flow. Otherwise all other flows would be as far behind as
-                // a flow can be, and their differences would be lost.
-                let on = self.turn.saturating_add(share_of(cost, flow.policy.weight));
-                self.turn = self.turn.max(flow.share.at.min(on));
+                let charged = flow.since_its_turn().saturating_add(cost);
+                self.turn.serve(flow.share.at, charged, flow.policy.weight);
                 flow.postpone(clock, cost);
                 flow.start(now, Work { bytes, cost });
             }
