@@ -61,17 +61,24 @@ fn held(vms: Vec<Vm>) -> Outcome {
 }
 
 /// Sixteen requests were fewer than the depth of 64, so nothing waited, and a weight of 8 got what 1 got.
-/// What weights can do depends on the depth that is found, which has 94 to 98 % of the throughput of all
+/// What weights can do depends on the depth that is found, which has 94 to 100 % of the throughput of all
 /// sixteen, as chance has it: the others reach what their four requests allow, and the first one has the
-/// rest. With seeds 1 to 12 the second VM has from 1.05 to 2.05 times as much as the first one.
+/// rest. Nobody is off the formula with either seed. But with seed 1 the second VM has 1.2 times as much as the
+/// first one, where 1.5 is the bar; of seeds 1 to 12 seven do not hold that (docs/decisions/0004-qos.md).
 #[test]
 fn weights_are_in_force_with_few_outstanding_requests() {
-    let mut vms = writers(4, 4);
-    vms.iter_mut().zip([1, 2, 4, 8]).for_each(|(vm, weight)| vm.weight = weight);
-    let outcome = play(&Set { seed: 5, vms }, TIMES);
-    assert!(outcome.farthest().off() <= OFF, "{:?}", outcome.farthest());
-    let rate = |vm: usize| outcome.served[vm].rate;
-    assert!((1..4).all(|vm| rate(vm) > 1.5 * rate(0)), "{:?}", outcome.served);
+    let mut below = Vec::new();
+    for seed in [1, 5] {
+        let mut vms = writers(4, 4);
+        vms.iter_mut().zip([1, 2, 4, 8]).for_each(|(vm, weight)| vm.weight = weight);
+        let outcome = play(&Set { seed, vms }, TIMES);
+        assert!(outcome.farthest().off() <= OFF, "{:?}", outcome.farthest());
+        let rate = |vm: usize| outcome.served[vm].rate;
+        if !(1..4).all(|vm| rate(vm) > 1.5 * rate(0)) {
+            below.push(seed);
+        }
+    }
+    assert_eq!(below, [1], "not held");
 }
 
 /// One outstanding request each: before, the sum was 87 % of the capacity and the worst windows 89 % of a
