@@ -152,16 +152,21 @@ impl Flow {
             self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
         let goes_on = self.below > 0 || gap.is_some_and(|gap| gap <= CONTINUES_NS);
-        let behind = match goes_on {
-            true => {
-                let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * pool_peak_bytes);
-                share_of(bytes, self.policy.weight)
-            }
-            false => 0,
-        };
+        let behind = if goes_on { self.may_be_behind(pool_peak_bytes) } else { 0 };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
         self.reserve.raise_to(if goes_on { clock.saturating_sub(self.slack_ns()) } else { clock });
         self.share.raise_to(turn.saturating_sub(behind.max(burst)));
+    }
+
+    /// By how much a busy flow may be behind in the weight phase.
+    fn may_be_behind(&self, pool_peak_bytes: u64) -> u64 {
+        let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * pool_peak_bytes);
+        share_of(bytes, self.policy.weight)
+    }
+
+    /// Its maximums allow a request again: what they kept from it meanwhile is nobody's debt.
+    pub(crate) fn let_in(&mut self, (turn, pool_peak_bytes): (u64, u64)) {
+        self.share.raise_to(turn.saturating_sub(self.may_be_behind(pool_peak_bytes)));
     }
 
     /// Earliest time that its maximums allow.
