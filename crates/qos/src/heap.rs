@@ -51,6 +51,11 @@ impl Heap {
         self.place[number as usize] != NOWHERE
     }
 
+    /// All that are in, in no order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().map(|(_, number)| *number)
+    }
+
     /// Takes a number out, if it is in.
     pub(crate) fn remove(&mut self, number: u32) {
         let place = std::mem::replace(&mut self.place[number as usize], NOWHERE);
