@@ -71,6 +71,8 @@ struct Wish {
     needed_parts: u64,
     /// Bytes per second that they ask for, as far as any depth gives it.
     asked: u128,
+    /// Requests of all flows that may be below now, if the depth allows it.
+    offered: u32,
 }
 
 /// The depth and its adjustment.
@@ -190,8 +192,10 @@ impl Depth {
     fn covers(&self, wish: &Wish, floor_percent: u64) -> u64 {
         let asked = wish.asked * 1000 / u128::from(self.bytes_per_s.max(1));
         let permille = u64::try_from(asked).unwrap_or(u64::MAX).saturating_add(10 * floor_percent);
-        let (curve, whole) = (self.curve(), u64::from(self.knee.used()) * PARTS);
-        let whole = curve.shallowest_with(KEEPS_PERMILLE, whole);
+        // More may be outstanding now than when depths were compared last.
+        let used = self.knee.used().max(self.knee.found().min(wish.offered));
+        let curve = self.curve();
+        let whole = curve.shallowest_with(KEEPS_PERMILLE, u64::from(used) * PARTS);
         curve.shallowest_with(permille, self.crowd_parts).min(whole)
     }
 
@@ -294,10 +298,23 @@ impl Scheduler {
         u64::try_from(part).unwrap_or(u64::MAX).clamp(1, self.depth.pace)
     }
 
+    /// Requests that are below, or wait for nothing but a slot.
+    fn offered(&self) -> u32 {
+        let held = self.limited.numbers().map(|number| self.flows[number as usize].waiting);
+        self.below + self.waiting - held.sum::<u32>()
+    }
+
     fn wish(&mut self, now: u64) -> Wish {
         let pace = self.scale(now);
-        let mut wish =
-            Wish { fits: u64::MAX, roomy: true, may_try_deeper: true, crowd: 0, needed_parts: 0, asked: 0 };
+        let mut wish = Wish {
+            fits: u64::MAX,
+            roomy: true,
+            may_try_deeper: true,
+            crowd: 0,
+            needed_parts: 0,
+            asked: 0,
+            offered: self.offered(),
+        };
         let relief = self.depth.knee.relief_permille();
         let (curve, is_known) = (self.depth.curve(), self.depth.is_known());
         let bottom = self.depth.bottom;

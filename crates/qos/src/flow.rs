@@ -148,16 +148,21 @@ impl Flow {
             self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
         let goes_on = self.below > 0 || gap.is_some_and(|gap| gap <= CONTINUES_NS);
-        let behind = match goes_on {
-            true => {
-                let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * turn.peak_bytes);
-                share_of(bytes, self.policy.weight).max(turn.second)
-            }
-            false => 0,
-        };
+        let behind = if goes_on { self.requests_behind(&turn).max(turn.second) } else { 0 };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
         self.reserve.raise_to(if goes_on { clock.saturating_sub(self.slack_ns()) } else { clock });
         self.share.raise_to(turn.at.saturating_sub(behind.max(burst)));
+    }
+
+    /// By how much a busy flow may be behind in the weight phase in any case.
+    fn requests_behind(&self, turn: &Turn) -> u64 {
+        let bytes = (BEHIND_REQUESTS * self.peak_bytes).max(BEHIND_PEAKS * turn.peak_bytes);
+        share_of(bytes, self.policy.weight)
+    }
+
+    /// Its maximums allow a request again: what they kept from it meanwhile is nobody's debt.
+    pub(crate) fn let_in(&mut self, turn: &Turn) {
+        self.share.raise_to(turn.at.saturating_sub(self.requests_behind(turn)));
     }
 
     /// Earliest time that its maximums allow.

@@ -46,6 +46,16 @@ impl Heap {
         self.settle(place);
     }
 
+    /// Whether a number is in.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.place[number as usize] != NOWHERE
+    }
+
+    /// All that are in, in no order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().map(|(_, number)| *number)
+    }
+
     /// Takes a number out, if it is in.
     pub(crate) fn remove(&mut self, number: u32) {
         let place = std::mem::replace(&mut self.place[number as usize], NOWHERE);
@@ -116,6 +126,7 @@ mod tests {
             }
             assert_eq!(heap.first(), keys.iter().map(|(n, k)| (*k, *n)).min());
             assert_eq!(heap.is_empty(), keys.is_empty());
+            assert_eq!(heap.has(number), keys.contains_key(&number));
         }
     }
 }

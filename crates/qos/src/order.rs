@@ -23,7 +23,10 @@ impl Scheduler {
             }
             return;
         }
-        self.limited.remove(number);
+        if self.limited.has(number) {
+            self.limited.remove(number);
+            flow.let_in(&self.turn);
+        }
         self.turns.set(number, flow.share.at);
         if flow.minimum > 0 {
             flow.reserve.raise_to(clock.saturating_sub(flow.slack_ns()));

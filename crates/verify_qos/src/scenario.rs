@@ -226,6 +226,7 @@ impl ScenarioFile for Qos {
         "rebuild",
         "rebuild.load",
         "settle",
+        "spread.floor",
         "spread.formula",
         "spread.infeasible",
         "spread.lost",

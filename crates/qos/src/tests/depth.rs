@@ -134,3 +134,29 @@ fn a_minimum_that_no_queue_allows_costs_little_throughput() {
     // What the search finds, not what the minimum would have.
     assert!(array.schedulers[0].depth() >= 60, "{}", array.schedulers[0].depth());
 }
+
+/// Drives that do more with each request below, as far as they go.
+fn rises(crowd: u64) -> u64 {
+    6_000_000 + crowd * 400_000
+}
+
+/// Half of the loads are idle for a while, and then ask for more than the pool can do. What a shallower queue
+/// may cost was reckoned from the few requests of the half that was left.
+#[test]
+fn minimums_that_do_not_fit_cost_little_after_a_time_with_few_outstanding_requests() {
+    let load = Load { bytes: 64 << 10, outstanding: 16, ..weight(100) };
+    let mut array = Array::new(140 * MB, 1, 1, &[load, Load { outstanding: 24, ..load }]);
+    array.set_below_ns(rises);
+    array.run(40 * SECOND_NS);
+    let sum = |array: &Array, from: u64| rates(array, from).iter().sum::<u64>();
+    let all = sum(&array, 20 * SECOND_NS);
+    array.set_outstanding(1, 0);
+    array.run(30 * SECOND_NS);
+    array.set_outstanding(1, 24);
+    array.set_policy(0, minimum(all * 3 / 2));
+    array.run(30 * SECOND_NS);
+    let kept = sum(&array, 80 * SECOND_NS);
+    println!("{kept} of {all} at a depth of {}", array.schedulers[0].depth());
+    // 3 %, and what a depth of whole requests makes of it.
+    assert!(kept * 1000 >= all * 950, "{kept} of {all}");
+}

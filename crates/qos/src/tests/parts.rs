@@ -328,3 +328,29 @@ fn a_small_part_of_a_maximum_beside_other_loads_hides_nothing_of_the_depth() {
     assert!(rate(0) * 100 >= promised * 98, "{} of {promised}", rate(0));
     assert!(rate(2) * 100 >= units * 5 * 95 / 100, "{} of {}", rate(2), units / 20);
 }
+
+/// What a maximum kept from a flow is nobody's debt: the flow was as far behind by weight as its maximum had
+/// held it back, and had all of the floor until it had caught up.
+#[test]
+fn a_flow_that_its_part_of_a_maximum_held_back_leaves_the_others_their_share_of_the_floor() {
+    let units = CAPACITY / UNIT;
+    let (least, most) = (minimum(units * 3), maximum(units));
+    let load = |policy: Policy| Load { bytes: 64 << 10, outstanding: 8, ..Load::of(policy) };
+    let loads = [load(least), load(least), load(Policy::none()), load(most)];
+    let mut array = Array::new(CAPACITY, 4, 1, &loads);
+    array.join(0, 1);
+    let [gold, bronze] = [0, 3].map(|load| array.clients[load].0);
+    let scheduler = &mut array.schedulers[0];
+    scheduler.set_part(0, gold, Some(Terms::of(&least, UNIT).even(9)));
+    scheduler.set_part(0, bronze, Some(Terms::of(&most, UNIT).even(20)));
+    array.run(20 * SECOND_NS);
+    // From now on the minimum is more than the pool can do.
+    let now = array.now;
+    array.schedulers[0].set_part(now, gold, Some(Terms::of(&least, UNIT).even(2)));
+    array.run(20 * SECOND_NS);
+    let rate = |load: usize| array.rate(load, 25 * SECOND_NS, array.now);
+    println!("{:?}", [0, 1, 2, 3].map(rate));
+    for load in [2, 3] {
+        assert!(rate(load) >= units / 100 * 95 / 100, "load {load}: {} of {}", rate(load), units / 100);
+    }
+}

@@ -50,6 +50,7 @@ pub(crate) fn measures(courses: &[(&Course, &View)]) -> Vec<Measure> {
         }));
         out.extend(formula(course, view));
         out.extend(all().filter(|seen| !seen.phase.fits).flat_map(infeasible));
+        out.extend(floor(course, view));
         out.extend(sum(course, view));
     }
     out
@@ -110,9 +111,17 @@ fn infeasible(seen: Seen<'_>) -> Vec<Measure> {
     ]
 }
 
-/// What all VMs had together, at its least, of the phases in which all work.
-fn sum(course: &Course, view: &View) -> Option<Measure> {
+/// The VM without a minimum with least of its part of the floor, in all phases with policies.
+fn floor(course: &Course, view: &View) -> Option<Measure> {
     let own = view.phases.iter().filter(|phase| phase.has_policy());
+    let phase = own.min_by(|a, b| a.floor.total_cmp(&b.floor))?;
+    let measure = Measure::new("spread.floor", percent(phase.floor)).at(title(course.nodes));
+    Some(measure.figure(figure_id(course)).note(format!("the least of all: {}", phase.name)))
+}
+
+/// What all VMs had together, at its least, of the phases in which all work and minimums fit.
+fn sum(course: &Course, view: &View) -> Option<Measure> {
+    let own = view.phases.iter().filter(|phase| phase.has_policy() && phase.fits);
     let all: Vec<(&PhaseView, Estimate)> = own.filter_map(|phase| Some((phase, phase.of_can_do?))).collect();
     let (phase, least) = all.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
     // A phase that is surely short is not hidden by one that may be shorter.

@@ -1,6 +1,6 @@
 //! What was promised over several nodes against what was seen. Pure.
 
-use ::qos::{Claim, expected};
+use ::qos::{Claim, Settings, expected};
 use lab_core::stats::{Estimate, mean_of_windows, quotient_of_means};
 
 use super::bed::{Class, VMS, place_of};
@@ -44,6 +44,8 @@ pub(super) struct PhaseView {
     /// from it; beyond one I/O per window.
     pub(super) least: f64,
     pub(super) farthest: f64,
+    /// Of VMs without a minimum that work: the one with least of its part by weight of the floor, as a share.
+    pub(super) floor: f64,
     /// What all VMs had together of what the nodes can do; none: not all work.
     pub(super) of_can_do: Option<Estimate>,
     /// From the change to when the last pool had said that the aggregated minimum is violated; none: not all.
@@ -124,7 +126,7 @@ fn minimum(done: &[Done], promised: f64, span: &Span) -> Minimum {
     let from_change = windows(done, span.changed, span.to, span.window);
     Minimum {
         promised,
-        mean: bytes(done, span.settled, span.to) as f64 * SECOND_NS / (span.to - span.settled).max(1) as f64,
+        mean: mean(done, span),
         worst: per_s(worst(windows(done, span.settled, span.to, span.window))),
         settled_s: settles(&from_change, needed).unwrap_or(f64::INFINITY),
     }
@@ -171,6 +173,7 @@ fn phase_view(
         silver,
         least,
         farthest,
+        floor: rates.of_floor((course, span)),
         of_can_do: works
             .then(|| quotient_of_means(&totals(course, span.settled, span.to), base, mean_of_windows))
             .flatten(),
@@ -235,10 +238,7 @@ impl Rates {
     /// The VM with least of what the formula makes of what its pool served, as a share; and the farthest from
     /// it. What one I/O per window makes is left out.
     fn against_formula(&self, (course, span): (&Course, &Span), io_rate: f64) -> (f64, f64) {
-        let mean = |vm: usize| {
-            bytes(&course.done[vm], span.settled, span.to) as f64 * SECOND_NS
-                / (span.to - span.settled).max(1) as f64
-        };
+        let mean = |vm: usize| mean(&course.done[vm], span);
         let (mut least, mut farthest) = (1.0_f64, 0.0_f64);
         for pool in self.pools.iter().flatten() {
             let sum: f64 = pool.iter().map(|(vm, _)| mean(*vm)).sum();
@@ -252,6 +252,29 @@ impl Rates {
         }
         (least, farthest)
     }
+
+    /// What the VM without a minimum that has least got of its part by weight of the floor of its pool, as a
+    /// share; of no more than its maximum.
+    fn of_floor(&self, (course, span): (&Course, &Span)) -> f64 {
+        let mut least = f64::INFINITY;
+        for pool in self.pools.iter().flatten() {
+            let sum: f64 = pool.iter().map(|(vm, _)| mean(&course.done[*vm], span)).sum();
+            let floor = sum * f64::from(Settings::default().floor_percent) / 100.0;
+            let own = || pool.iter().filter(|(_, claim)| claim.minimum == 0);
+            let weights: f64 = own().map(|(_, claim)| claim.weight as f64).sum();
+            for (vm, claim) in own() {
+                let part = floor * claim.weight as f64 / weights;
+                let part = claim.maximum.map_or(part, |most| part.min(most as f64)).max(1.0);
+                least = least.min(mean(&course.done[*vm], span) / part);
+            }
+        }
+        least
+    }
+}
+
+/// Bytes per second of a VM, from when a phase has settled on.
+fn mean(done: &[Done], span: &Span) -> f64 {
+    bytes(done, span.settled, span.to) as f64 * SECOND_NS / (span.to - span.settled).max(1) as f64
 }
 
 /// By how many I/Os of each pool the fullest window exceeds the aggregated maximum, over all phases in a row

@@ -36,6 +36,8 @@ pub(crate) fn metrics(courses: &[(&Course, &View)]) -> Vec<Metric> {
             }
             add("least_of_formula", "%", Some(100.0 * phase.least));
             add("farthest_from_formula", "%", Some(100.0 * phase.farthest));
+            add("least_of_floor", "%", Some(100.0 * phase.floor));
+            add("sum_of_can_do", "%", phase.of_can_do.map(|share| 100.0 * share.mean));
             add("taken_over_after", "s", phase.taken_over_s);
             add("take_over_time", "s", played.taken_over_ns.map(|_| played.took_over_ns as f64 / 1e9));
         }

@@ -210,3 +210,28 @@ fn minimums_that_do_not_fit_are_judged_by_what_is_scaled_and_said() {
     assert_eq!(verdict(&with([30, 0], [46, 46, 6, 1, 1]), "spread.said"), Verdict::NotHeld);
     assert!(seen(&with([30, 35], [40, 40, 18, 1, 1])).phases[1].farthest > 0.1);
 }
+
+/// The floor is 2 of 100 in each pool, one for each of two.
+#[test]
+fn a_vm_without_a_minimum_has_its_part_of_the_floor_also_where_minimums_do_not_fit() {
+    let with = |gold: u64, rates: [u64; 5]| {
+        let mut course = course(rates);
+        course.phases[1].promised.gold = gold * 8;
+        course
+    };
+    for gold in [80, 300] {
+        assert_eq!(verdict(&with(gold, [46, 46, 6, 1, 1]), "spread.floor"), Verdict::Held);
+        assert_eq!(verdict(&with(gold, [46, 46, 6, 2, 0]), "spread.floor"), Verdict::NotHeld);
+        assert_eq!(verdict(&with(gold, [46, 46, 6, 0, 2]), "spread.floor"), Verdict::NotHeld);
+    }
+}
+
+#[test]
+fn the_sum_is_judged_where_minimums_fit() {
+    assert_eq!(verdict(&course([20, 20, 20, 10, 30]), "spread.sum"), Verdict::Held);
+    assert_eq!(verdict(&course([20, 20, 20, 10, 26]), "spread.sum"), Verdict::NotHeld);
+    let mut beyond = course([20, 20, 20, 10, 26]);
+    beyond.phases[1].promised.gold = 300 * 8;
+    // The scenario claims it, and nothing was measured.
+    assert_eq!(verdict(&beyond, "spread.sum"), Verdict::Undecided);
+}
