@@ -62,6 +62,9 @@ pub(crate) struct Controller {
     pub(crate) stopping: Cell<bool>,
     /// Whether it has had a declaration, and what hosts have sent before.
     begun: (Cell<bool>, RefCell<Vec<Message>>),
+    /// Whether it was told to open what is declared. What changes before that is not for it: it has nothing to
+    /// show.
+    pub(crate) was_prepared: Cell<bool>,
 }
 
 impl Controller {
@@ -90,6 +93,7 @@ impl Controller {
             started,
             stopping,
             begun,
+            was_prepared: Cell::new(false),
         }
     }
 

@@ -135,8 +135,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
         Control::ReleasePool(pool) => pools::release_pool(controller, &pool).await.map(Reply::Released),
         Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
         Control::Prepare { config, made, arrival } => {
+            controller.was_prepared.set(true);
             apply::prepare(controller, &config, (made, arrival)).await
         }
+        Control::Commit(_) if !controller.was_prepared.get() => Ok(Reply::Done(vec![])),
         Control::Commit(config) => {
             let done = apply::commit(controller, config).await.map(Reply::Done);
             // They find their logical units now.

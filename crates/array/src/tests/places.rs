@@ -166,6 +166,21 @@ fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_
     });
 }
 
+/// Another pool moved before it was told to open its own: it showed what was declared, and had opened none of it.
+#[test]
+fn a_controller_that_begins_anew_serves_nothing_before_it_has_opened_its_pools() {
+    Rig::run_in_one_process(async |mut rig| {
+        let host = rig.host("a", 0, 2).await;
+        rig.end(1).await;
+        rig.start_anew(1);
+        let commit = Control::Commit(Arc::new(config()));
+        rig.array.controllers()[1].ask(commit).await.expect("it is not for it");
+        let (waiting, brought) = join(host.outcome(1, &[0; 6]), rig.array.bring_up(1)).await;
+        assert_eq!(waiting, (Status::CheckCondition, Some((6, 0x2900))), "POWER ON OCCURRED");
+        assert!(brought.is_ok());
+    });
+}
+
 /// It waited for controllers that had stopped, and with it the end of the process.
 #[test]
 fn a_change_of_place_that_comes_after_the_stop_is_refused() {

@@ -137,12 +137,17 @@ impl Rig {
 
     /// Another one begins in its place.
     pub(super) async fn begin(&mut self, index: usize) {
+        self.start_anew(index);
+        self.array.bring_up(index).await.expect("open again");
+    }
+
+    /// Another one runs in its place, and has opened nothing yet.
+    pub(super) fn start_anew(&mut self, index: usize) {
         let handles = self.array.controllers().to_vec();
         let mailbox = self.mailboxes[index].clone();
         let (port, run) = run_with_local_port(self.world.clone(), index, mailbox, handles);
         self.ports[index] = port;
         self.world.spawn(run);
-        self.array.bring_up(index).await.expect("open again");
     }
 
     /// A new session of a host at a port.
