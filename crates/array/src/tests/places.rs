@@ -137,7 +137,7 @@ fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_
         rig.end(1).await;
         let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
         let gone = async {
-            while let Ok(message) = mailbox.messages.recv().await {
+            while let Some(message) = mailbox.next().await {
                 match message {
                     Message::Control(Control::Prepare { .. }, _) => break,
                     Message::Control(_, reply) => _ = reply.send(Ok(Reply::Done(vec![]))),
