@@ -85,6 +85,16 @@ impl Series {
         self.waits += window.waits_permille;
     }
 
+    fn merge(&mut self, other: &Series) {
+        self.windows += other.windows;
+        self.requests += other.requests;
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.waits += other.waits;
+        self.work_bytes = self.work_bytes.saturating_add(other.work_bytes);
+        self.below_ns = self.below_ns.saturating_add(other.below_ns);
+    }
+
     fn mean(&self) -> u128 {
         self.sum / u128::from(self.windows.max(1))
     }
@@ -149,10 +159,9 @@ pub(crate) struct Knee {
     high: u32,
     base: Series,
     tried: Series,
-    /// At the depth at which the search began, while it goes on: errors of its steps do not add up.
+    /// At the deepest depth and at those that cost nothing, while the search goes on: errors of its steps do
+    /// not add up.
     deepest: Series,
-    /// What that depth has of the deepest one's throughput: less, if the search was begun anew.
-    deepest_permille: i64,
     trial: Trial,
     /// Windows that still show the previous depth.
     skip: u32,
@@ -183,7 +192,6 @@ impl Knee {
             base: Series::default(),
             tried: Series::default(),
             deepest: Series::default(),
-            deepest_permille: 1000,
             trial: Trial::None,
             skip: 1,
             next_at: 0,
@@ -352,13 +360,11 @@ impl Knee {
             Trial::None
         };
         (self.top, self.searches) = (top, self.is_open(top));
-        match self.searches {
-            true if self.deepest.windows == 0 => {
-                (self.deepest, self.deepest_permille) = (self.base, self.kept_permille);
-            }
-            true => {}
-            false => self.deepest = Series::default(),
-        }
+        self.deepest = match self.searches {
+            true if self.deepest.windows == 0 => self.base,
+            true => self.deepest,
+            false => Series::default(),
+        };
         self.goes_up = !self.searches && !self.goes_up;
         self.begin(now, window, trial);
     }
@@ -384,7 +390,7 @@ impl Knee {
         if !self.tried.waits() || kept + 2 * error < 1000 - LOST_PERMILLE {
             self.refuse(now, depth);
         } else if kept - 2 * error >= 1000 - self.tolerated(depth) || decides {
-            match kept >= 1000 - LOST_PERMILLE {
+            match kept + error >= 1000 - LOST_PERMILLE {
                 true => self.accept(now, depth, kept),
                 false if decides => self.refuse(now, depth),
                 false => {}
@@ -392,23 +398,26 @@ impl Knee {
         }
     }
 
-    /// What a step may seem to cost by noise: more if it is large, for smaller ones follow.
+    /// A large step may be wrong, because smaller ones follow.
     fn tolerated(&self, depth: u32) -> i64 {
-        if 4 * depth <= 3 * self.top { 2 * LOST_PERMILLE } else { LOST_PERMILLE }
+        if 4 * depth <= 3 * self.top { 3 * LOST_PERMILLE } else { LOST_PERMILLE }
     }
 
     /// What the tried depth has of the deepest one's throughput, and the error.
     fn kept(&self) -> (i64, i64) {
-        let ((ratio, error), of) = match self.deepest.windows {
-            0 => (compare(&self.tried, &self.base), self.kept_permille),
-            _ => (compare(&self.tried, &self.deepest), self.deepest_permille),
-        };
-        (ratio * of / 1000, error)
+        if self.deepest.windows > 0 {
+            return compare(&self.tried, &self.deepest);
+        }
+        let (ratio, error) = compare(&self.tried, &self.base);
+        (ratio * self.kept_permille / 1000, error)
     }
 
     fn accept(&mut self, now: u64, depth: u32, kept: i64) {
         let (ratio, _) = compare(&self.tried, &self.base);
         self.refused = self.refused.map(|refused| refused.relative_to(depth, ratio));
+        if self.deepest.windows > 0 {
+            self.deepest.merge(&self.tried);
+        }
         self.base_depth = depth;
         (self.high, self.base, self.kept_permille) = (depth, self.tried, kept.min(1000));
         if self.low >= depth {

@@ -160,21 +160,3 @@ fn minimums_that_do_not_fit_cost_little_after_a_time_with_few_outstanding_reques
     // 3 %, and what a depth of whole requests makes of it.
     assert!(kept * 1000 >= all * 950, "{kept} of {all}");
 }
-
-/// Each change of a policy begins the comparison anew: the depth then in force was taken for one that costs
-/// nothing, and so were those that the search had accepted before.
-#[test]
-fn a_depth_costs_2_percent_in_all_however_often_the_search_begins_anew() {
-    let load = Load { bytes: 64 << 10, outstanding: 16, ..weight(100) };
-    let mut array = Array::new(140 * MB, 1, 1, &[load, Load { outstanding: 24, ..load }]);
-    array.set_below_ns(rises);
-    let per_ms = |depth: u32| f64::from(depth) * 1e6 / rises(depth.into()) as f64;
-    for change in 0..16 {
-        array.set_policy(0, Policy { weight: 100 + change % 2, ..Policy::none() });
-        array.run(12 * SECOND_NS);
-    }
-    let depth = array.schedulers[0].depth();
-    let kept = per_ms(depth.min(40)) / per_ms(40);
-    println!("{kept} at a depth of {depth}");
-    assert!(kept >= 0.975, "{kept} at a depth of {depth}");
-}
