@@ -82,7 +82,7 @@ mod tests {
         history::tell(3314, (Places::One, Fault::None), false);
         // A pool moved to a controller whose node was lost in the middle of it: nobody served it. Then another
         // move opened it at the owner, which fenced its own drives when it took the controller back.
-        history::tell(111, (Places::Several, Fault::None), false);
+        history::tell(111, (Places::Drawn, Fault::None), false);
         // A controller had begun at the owner, and had not opened its pools: the move of another pool had it
         // answer hosts.
         history::tell(1016, (Places::Several, Fault::None), false);
