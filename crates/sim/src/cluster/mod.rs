@@ -80,6 +80,12 @@ mod tests {
     fn what_was_found_once_is_not_found_again() {
         // A node was killed while it stood still, began anew, and stood still again: it was never resumed.
         history::tell(3314, (Places::One, Fault::None), false);
+        // A pool moved to a controller whose node was lost in the middle of it: nobody served it. Then another
+        // move opened it at the owner, which fenced its own drives when it took the controller back.
+        history::tell(111, (Places::Drawn, Fault::None), false);
+        // A controller had begun at the owner, and had not opened its pools: the move of another pool had it
+        // answer hosts.
+        history::tell(1016, (Places::Several, Fault::None), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of
