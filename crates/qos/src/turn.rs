@@ -1,9 +1,9 @@
-//! Virtual time of the weight phase: the tag of the request served last, and how far a flow may be ahead of it
-//! or behind it.
+//! Virtual time of the weight phase: the tag of the request served last, and how far a flow may be ahead of
+//! it or behind it.
 //!
-//! That bound is what the turn advances in a second, the same for all flows. In requests of each flow it was a
-//! few milliseconds of one with a large weight and minutes of one with a small weight: what the former lacked
-//! was forgotten, and what the latter could not have had was given to it.
+//! That bound is what the turn advances in a second, the same for all flows. In requests of each flow it was
+//! a few milliseconds of one with a large weight and minutes of one with a small weight: what the former
+//! lacked was forgotten, and what the latter could not have had was given to it.
 
 use crate::tag::{SECOND_NS, share_of};
 
@@ -39,7 +39,8 @@ impl Turn {
 
     /// A flow with this tag and weight is served, and is charged so many bytes at most. One far ahead is
     /// served only when no other may be: the turn advances by what is charged, and does not jump to the flow.
-    /// Otherwise all other flows would be as far behind as a flow can be, and their differences would be lost.
+    /// Otherwise all other flows would be as far behind as a flow can be, and their differences would be
+    /// lost.
     pub(crate) fn serve(&mut self, tag: u64, bytes: u64, weight: u32) {
         let on = self.at.saturating_add(share_of(bytes, weight));
         self.at = self.at.max(tag.min(on));
