@@ -70,8 +70,8 @@ impl Array {
         Ok(vec![format!("pool {pool}: moved from controller {from} to controller {to}")])
     }
 
-    /// Whoever is told of a change opens what is declared: not while a controller that is gone may have a pool
-    /// open.
+    /// Whoever is told of a change opens what is declared: not while a controller that is gone may have a
+    /// pool open.
     pub(super) fn refuse_on_the_way(&self) -> Result<(), ControlError> {
         let Some(pool) = self.openers.on_their_way().pop_first() else { return Ok(()) };
         let (place, why) = (format!("pool {pool:?}"), Reason::NodeGone.into());

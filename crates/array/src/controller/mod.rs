@@ -62,8 +62,8 @@ pub(crate) struct Controller {
     pub(crate) stopping: Cell<bool>,
     /// Whether it has had a declaration, and what hosts have sent before.
     begun: (Cell<bool>, RefCell<Vec<Message>>),
-    /// Whether it was told to open what is declared. What changes before that is not for it: it has nothing to
-    /// show.
+    /// Whether it was told to open what is declared. What changes before that is not for it: it has nothing
+    /// to show.
     pub(crate) was_prepared: Cell<bool>,
 }
 

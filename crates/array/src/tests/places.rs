@@ -165,7 +165,8 @@ fn a_pool_whose_new_controller_is_gone_in_the_middle_is_opened_when_that_begins_
     });
 }
 
-/// Another pool moved before it was told to open its own: it showed what was declared, and had opened none of it.
+/// Another pool moved before it was told to open its own: it showed what was declared, and had opened none of
+/// it.
 #[test]
 fn a_controller_that_begins_anew_serves_nothing_before_it_has_opened_its_pools() {
     Rig::run_in_one_process(async |mut rig| {

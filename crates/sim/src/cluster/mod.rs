@@ -14,7 +14,7 @@
 //!
 //! # What it leaves out
 //!
-//! Hosts that are led to the owner by a standby (a standby that runs no controllers does not listen here), the
+//! Hosts that are led to the owner by a standby (one that runs no controllers does not listen here), the
 //! state that follows the owner (every node has the same declaration), LUs with WCE = 1 (what a host has not
 //! flushed is lost with the owner, and it does not learn that), changes of reservations, those that are in
 //! memory alone, and the loss of power. Machines fail as a whole: that one thread of a process stands still
@@ -24,6 +24,7 @@
 mod bed;
 mod history;
 pub(crate) mod lending;
+mod life;
 pub(crate) mod node;
 mod shape;
 
@@ -80,8 +81,8 @@ mod tests {
     fn what_was_found_once_is_not_found_again() {
         // A node was killed while it stood still, began anew, and stood still again: it was never resumed.
         history::tell(3314, (Places::One, Fault::None), false);
-        // A pool moved to a controller whose node was lost in the middle of it: nobody served it. Then another
-        // move opened it at the owner, which fenced its own drives when it took the controller back.
+        // A pool moved to a controller whose node was lost in the middle of it: nobody served it. Then
+        // another move opened it at the owner, which fenced its own drives when it took the controller back.
         history::tell(111, (Places::Drawn, Fault::None), false);
         // A controller had begun at the owner, and had not opened its pools: the move of another pool had it
         // answer hosts.
@@ -100,8 +101,8 @@ mod tests {
         assert!((1..=20).any(found), "twenty histories without a fence looked well");
     }
 
-    /// The same where nodes run controllers for the owner: nobody is fenced, the term is not compared, or what
-    /// was on its way to a node that is gone arrives later.
+    /// The same where nodes run controllers for the owner: nobody is fenced, the term is not compared, or
+    /// what was on its way to a node that is gone arrives later.
     #[test]
     fn what_is_broken_of_controllers_at_other_nodes_is_found() {
         let other_data = "may hold only";

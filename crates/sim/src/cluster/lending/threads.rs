@@ -8,7 +8,7 @@ use array::{ControllerHandle, Mailbox, run_controller};
 use async_channel::{Receiver, Sender, unbounded};
 use futures::channel::oneshot;
 
-use super::Process;
+use super::process::Process;
 
 pub(super) struct Threads {
     process: Rc<Process>,

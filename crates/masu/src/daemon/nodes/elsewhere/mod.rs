@@ -11,7 +11,8 @@
 //!   that one controller says to another crosses in frames (`frames.rs`).
 //! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it
 //!   waits for the end of the term that it gave, fences the drives, and runs the controller itself.
-//! * A node serves only within a term that the owner gave, which is within the owner's own ([`cluster::lending::Terms`]).
+//! * A node serves only within a term that the owner gave, which is within the owner's own
+//!   ([`cluster::lending::Terms`]).
 
 mod claim;
 pub(super) mod frames;
