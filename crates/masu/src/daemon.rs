@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{
@@ -19,12 +20,12 @@ use admin::{
     Tokens, TraceExporter, random,
 };
 use anyhow::{Context, Result, bail};
-use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender};
+use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender, MoveSender, Openers};
 use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
 use tokio::task::JoinHandle;
 
-use self::controllers::{Controllers, Ends};
+use self::controllers::{Controllers, Ends, Threads};
 use self::locks::drives_are_free;
 use self::log::LogFormat;
 pub(crate) use self::nodes::epoch_seen;
@@ -279,16 +280,9 @@ async fn serve_array(
         let openers = array.openers();
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         owner.declaration_is_faulty(fault);
-        let (spans_machines, threads) = (serve.registry.spans_machines()?, controllers.threads());
-        let array = ServedArray {
-            owner: owner.clone(),
-            openers,
-            threads,
-            events: events.clone(),
-            moves,
-            spans_machines,
-        };
-        let lending = node.and_then(|node| node.lend_controllers(array));
+        let spans_machines = serve.registry.spans_machines()?;
+        let parts = (owner.clone(), openers, controllers.threads());
+        let lending = node.and_then(|node| lend(node, parts, (events.clone(), moves), spans_machines));
         let running = (server, owner, controllers, lending);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let is_drained = matches!(outcome, Ok(Told::Drain));
@@ -305,6 +299,16 @@ async fn serve_array(
     exporter.stop().await;
     told(ended(begun.map(drop), stopped, controllers), &events, writer)?;
     Ok(Ended::Stopped)
+}
+
+/// Has other nodes run controllers from now on.
+fn lend(
+    node: &Node,
+    (owner, openers, threads): (ArrayOwner, Openers, Arc<Threads>),
+    (events, moves): (EventSender, MoveSender),
+    spans_machines: bool,
+) -> Option<Lending> {
+    node.lend_controllers(ServedArray { owner, openers, threads, events, moves, spans_machines })
 }
 
 /// Waits until nobody else has the drives; false: a signal to stop came first.

@@ -52,8 +52,7 @@ impl Openers {
         self.state().others.insert(pool.into(), controller.into_iter().collect());
     }
 
-    /// The move is over, and failed: whichever of the two begins anew, the drives are taken from the other
-    /// one.
+    /// The move is over, and failed: whichever of the two begins anew, the drives are taken from the other.
     pub(super) fn left(&self, pool: &str, (from, to): (usize, usize)) {
         self.state().others.insert(pool.into(), BTreeSet::from([from, to]));
     }

@@ -9,11 +9,13 @@ use std::time::Duration;
 use array::Lun;
 use clap::ValueEnum;
 use cluster::portal_group;
+use iscsi::initiator::Options;
 use scsi::Events;
 use world::{Rng, World};
 use world_model::Model;
 
 use super::bed::Bed;
+use super::life::life;
 use super::node::{NODES_MAX, Node, make, paths};
 use super::shape::{Shape, Volume};
 use crate::actors::contenders::{Contenders, reserve};
@@ -194,12 +196,9 @@ async fn history(
     let nodes: Vec<Rc<Node>> =
         (0..count).map(|number| Node::new(&bed, number, rng.i64(-DRIFT_MAX..=DRIFT_MAX))).collect();
     for node in &nodes {
-        world.spawn(node.clone().keep_running(bed.clone()));
+        world.spawn(node.clone().keep_running(bed.clone(), life));
     }
-    world.spawn(watch_owners(world.clone(), nodes.clone()));
-    if shape.is_spread() {
-        world.spawn(watch_controllers(world.clone(), nodes.clone()));
-    }
+    watch(&world, &nodes, shape.is_spread());
     let all: Vec<_> = nodes.iter().flat_map(|node| paths(node)).collect();
     let host = Rc::new(Paths::new(&world, "host", all.clone(), THINK));
     let units = units(&shape, &host, &shared).await;
@@ -208,12 +207,7 @@ async fn history(
         world.sleep(ALL_KNOWN).await;
     }
     reserve(&host, RESERVED, world.seed() % 4 < 2).await;
-    let counted = (Lun(COUNTED), sectors_of(shape.volumes()[usize::from(COUNTED)].pages) as u64 - 1);
-    let contenders = Contenders::start(&world, &all, counted, RESERVED);
-    if shape.is_spread() {
-        let groups = (0..count as u16).map(|number| portal_group(number, 0)).collect();
-        contenders.ask_for_moves(&all, shape.volumes().len() as u16, groups);
-    }
+    let (contenders, counted) = contenders(&world, &all, &shape, count as u16);
     let faults = Faults::new(&world, model, (&nodes, shape.is_spread()), &shared);
     world.spawn(faults.clone().strike(rng.u64(6..=14), fault));
     let steps = Rc::new(Cell::new(rng.u64(1500..3500)));
@@ -240,6 +234,24 @@ async fn history(
     };
     nodes.iter().filter_map(|node| node.machine()).for_each(|machine| machine.kill());
     story
+}
+
+/// The other hosts, and the block in which they count.
+fn contenders(world: &World, all: &[Options], shape: &Shape, nodes: u16) -> (Contenders, (Lun, u64)) {
+    let counted = (Lun(COUNTED), sectors_of(shape.volumes()[usize::from(COUNTED)].pages) as u64 - 1);
+    let contenders = Contenders::start(world, all, counted, RESERVED);
+    if shape.is_spread() {
+        let groups = (0..nodes).map(|number| portal_group(number, 0)).collect();
+        contenders.ask_for_moves(all, shape.volumes().len() as u16, groups);
+    }
+    (contenders, counted)
+}
+
+fn watch(world: &World, nodes: &[Rc<Node>], is_spread: bool) {
+    world.spawn(watch_owners(world.clone(), nodes.to_vec()));
+    if is_spread {
+        world.spawn(watch_controllers(world.clone(), nodes.to_vec()));
+    }
 }
 
 /// The LUs, and their shadows.

@@ -14,16 +14,17 @@
 //!
 //! # What it leaves out
 //!
-//! Hosts that are led to the owner by a standby (a standby that runs no controllers does not listen here),
-//! the state that follows the owner (every node has the same declaration), LUs with WCE = 1 (what a host has
-//! not flushed is lost with the owner, and it does not learn that), changes of reservations, those that are
-//! in memory alone, and the loss of power. Machines fail as a whole: that one thread of a process stands
-//! still while another goes on is not simulated. The drives are those of several machines, with a fence:
-//! locks that end with a process are not.
+//! Hosts that are led to the owner by a standby (one that runs no controllers does not listen here), the
+//! state that follows the owner (every node has the same declaration), LUs with WCE = 1 (what a host has not
+//! flushed is lost with the owner, and it does not learn that), changes of reservations, those that are in
+//! memory alone, and the loss of power. Machines fail as a whole: that one thread of a process stands still
+//! while another goes on is not simulated. The drives are those of several machines, with a fence: locks that
+//! end with a process are not.
 
 mod bed;
 mod history;
 pub(crate) mod lending;
+mod life;
 pub(crate) mod node;
 mod shape;
 

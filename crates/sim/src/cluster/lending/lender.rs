@@ -18,9 +18,9 @@ use futures::{FutureExt, select_biased};
 use world::sync::Signal;
 use world::{Instant, Stream};
 
-use super::Process;
 use super::frames::Frame;
 use super::peer::{Changing, Peer, Place, closed};
+use super::process::Process;
 use super::threads::Threads;
 use super::wire::Wire;
 

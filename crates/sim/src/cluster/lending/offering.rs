@@ -20,10 +20,10 @@ use world::sync::Signal;
 use world::{StreamOptions, World};
 
 use super::frames::Frame;
+use super::process::{Process, node_port, within};
 use super::taking_back::{fence, tell_nodes};
 use super::threads::Threads;
 use super::wire::{Carries, Wire};
-use super::{Process, node_port, within};
 use crate::stacks::array::portal;
 
 /// Between two attempts to reach the owner.

@@ -15,9 +15,9 @@ use futures::lock::Mutex;
 use world::Rng;
 
 use super::lender::Lender;
+use super::process::{Process, node_port};
 use super::taking_back::{fence, tell_nodes};
 use super::threads::Threads;
-use super::{Process, node_port};
 use crate::stacks::array::TARGET;
 
 /// Between two looks at the other nodes.

@@ -14,6 +14,7 @@ use world::{Instant, World};
 
 use super::lender::{AGAIN, Lender};
 use super::peer::{Changing, Peer, Place};
+use super::process::within;
 use crate::faults::Fault;
 
 /// Between two attempts to fence a drive.
@@ -153,7 +154,7 @@ impl Lender {
             let _ = exchange.incoming(&message).await;
         }
         let answers = async { while exchange.outgoing().await.is_some() {} };
-        super::within(&self.process.world, Duration::from_secs(1), answers).await;
+        within(&self.process.world, Duration::from_secs(1), answers).await;
     }
 }
 

@@ -9,7 +9,7 @@ use array::{ControllerHandle, Mailbox, Nodes, run_controller};
 use async_channel::{Receiver, Sender, unbounded};
 use futures::channel::oneshot;
 
-use super::Process;
+use super::process::Process;
 
 pub(super) struct Threads {
     process: Rc<Process>,

@@ -13,7 +13,7 @@ use world::sync::Signal;
 use world::{Batch, Buf, Stream, World};
 
 use super::frames::{Frame, HEAD_LEN};
-use super::within;
+use super::process::within;
 
 /// Frames that wait for the connection, and for who reads them.
 const QUEUE_LEN: usize = 64;
