@@ -65,7 +65,10 @@ impl Array {
         self.refuse_on_the_way()?;
         let explained = |error| at_node_of(&self.config, pool, error);
         self.ask(from, Control::MakeReady(pool.into())).await.map_err(explained)?;
-        self.tell_each(Control::Hold(self.held([pool]))).await;
+        if let Err(error) = self.hold(pool, to).await {
+            self.let_go([from]).await;
+            return Err(at_node_of(&self.config, pool, error));
+        }
         let moved = self.carry_over(&next, (pool, from, to)).await;
         let owner = if moved.is_ok() { to } else { from };
         let moved = match moved {
@@ -102,6 +105,19 @@ impl Array {
         held.extend(pools.into_iter().map(str::to_owned));
         let volumes = self.config.volumes.iter().filter(|volume| held.contains(&volume.pool));
         Arc::new(volumes.map(|volume| volume.name.clone()).collect())
+    }
+
+    /// Commands on the volumes of the pool wait, at all controllers. One that is gone holds nothing; but the
+    /// one that is to have the pool has to answer.
+    async fn hold(&self, pool: &str, to: usize) -> Result<(), ControlError> {
+        let (volumes, mut answers) = (self.held([pool]), Ok(()));
+        for controller in &self.controllers {
+            let held = controller.ask(Control::Hold(volumes.clone())).await;
+            if controller.index == to {
+                answers = held.map(drop);
+            }
+        }
+        answers
     }
 
     /// Hosts go on with what these controllers have now.

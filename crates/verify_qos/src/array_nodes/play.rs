@@ -1,12 +1,14 @@
 //! A run with so many nodes: phases one after the other, a node that is lost, and everything that was seen.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use lab_core::interrupt::{Abandoned, Stop};
 use lab_tools::load::Access;
 use lab_tools::testbed::nodes::Nodes;
+use scsi::Events;
 use world::World;
 
 use super::bed::{self, Class, Promised, VMS};
@@ -61,6 +63,8 @@ pub(crate) fn play(
 ) -> Result<Course> {
     let bed = bed::make(qos, shape, nodes, seed)?;
     let model = bed.model(seed);
+    // An event of another model in this process would wake this one's exchanges.
+    Events::enter(Some(Arc::default()));
     let played = model.run_while(
         || !stop.is_asked(),
         async |world| {
@@ -71,6 +75,7 @@ pub(crate) fn play(
             stage.play(nodes).await
         },
     );
+    Events::enter(None);
     played.unwrap_or_else(|| Err(Abandoned.into()))
 }
 

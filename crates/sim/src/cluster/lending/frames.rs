@@ -1,6 +1,6 @@
 //! What an owner and a node that runs controllers for it say to each other: frames of a length, a kind and a
 //! body. What the processes of `masu` send as text, a declaration and portals, is here a number: where it
-//! lies in the [`Bed`](super::Bed).
+//! lies in the bed of the history.
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
