@@ -200,7 +200,9 @@ export const qos: Record<string, string> = {
   "Several nodes: the VM with least of what the closed formula gives it in its pool": "複数ノード: プール内の閉じた式に対し最少の VM",
   "Several nodes, minimums that do not fit: every VM against all scaled alike": "複数ノード、合計が能力を超える下限値: 全 VM の一律縮小との差",
   "Several nodes, minimums that do not fit: every pool has said so after": "複数ノード、合計が能力を超える下限値: 全プールの報告まで",
-  "Several nodes: sum of all VMs, of what the nodes can do, at its least": "複数ノード: 全 VM の合計、ノードの能力比の最小",
+  "Several nodes, minimums that fit: sum of all VMs, of what the nodes can do, at its least": "複数ノード、実現可能な下限値: 全 VM の合計、ノードの能力比の最小",
+  "Several nodes: the VM without a minimum with least of its part by weight of the floor":
+    "複数ノード: 下限値のない VM のうち、フロアの重みに応じた取り分に対して最も少ないもの",
   "{} nodes": "ノード {1} 台",
   "(dedicated)": "（専用ポリシー）",
   "promised {} MB/s, on average {} came": "下限値 {1} MB/s に対し、平均 {2} MB/s",
@@ -219,7 +221,7 @@ export const qos: Record<string, string> = {
   "One array at several nodes": "複数ノードの 1 アレイ",
   "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; messages between nodes take {} µs. A node dies, and the first one takes over its controller.": "各ノードは、専用ドライブのプールを持つコントローラーを 1 つ動かし、VM は 5 台。2 つの集約ポリシー（下限値 gold と上限値 bronze）が全ノードにまたがる。先頭のコントローラーが、各プールの報告に基づき両方を 500 ms ごとに配分する。ノード間のメッセージは {1} µs。1 台のノードが停止し、先頭のノードがそのコントローラーを引き継ぐ。",
   "the formula takes no account of what the writes outstanding of a VM bring, nor of its place on the drives: docs/verify_qos.md": "式は、VM の処理中の書き込みで得られる性能とドライブ上の位置を考慮しない: docs/verify_qos.md",
-  "as spread.formula: with few writes outstanding no scheduler gives what the formula does": "spread.formula と同じ: 処理中の書き込みが少ないと、どのスケジューラも式の値を与えられない",
-  "below 97 % where minimums do not fit and after a take-over, and the cause is not found: docs/verify_qos.md": "下限値の合計が能力を超えるときと引き継ぎ後は 97 % 未満で、原因は未特定: docs/verify_qos.md",
+  "the formula takes no account of the writes outstanding: those of the minimum are half of what is below, whatever is promised (docs/verify_qos.md)":
+    "式は処理中の書き込み数を考慮しない: 下限値のある VM の書き込みは、約束が何であれ、下位で処理中のものの半分を占める (docs/verify_qos.md)",
   "one array at {} nodes": "ノード {1} 台のアレイ",
 };
