@@ -124,6 +124,8 @@ pub struct Quick {
     pub round_time: Time,
     /// Of the long windows of random writes, at most so many.
     pub balance_windows: u32,
+    /// Numbers of servers with a drive of the first group lost.
+    pub lost_servers: Vec<u32>,
     /// Numbers of servers that are switched on at once.
     pub boot_servers: Vec<u32>,
     /// How often each of these is run.
@@ -306,6 +308,7 @@ impl Sanboot {
         let run = Run {
             servers: q.servers,
             servers_beyond: q.servers_beyond,
+            lost_servers: q.lost_servers,
             repeats: q.repeats,
             windows: q.windows,
             window_ios: q.window_ios,
@@ -358,6 +361,7 @@ impl Sanboot {
             ("run.servers", &run.servers, true),
             ("run.servers_beyond", &run.servers_beyond, false),
             ("run.lost_servers", &run.lost_servers, false),
+            ("quick.lost_servers", &quick.lost_servers, false),
             ("quick.servers", &quick.servers, true),
             ("quick.servers_beyond", &quick.servers_beyond, false),
             ("real.servers", &real.servers, true),
