@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::paths::groups_at;
 
-/// Three pools, each with a volume and a controller of its own, the second of which is LUN 0.
-fn declaration(dir: &Path) -> String {
-    let part = |index: usize| {
+/// So many pools, each with a drive, a volume and a controller of its own.
+pub(super) fn pools(dir: &Path, count: usize) -> String {
+    let pool = |index: usize| {
         let drive = dir.join(format!("d{index}.img"));
         format!(
             "[[drive]]\nname = \"d{index}\"\nfile = \"{}\"\nsize = \"64MiB\"\n\
@@ -17,9 +17,14 @@ fn declaration(dir: &Path) -> String {
             drive.display()
         )
     };
-    let parts: String = (0..3).map(part).collect();
+    (0..count).map(pool).collect()
+}
+
+/// Three pools, of which the volume of the second one is LUN 0.
+fn declaration(dir: &Path) -> String {
+    let pools = pools(dir, 3);
     format!(
-        "target = \"{TARGET}\"\ncontrollers = 3\ncontroller_nodes = [\"n1\", \"n2\", \"n3\"]\n{parts}\
+        "target = \"{TARGET}\"\ncontrollers = 3\ncontroller_nodes = [\"n1\", \"n2\", \"n3\"]\n{pools}\
          [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v1\", 1 = \"v0\", 2 = \"v2\" }}\n"
     )
 }

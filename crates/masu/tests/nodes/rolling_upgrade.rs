@@ -18,19 +18,9 @@ fn newer() -> PathBuf {
 /// Three nodes of the older version. LUN 0 is on the second of two controllers.
 fn older_nodes() -> Cluster {
     let dir = directory();
-    let part = |index: usize| {
-        let drive = dir.path().join(format!("d{index}.img"));
-        format!(
-            "[[drive]]\nname = \"d{index}\"\nfile = \"{}\"\nsize = \"64MiB\"\n\
-             [[group]]\nname = \"g{index}\"\nlevel = \"raid0\"\ndrives = [\"d{index}\"]\n\
-             [[pool]]\nname = \"p{index}\"\ngroups = [\"g{index}\"]\ncontroller = {index}\n\
-             [[volume]]\nname = \"v{index}\"\npool = \"p{index}\"\nsize = \"16MiB\"\n",
-            drive.display()
-        )
-    };
-    let parts: String = (0..2).map(part).collect();
+    let pools = controllers::pools(dir.path(), 2);
     let text = format!(
-        "target = \"{TARGET}\"\ncontrollers = 2\n{parts}\
+        "target = \"{TARGET}\"\ncontrollers = 2\n{pools}\
          [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v1\", 1 = \"v0\" }}\n"
     );
     let registry = dir.path().join("registry").display().to_string();
