@@ -165,7 +165,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             None => self.write_run(state, run, &picked).await,
         };
         let blocks = run.first..run.end().1;
-        state.note_change();
+        state.note_destage();
         // A concurrent read of the store returns old or new data, and must not be cached.
         state.generations.touch(&bytes_of(&blocks));
         let mut frames = self.frames.borrow_mut();

@@ -326,3 +326,24 @@ fn what_a_unit_that_is_attached_during_a_destage_acknowledges_survives_a_cut() {
         }
     });
 }
+
+/// Each durable write flushed the store if something had been destaged since the last flush: under load, once
+/// for each write.
+#[test]
+fn a_durable_write_needs_its_journal_and_no_flush_of_the_store() {
+    // Where writes are taken in place.
+    const AT: u64 = 64 << 10;
+    let (model, data, _) = rack(1, LEN);
+    model.run(async move |world| {
+        let (_cache, unit, journal) = open(&world, WritePolicy::Back, true).await;
+        let mark = Pieces::copy_of(&[7; 4096]);
+        unit.write_durable(None, AT, &mark).await.expect("the first write");
+        data.fail_flushes(u32::MAX);
+        world.sleep(CacheConfig::default().destage_delay * 2).await;
+        assert!(journal.counts().live_bytes > 0, "destaged, and the record is kept: the store is not flushed");
+        unit.write_durable(None, AT + 8192, &mark).await.expect("the journal has it");
+        // What bypasses the frames has no record.
+        Device::zero(&unit, LEN - 4096, 4096).await.expect("zero");
+        unit.flush().await.expect_err("the store is not flushed");
+    });
+}

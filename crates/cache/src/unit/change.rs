@@ -102,7 +102,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
         // arrive after the operation.
         self.wait_for_destages(&blocks).await;
         let outcome = operation.await;
-        state.note_change();
+        state.note_bypass();
         // Its evicted frames are dropped too.
         self.cache.offer_evicted();
         self.changed(&range);

@@ -58,9 +58,10 @@ impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
             Some(journal) => {
                 // No later record belongs to this unit.
                 let last = journal.next_sequence() - 1;
-                let changes = self.state.changes.get();
+                // What was destaged needs no flush: its records are kept until the store was flushed.
+                let bypassed = self.state.bypassed.get();
                 journal.durable(last).await?;
-                self.flush_store(changes).await
+                self.flush_store(bypassed).await
             }
             None => {
                 let blocks = blocks_of(&range);

@@ -84,6 +84,8 @@ pub(crate) struct State<D: BackingStore, J: Device + Clone + 'static> {
     pub(crate) arrived: Signal,
     /// Number of changes of the store, directly or by destages.
     pub(crate) changes: Cell<u64>,
+    /// The last of these that bypassed the frames: the journal has no record of its content.
+    pub(crate) bypassed: Cell<u64>,
     /// Number of these changes that are certainly durable.
     pub(crate) flushed: Cell<u64>,
     /// The error of the last destage, until one succeeds.
@@ -146,6 +148,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> State<D, J> {
             segments: RefCell::new(Segments::new(config.read_ahead_bytes())),
             arrived: Signal::default(),
             changes: Cell::new(0),
+            bypassed: Cell::new(0),
             flushed: Cell::new(0),
             failure: RefCell::default(),
             counts: Cell::default(),
@@ -171,9 +174,15 @@ impl<D: BackingStore, J: Device + Clone + 'static> State<D, J> {
         self.traffic().since(self.joined.get())
     }
 
-    /// Records a change of the store.
-    pub(crate) fn note_change(&self) {
+    /// Records a change of the store by a destage.
+    pub(crate) fn note_destage(&self) {
         self.changes.set(self.changes.get() + 1);
+    }
+
+    /// Records a change of the store that bypassed the frames.
+    pub(crate) fn note_bypass(&self) {
+        self.changes.set(self.changes.get() + 1);
+        self.bypassed.set(self.changes.get());
     }
 
     /// Invalidates read-ahead and reads in progress of a changed range.
