@@ -4,6 +4,7 @@ mod controllers;
 mod locks;
 mod log;
 mod nodes;
+mod ports;
 mod signals;
 mod supervision;
 
@@ -109,9 +110,6 @@ pub(crate) struct Serve {
     log_format: LogFormat,
 }
 
-/// Binding is retried for a second while an address is in use.
-const PORT_TRIES: u32 = 50;
-const PORT_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit of a start that is requested to stop.
 const OPEN_GRACE: Duration = Duration::from_secs(20);
 /// Share of the file system for the embedded default; the rest is left to the system.
@@ -190,6 +188,7 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     let socket = socket_in(store.dir());
     Tokens::check_given(serve.api_token.as_deref())?;
     let options = ServerOptions { socket: socket.clone(), tcp: serve.api, metrics_top: serve.metrics_top };
+    ports::until_all_free(serve.api).await;
     // A certificate is made for an address that is to be had.
     let bound = admin::bind(options)?.with_tls(serve.tls(&store)?);
     let events = array::event_channel();
@@ -375,19 +374,13 @@ async fn serve_and_stop(
 }
 
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
-/// drives. An address may be in use for a moment after the previous process was killed.
+/// drives.
 async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
     for portal in config.portals.iter().filter(|p| p.listen.port() != 0 && !is_lent(p.listen)) {
-        let mut tries = PORT_TRIES;
-        while let Err(error) = tokio::net::TcpListener::bind(portal.listen).await {
-            tries -= 1;
-            if tries == 0 {
-                let place = format!("portal {}", portal.listen);
-                let cause = format!("cannot listen: {error}");
-                let error = ControlError::failed(place, cause);
-                bail!("{}{error}", declared_at(serve, &error));
-            }
-            tokio::time::sleep(PORT_PAUSE).await;
+        if let Err(error) = ports::until_free(portal.listen).await {
+            let place = format!("portal {}", portal.listen);
+            let error = ControlError::failed(place, format!("cannot listen: {error}"));
+            bail!("{}{error}", declared_at(serve, &error));
         }
     }
     Ok(())

@@ -340,7 +340,10 @@ fn a_durable_write_needs_its_journal_and_no_flush_of_the_store() {
         unit.write_durable(None, AT, &mark).await.expect("the first write");
         data.fail_flushes(u32::MAX);
         world.sleep(CacheConfig::default().destage_delay * 2).await;
-        assert!(journal.counts().live_bytes > 0, "destaged, and the record is kept: the store is not flushed");
+        assert!(
+            journal.counts().live_bytes > 0,
+            "destaged, and the record is kept: the store is not flushed"
+        );
         unit.write_durable(None, AT + 8192, &mark).await.expect("the journal has it");
         // What bypasses the frames has no record.
         Device::zero(&unit, LEN - 4096, 4096).await.expect("zero");

@@ -44,6 +44,7 @@ use thread::{Keeper, Leaves, Thread};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::ports::until_all_free;
 use super::signals::Signals;
 use super::supervision;
 use crate::known_nodes::known_nodes;
@@ -146,6 +147,8 @@ pub(super) async fn stand_by(
     let portals = portals(&join, &store)?;
     let keys = RelayKeys { own: RelayKey(random()?), plain: RelayKey(random()?) };
     let tls = certificate(&store)?;
+    let kept = |at: &SocketAddr| join.kept.iter().any(|(kept, _)| kept == at);
+    until_all_free(portals.iter().copied().filter(|at| !kept(at)).chain(join.node_listen)).await;
     let link = listen_for_nodes(join.node_listen, &portals, &tls)?;
     let about = about(&portals, (&keys, link.as_ref(), &tls));
     supervision::watch_controllers(events.clone())?;
