@@ -511,8 +511,8 @@ impl Agent {
         Ok(asked.filter(|(asked, _)| asked.epoch == epoch))
     }
 
-    /// Does what this owner is asked to do. While it waits for what its successor would wait for, too, it takes
-    /// the request away: who has asked could not know of that yet.
+    /// Does what this owner is asked to do. While it waits for what its successor would wait for, too, it
+    /// takes the request away: who has asked could not know of that yet.
     async fn obey(&mut self, epoch: u64) -> Result<(), Fault> {
         let Some((asked, version)) = self.asked(epoch).await? else { return Ok(()) };
         // It leaves already: a request is obeyed once.

@@ -166,8 +166,8 @@ impl Members {
         if told.is_empty() { "no answer in time".into() } else { told }
     }
 
-    /// The connection, or a new one; who asks meanwhile waits for it. One without a login is made anew for who
-    /// needs that: it may be in the file by now.
+    /// The connection, or a new one; who asks meanwhile waits for it. One without a login is made anew for
+    /// who needs that: it may be in the file by now.
     pub(crate) async fn connection(&self, needs: Needs) -> Result<Connection, Fault> {
         let mut current = self.current.lock().await;
         if let Some(connection) = &current.connection {
@@ -234,8 +234,8 @@ impl Members {
         }
         let read = RangeRequest { key: self.prefix.clone(), keys_only: true, ..RangeRequest::default() };
         let read = connection.unary::<_, RangeResponse>(method::RANGE, read).await;
-        // It answers, and there is a leader. What needs no rights is still granted to who may not read: without
-        // the renewal of its lease an owner would lose the array.
+        // It answers, and there is a leader. What needs no rights is still granted to who may not read:
+        // without the renewal of its lease an owner would lose the array.
         let is_refused = read.as_ref().is_err_and(|status| status.code() == Code::PermissionDenied);
         match read.map_err(|status| fault_of(&status)) {
             Ok(answer) => self.saw(answer.revision()),
@@ -250,7 +250,8 @@ impl Members {
         Ok(connection)
     }
 
-    /// A token, if etcd asks for users and there is one. What was in the file first, then what etcd took last.
+    /// A token, if etcd asks for users and there is one. What was in the file first, then what etcd took
+    /// last.
     async fn log_in(
         &self,
         connection: &Connection,

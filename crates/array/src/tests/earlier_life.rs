@@ -4,8 +4,9 @@ use qos::{Policy, Settings};
 use stack::Service;
 use world_model::Model;
 
-/// Found by the simulation of nodes, with messages that are delivered again after their node was gone: the client
-/// of a logical unit of the earlier life was looked for in the scheduler of this one, which ended the process.
+/// Found by the simulation of nodes, with messages that are delivered again after their node was gone: the
+/// client of a logical unit of the earlier life was looked for in the scheduler of this one, which ended the
+/// process.
 #[test]
 fn a_policy_for_a_client_of_another_scheduler_changes_nothing() {
     Model::new(1).run(async |world| {

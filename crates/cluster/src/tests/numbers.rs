@@ -39,8 +39,8 @@ fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes
     });
 }
 
-/// Before, nodes that were started after etcd had lost its data got numbers in the order of their start: portals
-/// changed their tags, and persistent reservations were those of other ports.
+/// Before, nodes that were started after etcd had lost its data got numbers in the order of their start:
+/// portals changed their tags, and persistent reservations were those of other ports.
 #[test]
 fn a_node_that_begins_anew_keeps_its_number_where_the_registry_has_lost_all_of_it() {
     with_bed(&[], async |bed| {

@@ -92,8 +92,8 @@ fn nobody_could_take_over_while_the_registry_takes_no_values() {
     });
 }
 
-/// A drain was asked for before the owner's record said what it waits for: the array moved, and the next owner
-/// waited for drives that a node which stands still holds.
+/// A drain was asked for before the owner's record said what it waits for: the array moved, and the next
+/// owner waited for drives that a node which stands still holds.
 #[test]
 fn an_owner_that_waits_takes_a_request_to_move_away_also_one_that_was_put_before() {
     with_bed(&[0, 0], async |bed| {

@@ -281,8 +281,8 @@ async fn hand_over(
     )
 }
 
-/// Why an owner does not do what it was asked: it takes the request away, and says by its record what it waits
-/// for. None: it is still asked, or the registry does not answer for a moment.
+/// Why an owner does not do what it was asked: it takes the request away, and says by its record what it
+/// waits for. None: it is still asked, or the registry does not answer for a moment.
 async fn refused(registry: &dyn Registry, (from, to): (&str, Option<&str>), epoch: u64) -> Option<String> {
     if !matches!(registry.get(&Key::new(ASK).ok()?).await, Ok(None)) {
         return None;

@@ -187,8 +187,8 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     Ok(runtime.block_on(work))
 }
 
-/// The status of the array. A node that has just begun says so for a moment: what it is then is waited for, so
-/// that who asks right after a start is not told of a standby that becomes the owner.
+/// The status of the array. A node that has just begun says so for a moment: what it is then is waited for,
+/// so that who asks right after a start is not told of a standby that becomes the owner.
 pub(super) fn status(at: &Where) -> Result<Status> {
     let client = client(at);
     Ok(wait(async {

@@ -138,8 +138,8 @@ fn a_directory_of_a_node_is_not_served_without_the_others() {
     until("the array", || cluster.nodes[0].command(&["status"]).status.success());
 }
 
-/// The copy of a node that was not the last owner was put back like the newest one: what was declared since was
-/// gone.
+/// The copy of a node that was not the last owner was put back like the newest one: what was declared since
+/// was gone.
 #[test]
 fn a_copy_of_which_its_node_knows_that_it_is_old_is_put_back_only_when_that_is_meant() {
     let mut cluster = Cluster::start(2);

@@ -132,8 +132,8 @@ fn a_fence_holds_when_the_owner_is_killed_and_when_it_hands_over() {
     assert_eq!(found(&cluster), fenced, "after a hand-over");
 }
 
-/// A host that has registered at all target ports was refused at the portal of a node that joined later, until it
-/// registered again.
+/// A host that has registered at all target ports was refused at the portal of a node that joined later,
+/// until it registered again.
 #[test]
 fn a_registration_at_all_ports_holds_at_a_node_that_joins_later() {
     let mut cluster = Cluster::start(1);

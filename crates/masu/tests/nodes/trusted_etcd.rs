@@ -1,7 +1,7 @@
-//! Nodes over RBD images with an etcd as operators run it, both real: three members with TLS on both sides, users
-//! with passwords, and tokens that expire. Members and their leader are killed, the quorum is lost, the password and
-//! the certificates are exchanged. judges/cluster.sh starts Ceph, and runs this; etcdctl and openssl do what an
-//! administrator does.
+//! Nodes over RBD images with an etcd as operators run it, both real: three members with TLS on both sides,
+//! users with passwords, and tokens that expire. Members and their leader are killed, the quorum is lost, the
+//! password and the certificates are exchanged. judges/cluster.sh starts Ceph, and runs this; etcdctl and
+//! openssl do what an administrator does.
 
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -225,7 +225,8 @@ fn node(cluster: &Cluster, words: &[&str]) -> Output {
     cluster.nodes[0].command(&all)
 }
 
-/// What was acknowledged is there. On a machine with other work the host is slow: it has written enough by then.
+/// What was acknowledged is there. On a machine with other work the host is slow: it has written enough by
+/// then.
 fn verified(host: Host) -> Acknowledged {
     until("a hundred writes", || host.count.load(Relaxed) > 150);
     host.verified()

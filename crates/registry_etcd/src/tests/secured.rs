@@ -167,8 +167,8 @@ fn tls_proves_both_sides() {
     });
 }
 
-/// The address of a server is in the certificate of another one: a member that was moved, or a name that is not
-/// the certificate's.
+/// The address of a server is in the certificate of another one: a member that was moved, or a name that is
+/// not the certificate's.
 #[test]
 fn a_certificate_for_another_name_is_named_with_what_to_do() {
     let name = "a_certificate_for_another_name_is_named_with_what_to_do";
@@ -202,8 +202,8 @@ fn read_access(client: &Certificates) -> Access {
     Access::read(&"etcds://a".parse().expect("a location"), &files, None, None).expect("access")
 }
 
-/// Before, a certificate that was renewed in its file was used after a restart alone, which costs an owner the
-/// array; and with the old one no connection could be made any more.
+/// Before, a certificate that was renewed in its file was used after a restart alone, which costs an owner
+/// the array; and with the old one no connection could be made any more.
 #[test]
 fn a_certificate_that_is_exchanged_is_used_by_the_next_connection() {
     let name = "a_certificate_that_is_exchanged_is_used_by_the_next_connection";
@@ -239,8 +239,8 @@ fn a_certificate_that_is_exchanged_is_used_by_the_next_connection() {
     });
 }
 
-/// Before, an owner of which the password was changed lost the array 5 s later, as one whose rights were taken, and
-/// a new password was taken from the file after a restart alone.
+/// Before, an owner of which the password was changed lost the array 5 s later, as one whose rights were
+/// taken, and a new password was taken from the file after a restart alone.
 #[test]
 fn a_password_is_exchanged_without_a_call_that_fails() {
     let Some(mut server) = Server::start("a_password_is_exchanged_without_a_call_that_fails") else { return };

@@ -14,10 +14,10 @@
 //!
 //! Version 1 is written by an array of one process ([`Persistence::AsAsked`], SPC-5 5.14.5). Without APTPL it
 //! has no entries. It does not contain the generation, which starts at zero at power on (SPC-5 6.16.2).
-//! Version 2 is written by an array of several nodes ([`Persistence::Always`]): a take-over is no power on.
-//! A masu that does not know entries of port 0 takes each for one more registration: READ KEYS has its key twice.
-//! The checksum detects damage, not forgery: whoever can write the record can write the volume. The record
-//! goes through the disk, whose own metadata are checksummed as well.
+//! Version 2 is written by an array of several nodes ([`Persistence::Always`]): a take-over is no power on. A
+//! masu that does not know entries of port 0 takes each for one more registration: READ KEYS has its key
+//! twice. The checksum detects damage, not forgery: whoever can write the record can write the volume. The
+//! record goes through the disk, whose own metadata are checksummed as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 
 use cluster::OWN_TIME;
 
-/// Faults of an owner in the log, where its end would have no reason otherwise: a standby says them by itself.
+/// Faults of an owner in the log, where its end would have no reason otherwise: a standby says them by
+/// itself.
 #[derive(Default)]
 pub(super) struct OwnerFaults {
     said: Option<String>,

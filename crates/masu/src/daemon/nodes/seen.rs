@@ -1,7 +1,7 @@
-//! What a node remembers of earlier lives in its data directory. The highest epoch that it has seen: a registry
-//! with an older one was restored from a backup, or is another one. The epoch in which it owned the array last:
-//! whether its copy of the state is the newest one that it can know of. Its number: its target ports stay what
-//! they are where the registry has lost all of it.
+//! What a node remembers of earlier lives in its data directory. The highest epoch that it has seen: a
+//! registry with an older one was restored from a backup, or is another one. The epoch in which it owned the
+//! array last: whether its copy of the state is the newest one that it can know of. Its number: its target
+//! ports stay what they are where the registry has lost all of it.
 
 use admin::Store;
 use anyhow::{Context, Result, bail};
@@ -17,8 +17,8 @@ pub(super) struct Seen {
     number: Option<u16>,
 }
 
-/// The epoch in which the node of a data directory owned the array last, as its copy of the state was made then.
-/// None: it never did, or an older version has not noted it.
+/// The epoch in which the node of a data directory owned the array last, as its copy of the state was made
+/// then. None: it never did, or an older version has not noted it.
 pub(crate) fn epoch_owned(store: &Store) -> Result<Option<u64>> {
     let text = store.text(OWNED)?;
     let read = |text: String| text.trim().parse().ok().filter(|epoch| *epoch <= EPOCH_MAX);

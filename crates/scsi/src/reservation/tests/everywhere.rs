@@ -11,7 +11,8 @@ fn at(n: u8, port: u16) -> ItNexus {
     ItNexus { port, ..host(n) }
 }
 
-/// Host 1 and host 2 are registered everywhere, host 3 at one port; host 1 holds the reservation of this type.
+/// Host 1 and host 2 are registered everywhere, host 3 at one port; host 1 holds the reservation of this
+/// type.
 fn reserved(kind: u8) -> Script {
     let mut s = Script::kept(Persistence::Always);
     for (n, flags) in [(1, ALL_TG_PT), (2, ALL_TG_PT), (3, 0)] {
