@@ -4,22 +4,25 @@
 # For each case a line with the longest time between two acknowledged writes; what was acknowledged is read back from the new owner.
 #   [KILLS=20] judges/cluster.sh
 #   judges/cluster.sh CASE        one of them, by the name of its test
-#   judges/cluster.sh short       one cluster of three nodes, each case once: a part of `make test`
+#   judges/cluster.sh trusted     three nodes with an etcd of three members, TLS and users: members and their leader killed, no quorum,
+#                                 password and certificates exchanged
+#   judges/cluster.sh short       one cluster of three nodes, each case once, and `trusted`: a part of `make test`
 # Without Ceph or etcd it says that it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly START_TIMEOUT_S=20
 case "${1:-}" in
   "") which=(rbd_and_etcd:: --skip rbd_and_etcd::in_short) ;;
-  short) which=(--exact rbd_and_etcd::in_short) ;;
+  trusted) which=(--exact trusted_etcd::in_short) ;;
+  short) which=(--exact rbd_and_etcd::in_short trusted_etcd::in_short) ;;
   [a-z]*) which=(--exact "rbd_and_etcd::$1") ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 # shellcheck source=judges/ports.sh
 . judges/ports.sh
 # shellcheck source=judges/own_ceph.sh
 . judges/own_ceph.sh
-command -v etcd >/dev/null || { echo "cluster: skipped: etcd is not installed; run judges/setup.sh"; exit 0; }
+{ command -v etcd && command -v etcdctl; } >/dev/null || { echo "cluster: skipped: etcd or etcdctl is not installed; run judges/setup.sh"; exit 0; }
 
 own_ceph cluster
 # Its data in memory: its durability is not judged, and the disk has Ceph's and other work.

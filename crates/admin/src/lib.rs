@@ -58,7 +58,7 @@ pub use request::{Change, Declared, Done, Limit, Terms, Work};
 pub use room::no_room_for_any;
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use socket_file::SocketFile;
-pub use standby::Standby;
+pub use standby::{STARTING, Standby};
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};

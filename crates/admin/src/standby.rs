@@ -27,6 +27,9 @@ const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
 /// What is said without a token.
 const ON_TCP: &str = "this node does not own the array: ask the one that does (masu node list)";
 
+/// What a node says before it has looked at the registry, after its name. It says something else in a moment.
+pub const STARTING: &str = "starting, and has not heard from the registry yet";
+
 /// A standby that answers.
 pub struct Standby {
     said: Arc<Mutex<Said>>,
@@ -54,7 +57,7 @@ impl Bound {
         let unix = std::os::unix::net::UnixListener::from(self.unix.as_fd().try_clone_to_owned()?);
         let unix = UnixListener::from_std(unix)?;
         let (stop, ends) = watch::channel(false);
-        let said = Said { text: "standby; looking for the owner".into(), nodes: vec![] };
+        let said = Said { text: STARTING.into(), nodes: vec![] };
         let said = Told::new(Mutex::new(said));
         let told = said.clone();
         let lists = Router::new().route("/v1/nodes", get(list)).route("/v1/nodes/{name}", get(show));

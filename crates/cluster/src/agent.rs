@@ -14,9 +14,9 @@ use crate::member::Says;
 use crate::number::{keep_number, number_of};
 use crate::record::refused_by_labels;
 use crate::{
-    ASK, AskRecord, CHOSEN_TIME, EVERY, Held, KeptError, LEASE_TIME, Look, Lost, MEMBERS, MOVE_TIME, Member,
-    MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord, RAISED_EPOCH_MAX,
-    SERVES, Standing, Step, Term, Waits, decide,
+    ASK, AskRecord, CHOSEN_TIME, EPOCH_MAX, EVERY, Held, KeptError, LABELS, LEASE_TIME, Look, Lost, MEMBERS,
+    MOVE_TIME, Member, MemberRecord, NODES, NUMBERS, NUMBERS_MAX, NodeRecord, OWNER, Other, OwnerRecord,
+    RAISED_EPOCH_MAX, SERVES, Standing, Step, Term, Waits, decide,
 };
 
 /// An owner that was not answered asks again after this time.
@@ -502,19 +502,33 @@ impl Agent {
         decoded.map_err(|error| self.member.set(|state| state.passes_over(error.to_string()))).ok()
     }
 
-    /// What the owner of this epoch is asked to do.
-    async fn asked(&self, epoch: u64) -> Result<Option<AskRecord>, Fault> {
+    /// What the owner of this epoch is asked to do, and the version of that.
+    async fn asked(&self, epoch: u64) -> Result<Option<(AskRecord, Version)>, Fault> {
         let asked = self.member.within(self.registry.get(&key(ASK))).await?;
-        let asked = asked.and_then(|entry| self.readable(decode::<AskRecord>(ASK, &entry.value)));
-        Ok(asked.filter(|asked| asked.epoch == epoch))
+        let asked = asked.and_then(|Entry { version, value }| {
+            Some((self.readable(decode::<AskRecord>(ASK, &value))?, version))
+        });
+        Ok(asked.filter(|(asked, _)| asked.epoch == epoch))
+    }
+
+    /// Does what this owner is asked to do. While it waits for what its successor would wait for, too, it
+    /// takes the request away: who has asked could not know of that yet.
+    async fn obey(&mut self, epoch: u64) -> Result<(), Fault> {
+        let Some((asked, version)) = self.asked(epoch).await? else { return Ok(()) };
+        // It leaves already: a request is obeyed once.
+        if self.member.state().asked.is_none() && self.member.waits() {
+            let ask = key(ASK);
+            let refused = self.registry.compare_and_delete(&ask, version);
+            return Ok(self.member.within(refused).await?);
+        }
+        self.to = asked.to;
+        self.member.set(|state| state.asked = Some(asked.ask));
+        Ok(())
     }
 
     /// What an owner has to know of the others, and what it is asked to do.
     async fn look_around(&mut self, epoch: u64) -> Result<(), Fault> {
-        if let Some(asked) = self.asked(epoch).await? {
-            self.to = asked.to;
-            self.member.set(|state| state.asked = Some(asked.ask));
-        }
+        self.obey(epoch).await?;
         self.looks += 1;
         if self.looks % LOOKS_PER_LIST != 1 {
             return Ok(());
@@ -627,6 +641,15 @@ impl Waits {
             Waits::Older { found: 0, seen } => format!(
                 "the registry is older than the array: it names no owner, and this node has seen epoch {seen}; if it \
                  has the state, take it with `masu node raise-epoch {seen}`, or else {RESTORE}"
+            ),
+            Waits::OlderThanDrives { found, wanted } if *wanted >= EPOCH_MAX => format!(
+                "drives have an epoch on their labels that no owner can follow ({EPOCH_MAX} or more), and the registry \
+                 has epoch {found}: no owner of this array has written that; replace these drives and restore their \
+                 data from a backup, then delete the key {LABELS}"
+            ),
+            Waits::OlderThanDrives { found, wanted } => format!(
+                "the registry is older than the array: it has epoch {found}, and drives have a later one on their \
+                 labels; restore a newer registry, or take this one with `masu node raise-epoch {wanted}`"
             ),
             Waits::Older { found, seen } => format!(
                 "the registry is older than the array: it has epoch {found}, and this node has seen epoch {seen}; \

@@ -74,6 +74,8 @@ pub enum Waits {
     Chosen { node: String },
     /// The registry has an older epoch than one that this node has seen.
     Older { found: u64, seen: u64 },
+    /// Drives have a later epoch on their labels: the registry's must be raised to this one.
+    OlderThanDrives { found: u64, wanted: u64 },
     /// The registry has had an owner, and has no state.
     NoState { epoch: u64 },
     /// The state that follows the owner cannot be read.

@@ -181,6 +181,12 @@ impl Member {
         })
     }
 
+    /// The number that it had in an earlier life: it keeps that also where the registry has lost it, if no
+    /// other node was given it. Said before it joins.
+    pub fn had_number(&self, number: u16) {
+        self.set(|state| state.number = Some(number));
+    }
+
     /// It takes the array only if the registry has these texts, as its last owner kept them. Said once,
     /// before it joins.
     pub fn follow(&self, follows: Follows) {
@@ -212,6 +218,11 @@ impl Member {
     /// What its record says of it that changes.
     pub(crate) fn says(&self) -> Says {
         (self.trouble(), self.runs(), self.waits.borrow().clone())
+    }
+
+    /// Whether it waits for what a node that takes over would wait for.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.borrow().is_some()
     }
 
     pub(crate) fn runs(&self) -> Vec<u16> {

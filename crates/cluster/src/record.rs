@@ -54,11 +54,19 @@ pub(crate) async fn refused_by_labels(
     registry: &dyn Registry,
     found: u64,
 ) -> Result<Option<Waits>, RegistryError> {
-    let entry = registry.get(&Key::new(LABELS)?).await?;
     // One that cannot be read refuses nobody: the labels themselves still do.
+    let wanted = epoch_of_labels(registry).await?.filter(|wanted| *wanted > found);
+    Ok(wanted.map(|wanted| Waits::OlderThanDrives { found, wanted }))
+}
+
+/// To which epoch the registry's must be raised because of labels; see [`wants_epoch`].
+///
+/// # Errors
+/// The registry does not answer.
+pub(crate) async fn epoch_of_labels(registry: &dyn Registry) -> Result<Option<u64>, RegistryError> {
+    let entry = registry.get(&Key::new(LABELS)?).await?;
     let wanted = entry.and_then(|entry| decode::<LabelsRecord>(LABELS, &entry.value).ok());
-    let wanted = wanted.filter(|wanted| wanted.epoch > found);
-    Ok(wanted.map(|LabelsRecord { epoch: seen }| Waits::Older { found, seen }))
+    Ok(wanted.map(|wanted| wanted.epoch))
 }
 
 /// The certificates of all nodes that have joined and were not removed, each with the number of its node.

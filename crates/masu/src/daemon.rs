@@ -29,11 +29,11 @@ use tokio::task::JoinHandle;
 use self::controllers::{Controllers, Ends, Threads};
 use self::locks::drives_are_free;
 use self::log::LogFormat;
-pub(crate) use self::nodes::epoch_seen;
 use self::nodes::{
     Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, refuse_unshared, relay_to_successor,
     share_drives, stand_by,
 };
+pub(crate) use self::nodes::{epoch_owned, epoch_seen};
 use self::signals::{Asked, Signals};
 use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::manage::socket_in;

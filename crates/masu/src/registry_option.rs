@@ -106,7 +106,12 @@ impl RegistryOption {
         };
         let (user, password) = (variable("MASU_ETCD_USER")?, variable("MASU_ETCD_PASSWORD")?);
         let access = Access::read(&location, &files, user, password)?;
-        Ok(Some(open(world, &location, &access).with_context(|| format!("cannot open registry {location}"))?))
+        let opened = open(world, &location, &access);
+        // etcd's own errors name the address.
+        Ok(Some(match location {
+            Location::Directory(_) => opened.with_context(|| format!("cannot open registry {location}"))?,
+            Location::Etcd(_) => opened?,
+        }))
     }
 }
 

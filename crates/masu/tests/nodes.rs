@@ -43,6 +43,8 @@ mod reservations;
 mod rolling_upgrade;
 #[path = "nodes/state_key.rs"]
 mod state_key;
+#[path = "nodes/trusted_etcd.rs"]
+mod trusted_etcd;
 
 const TARGET: &str = "iqn.2026-11.net.example:array";
 const WAIT: Duration = Duration::from_secs(20);
@@ -668,8 +670,8 @@ fn refused_by_the_labels_until_the_epoch_is_raised(cluster: &mut Cluster) {
     assert_eq!(cluster.nodes[3].ended(), Some(0));
     // Another take-over would be by epoch 3, which is above that of the labels.
     cluster.again(3);
-    cluster.nodes[3]
-        .says("the registry is older than the array: it has epoch 2, and this node has seen epoch 3");
+    let older = "the registry is older than the array: it has epoch 2, and drives have a later one";
+    cluster.nodes[3].says(older);
     cluster.nodes[3].signal("-TERM");
     assert_eq!(cluster.nodes[3].ended(), Some(0));
     let said = raise(&cluster.nodes[3], "1");

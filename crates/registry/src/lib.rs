@@ -83,6 +83,10 @@ pub enum RegistryError {
     #[error("the registry is damaged: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Damaged { cause: String },
+    /// Nothing was changed: the store does not admit this client. `cause` says what to do.
+    #[error("the registry refuses this client: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Refused { cause: String },
     /// No answer. Whether a change was made is unknown.
     #[error("the registry does not answer: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]

@@ -39,6 +39,8 @@ pub struct Access {
     pub authority: Option<Vec<u8>>,
     /// The client's own certificate and its key, as PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// From where they were read, to be read again: what is replaced there is used without a restart.
+    pub files: AccessFiles,
 }
 
 /// The files that an access is read from.
@@ -60,11 +62,7 @@ pub enum AccessError {
     /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     #[expect(missing_docs, reason = "self-explanatory names")]
-    File {
-        path: PathBuf,
-        #[source]
-        cause: std::io::Error,
-    },
+    File { path: PathBuf, cause: std::io::Error },
     /// Anybody could take the secret.
     #[error("{} is readable by every user of this machine: remove that permission (chmod o-rwx)", path.display())]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -150,6 +148,19 @@ fn login_of(path: &Path) -> Result<Login, AccessError> {
     }
 }
 
+/// The authority, and the client's certificate with its key.
+type Certificates = (Option<Vec<u8>>, Option<(Vec<u8>, Vec<u8>)>);
+
+fn certificates(files: &AccessFiles) -> Result<Certificates, AccessError> {
+    let authority = files.authority.as_deref().map(|path| read_pem(path, CERTIFICATE)).transpose()?;
+    let identity = match (&files.certificate, &files.key) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((read_pem(certificate, CERTIFICATE)?, read_pem(key, KEY)?)),
+        _ => return Err(AccessError::HalfIdentity),
+    };
+    Ok((authority, identity))
+}
+
 impl Access {
     /// Reads the files. `user` and `password` are those of the environment, for who has no login file.
     ///
@@ -176,15 +187,23 @@ impl Access {
             _ if !has_tls && has_certificates => return Err(AccessError::NotTls(location.clone())),
             _ => {}
         }
-        let authority = files.authority.as_deref().map(|path| read_pem(path, CERTIFICATE)).transpose()?;
-        let identity = match (&files.certificate, &files.key) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => {
-                Some((read_pem(certificate, CERTIFICATE)?, read_pem(key, KEY)?))
-            }
-            _ => return Err(AccessError::HalfIdentity),
-        };
-        Ok(Access { login, authority, identity })
+        let (authority, identity) = certificates(files)?;
+        Ok(Access { login, authority, identity, files: files.clone() })
+    }
+
+    /// With what its files have now. What was not read from a file stays.
+    ///
+    /// # Errors
+    /// [`AccessError`]: a file that cannot be used now.
+    pub fn again(&self) -> Result<Access, AccessError> {
+        let read = self.files.login.as_deref().map(login_of).transpose()?;
+        let (authority, identity) = certificates(&self.files)?;
+        Ok(Access {
+            login: read.or_else(|| self.login.clone()),
+            authority: authority.or_else(|| self.authority.clone()),
+            identity: identity.or_else(|| self.identity.clone()),
+            files: self.files.clone(),
+        })
     }
 }
 

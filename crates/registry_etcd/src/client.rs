@@ -13,9 +13,10 @@ use registry::{
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::Endpoint;
 use world::World;
 
+use crate::credentials::Credentials;
 use crate::follow::{Said, follow_task};
 use crate::members::{ANSWER_LEN_MAX, Members, Repeats};
 use crate::messages::{
@@ -44,7 +45,7 @@ pub enum OpenError {
     #[error("cannot start the thread for etcd: {0}")]
     Thread(#[source] std::io::Error),
     /// A certificate or key is not valid, or the address is not.
-    #[error("cannot use {address} with these certificates: {cause}")]
+    #[error("cannot use these certificates for {address}: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Certificates { address: String, cause: String },
     /// The directory is not a registry.
@@ -92,18 +93,18 @@ impl Etcd {
         let invalid = |cause: &dyn std::error::Error| {
             let mut text = cause.to_string();
             crate::fault::append_sources(&mut text, cause.source());
-            OpenError::Certificates { address: address.to_string(), cause: text }
+            OpenError::Certificates { address: address.to_string(), cause: crate::fault::advised(&text) }
         };
         let mut endpoints = Vec::new();
         for member in address.members() {
             let scheme = if address.has_tls() { "https" } else { "http" };
             let endpoint = Endpoint::from_shared(format!("{scheme}://{member}")).map_err(|e| invalid(&e))?;
-            let mut endpoint =
-                endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(CALL_TIME_MAX);
-            if address.has_tls() {
-                endpoint = endpoint.tls_config(tls(access, member)).map_err(|e| invalid(&e))?;
-            }
+            let endpoint = endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(CALL_TIME_MAX);
             endpoints.push((member.clone(), endpoint));
+        }
+        let credentials = Credentials::new(access.clone(), address.has_tls());
+        for (member, endpoint) in &endpoints {
+            credentials.endpoint(access, member, endpoint).map_err(|e| invalid(&e))?;
         }
         // With a worker of its own it runs while nobody waits for it.
         let prefix = address.prefix();
@@ -111,7 +112,7 @@ impl Etcd {
         Ok(Etcd {
             world: world.clone(),
             thread: Rc::new(Thread(Some(runtime.map_err(OpenError::Thread)?))),
-            members: Arc::new(Members::new(endpoints, access.login.clone(), prefix.into())),
+            members: Arc::new(Members::new(endpoints, credentials, prefix.into())),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             prefix: prefix.into(),
         })
@@ -176,19 +177,6 @@ impl Etcd {
             Err(RegistryError::Conflict { found: found.map(|kv| version(kv.mod_revision)) })
         })
     }
-}
-
-fn tls(access: &Access, member: &str) -> ClientTlsConfig {
-    // The name in its certificate; an IPv6 address stands there without brackets.
-    let host = member.rsplit_once(':').map_or(member, |(host, _)| host);
-    let mut config = ClientTlsConfig::new().domain_name(host.trim_matches(['[', ']']));
-    if let Some(authority) = &access.authority {
-        config = config.ca_certificate(Certificate::from_pem(authority));
-    }
-    if let Some((certificate, key)) = &access.identity {
-        config = config.identity(Identity::from_pem(certificate, key));
-    }
-    config
 }
 
 /// Two that create a key at once may both pass: it is a guard, not a count.

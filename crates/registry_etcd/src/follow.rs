@@ -12,7 +12,7 @@ use tonic::metadata::MetadataValue;
 use tonic_prost::ProstCodec;
 
 use crate::fault::{Fault, fault_of};
-use crate::members::{Connection, Members};
+use crate::members::{Connection, Members, Needs};
 use crate::messages::{HasHeader, WatchCreateRequest, WatchRequest, WatchResponse, method, range_end};
 
 /// Pauses between attempts: doubled from one to the other.
@@ -60,7 +60,7 @@ pub(crate) async fn follow_task(members: Arc<Members>, prefix: Vec<u8>, said: wa
         };
         loop {
             let before = next;
-            let cause = match members.connection().await {
+            let cause = match members.connection(Needs::Login).await {
                 Ok(connection) => follow_one(&members, &connection, &prefix, &mut next, &said).await,
                 Err(Fault::Refused(error)) => Some(error.to_string()),
                 Err(Fault::Lost(cause) | Fault::LoggedOut(cause)) => Some(cause),

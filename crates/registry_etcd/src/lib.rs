@@ -28,6 +28,7 @@
 
 mod access;
 mod client;
+mod credentials;
 mod fault;
 mod follow;
 mod location;

@@ -28,8 +28,22 @@ pub enum LocationError {
     )]
     Login,
     /// Another scheme.
-    #[error("unknown registry {0}://: use a directory, etcd://HOST:PORT, or etcds://HOST:PORT for TLS")]
+    #[error(
+        "unknown registry {0}://: use a directory, etcd://HOST:PORT (what etcd calls http://), or etcds://HOST:PORT \
+         for TLS (https://)"
+    )]
     Scheme(String),
+    /// More than one scheme.
+    #[error(
+        "a second :// in the registry's address: the scheme stands once, before all members, as in \
+         etcds://a:2379,b:2379,c:2379; either all of them have TLS or none"
+    )]
+    Schemes,
+    /// Somebody forgot the scheme; a new directory of that name would hide it.
+    #[error(
+        "registry {0} looks like an address: write etcd://HOST:PORT, or ./{0} for a directory of this name"
+    )]
+    NoScheme(String),
     /// Not a host with a port.
     #[error("invalid member {0:?} in the registry's address: must be HOST:PORT")]
     Member(String),
@@ -69,6 +83,9 @@ impl Address {
         if rest.contains('@') {
             return Err(LocationError::Login);
         }
+        if rest.contains("://") {
+            return Err(LocationError::Schemes);
+        }
         let (hosts, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let members: Vec<String> = hosts.split(',').map(member).collect::<Result<_, _>>()?;
         if members.len() > MEMBERS_MAX {
@@ -81,6 +98,16 @@ impl Address {
             _ => return Err(LocationError::Prefix(prefix.into())),
         };
         Ok(Address { members, prefix, has_tls })
+    }
+}
+
+/// `etcd:…`, or `HOST:PORT`: who means a directory of this name puts `./` before it.
+fn looks_like_address(text: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    match text.rsplit_once(':') {
+        _ if text.starts_with("etcd:") || text.starts_with("etcds:") => true,
+        Some((host, port)) => !host.is_empty() && !host.contains('/') && is_port(port),
+        None => false,
     }
 }
 
@@ -135,6 +162,7 @@ impl FromStr for Location {
     fn from_str(text: &str) -> Result<Location, LocationError> {
         match text.split_once("://") {
             _ if text.is_empty() => Err(LocationError::Empty),
+            None if looks_like_address(text) => Err(LocationError::NoScheme(text.into())),
             None => Ok(Location::Directory(text.into())),
             Some(("etcd", rest)) => Address::parse(rest, false).map(Location::Etcd),
             Some(("etcds", rest)) => Address::parse(rest, true).map(Location::Etcd),
@@ -167,7 +195,7 @@ mod tests {
 
     #[test]
     fn directories_and_addresses_are_told_apart() {
-        for path in ["registry", "/var/lib/shares", "a:b", "./x://y", "etcd:2379"] {
+        for path in ["registry", "/var/lib/shares", "a:b", "./x://y", "./etcd:2379", "/a:1", "etcd", ":1"] {
             assert_eq!(path.parse(), Ok(Location::Directory(path.into())));
         }
         let address = etcd("etcd://a:1,b.example,[::1]:3,[fe80::1]");
@@ -195,6 +223,15 @@ mod tests {
         }
         for bad in ["a//b", "a b", "ä", "/a", &"a".repeat(PREFIX_LEN_MAX + 1)] {
             assert!(matches!(refused(&format!("etcd://h/{bad}")), LocationError::Prefix(_)), "{bad}");
+        }
+        for mixed in ["etcd://a:1,https://b:2", "etcds://a:1,etcd://b:2", "etcd://http://a:1"] {
+            assert_eq!(refused(mixed), LocationError::Schemes, "{mixed}");
+        }
+        for forgotten in ["etcd:/a:1", "etcd:2379", "etcds:a", "127.0.0.1:2379", "a.example:1", "[::1]:2379"]
+        {
+            let error = refused(forgotten);
+            assert_eq!(error, LocationError::NoScheme(forgotten.into()));
+            assert!(error.to_string().contains("etcd://HOST:PORT"), "{error}");
         }
         let many = vec!["a"; MEMBERS_MAX + 1].join(",");
         assert_eq!(refused(&format!("etcd://{many}")), LocationError::TooMany);

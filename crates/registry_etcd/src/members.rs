@@ -1,7 +1,7 @@
 //! The members of the cluster, and the connection to one of them.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use registry::{CALL_TIME_MAX, RegistryError};
@@ -14,11 +14,16 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::Login;
-use crate::fault::{Fault, append_sources, fault_of};
+use crate::credentials::Credentials;
+use crate::fault::{Fault, advised, append_sources, fault_of};
 use crate::messages::{
     AuthenticateRequest, AuthenticateResponse, HasHeader, RangeRequest, RangeResponse, method,
 };
+use crate::{Access, Login};
+
+/// What is wrong with a member that accepts a connection and does not answer.
+const SILENT: &str =
+    "it is connected and does not answer: it stands still, or most members of its cluster are away";
 
 /// To connect, log in and read: a third of a call, so that a member which is away leaves time for the next.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(650);
@@ -41,6 +46,15 @@ pub(crate) enum Repeats {
     No,
 }
 
+/// What a call needs of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// That etcd has taken the login, if it asks for one.
+    Login,
+    /// Nothing: the renewal of a lease, for which etcd asks nobody who he is.
+    Nothing,
+}
+
 /// A connection to a member.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -49,6 +63,8 @@ pub(crate) struct Connection {
     number: u64,
     at: usize,
     member: String,
+    /// Why etcd has not taken the login. What needs none goes on.
+    refused: Option<RegistryError>,
 }
 
 impl Connection {
@@ -91,10 +107,17 @@ struct Current {
     number: u64,
 }
 
+/// Whether a connection ended without a word.
+fn is_closed(cause: &str) -> bool {
+    ["connection closed", "broken pipe", "connection reset", "received fatal alert"]
+        .iter()
+        .any(|part| cause.to_lowercase().contains(part))
+}
+
 /// The members, of which one is asked: the next one when it does not answer.
 pub(crate) struct Members {
     endpoints: Vec<(String, Endpoint)>,
-    login: Option<Login>,
+    credentials: Credentials,
     /// Before all keys.
     prefix: Vec<u8>,
     current: Mutex<Current>,
@@ -109,11 +132,15 @@ pub(crate) struct Members {
 
 impl Members {
     /// Connects with the first call.
-    pub(crate) fn new(endpoints: Vec<(String, Endpoint)>, login: Option<Login>, prefix: Vec<u8>) -> Members {
+    pub(crate) fn new(
+        endpoints: Vec<(String, Endpoint)>,
+        credentials: Credentials,
+        prefix: Vec<u8>,
+    ) -> Members {
         let current = Mutex::new(Current { at: 0, connection: None, number: 1 });
         let (given_up, _) = watch::channel(0);
         let faults = std::sync::Mutex::new(vec![None; endpoints.len()]);
-        Members { endpoints, login, prefix, current, faults, given_up, revision: AtomicI64::new(0) }
+        Members { endpoints, credentials, prefix, current, faults, given_up, revision: AtomicI64::new(0) }
     }
 
     /// The latest revision known; 0: none.
@@ -139,24 +166,33 @@ impl Members {
         if told.is_empty() { "no answer in time".into() } else { told }
     }
 
-    /// The connection, or a new one; who asks meanwhile waits for it.
-    pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
+    /// The connection, or a new one; who asks meanwhile waits for it. One without a login is made anew for
+    /// who needs that: it may be in the file by now.
+    pub(crate) async fn connection(&self, needs: Needs) -> Result<Connection, Fault> {
         let mut current = self.current.lock().await;
         if let Some(connection) = &current.connection {
-            return Ok(connection.clone());
+            if needs == Needs::Nothing || connection.refused.is_none() {
+                return Ok(connection.clone());
+            }
+            self.given_up.send_replace(connection.number);
         }
         let number = current.number;
         current.number += 1;
         let at = current.at;
-        let connected = timeout(CONNECT_TIME_MAX, self.connect(at, number)).await;
+        let is_open = AtomicBool::new(false);
+        let connected = timeout(CONNECT_TIME_MAX, self.connect(at, number, &is_open)).await;
         let lost = match connected {
             Ok(Ok(connection)) => {
                 current.connection = Some(connection.clone());
                 self.note(at, None);
-                return Ok(connection);
+                return match connection.refused.clone().filter(|_| needs == Needs::Login) {
+                    Some(refused) => Err(Fault::Refused(refused)),
+                    None => Ok(connection),
+                };
             }
             Ok(Err(Fault::Lost(cause) | Fault::LoggedOut(cause))) => cause,
             Ok(Err(refused)) => return Err(refused),
+            Err(_) if is_open.load(Ordering::Relaxed) => SILENT.into(),
             Err(_) => "no connection in time".into(),
         };
         current.at = (at + 1) % self.endpoints.len();
@@ -166,36 +202,79 @@ impl Members {
 
     /// Connects and reads: a member that accepts connections may still be stopped, or without a leader. A
     /// change is only sent to one that has answered, so that it is seldom unknown what became of it.
-    async fn connect(&self, at: usize, number: u64) -> Result<Connection, Fault> {
+    /// `is_open` becomes true when it accepts the connection.
+    async fn connect(&self, at: usize, number: u64, is_open: &AtomicBool) -> Result<Connection, Fault> {
         let (member, endpoint) = &self.endpoints[at];
-        let channel = endpoint.connect().await.map_err(|error| {
+        let (access, unread) = self.credentials.read().await;
+        // What is wrong with the files matters only if what was read before does not do.
+        let unread = unread.as_deref();
+        let told = |error: tonic::transport::Error| {
             let mut text = error.to_string();
             append_sources(&mut text, std::error::Error::source(&error));
-            Fault::Lost(text)
-        })?;
-        let mut connection = Connection { channel, token: None, number, at, member: member.clone() };
-        if let Some(Login { user, password }) = &self.login {
-            let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
-            match connection.unary::<_, AuthenticateResponse>(method::AUTHENTICATE, message).await {
-                Ok(answer) => connection.token = answer.token.parse().ok(),
-                // A user is more than it asks for.
-                Err(status) if status.code() == Code::FailedPrecondition => {}
-                Err(status) => return Err(fault_of(&status)),
-            }
-        }
-        let read = RangeRequest { key: self.prefix.clone(), keys_only: true, ..RangeRequest::default() };
-        let read = connection.unary::<_, RangeResponse>(method::RANGE, read).await;
-        match read.map_err(|status| fault_of(&status)) {
-            Ok(answer) => self.saw(answer.revision()),
-            // It has just logged in: another time is the same.
-            Err(Fault::LoggedOut(cause)) => {
-                return Err(Fault::Refused(RegistryError::Unreachable {
-                    cause: format!("{member}: {cause}"),
-                }));
+            Fault::Lost(advised(&text)).beside(unread)
+        };
+        let endpoint = self.credentials.endpoint(&access, member, endpoint).map_err(told)?;
+        let channel = endpoint.connect().await.map_err(told)?;
+        is_open.store(true, Ordering::Relaxed);
+        let member = member.clone();
+        let mut connection = Connection { channel, token: None, number, at, member, refused: None };
+        // By TLS 1.3 a member refuses a client's certificate after the handshake, and says nothing.
+        let why = self.credentials.why_closed(&access);
+        let closed = |fault: Fault| match fault {
+            Fault::Lost(cause) if is_closed(&cause) => Fault::Lost(format!("{cause}: {why}")),
+            fault => fault,
+        };
+        match self.log_in(&connection, &access).await.map_err(|fault| closed(fault).beside(unread)) {
+            Ok(token) => connection.token = token,
+            Err(Fault::Refused(error)) => {
+                connection.refused = Some(error);
+                return Ok(connection);
             }
             Err(fault) => return Err(fault),
         }
+        let read = RangeRequest { key: self.prefix.clone(), keys_only: true, ..RangeRequest::default() };
+        let read = connection.unary::<_, RangeResponse>(method::RANGE, read).await;
+        // It answers, and there is a leader. What needs no rights is still granted to who may not read:
+        // without the renewal of its lease an owner would lose the array.
+        let is_refused = read.as_ref().is_err_and(|status| status.code() == Code::PermissionDenied);
+        match read.map_err(|status| fault_of(&status)) {
+            Ok(answer) => self.saw(answer.revision()),
+            Err(_) if is_refused => {}
+            // It has just logged in: another time is the same.
+            Err(Fault::LoggedOut(cause)) => {
+                let cause = format!("{}: {cause}", connection.member);
+                connection.refused = Some(RegistryError::Refused { cause });
+            }
+            Err(fault) => return Err(closed(fault).beside(unread)),
+        }
         Ok(connection)
+    }
+
+    /// A token, if etcd asks for users and there is one. What was in the file first, then what etcd took
+    /// last.
+    async fn log_in(
+        &self,
+        connection: &Connection,
+        access: &Access,
+    ) -> Result<Option<MetadataValue<Ascii>>, Fault> {
+        let mut refused = None;
+        for login in self.credentials.logins(access) {
+            let Login { user, password } = login.clone();
+            let message = AuthenticateRequest { name: user, password };
+            match connection.unary::<_, AuthenticateResponse>(method::AUTHENTICATE, message).await {
+                Ok(answer) => {
+                    self.credentials.took(login);
+                    return Ok(answer.token.parse().ok());
+                }
+                // A user is more than it asks for.
+                Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
+                Err(status) => match fault_of(&status) {
+                    Fault::Refused(error) => _ = refused.get_or_insert(Fault::Refused(error)),
+                    fault => return Err(fault),
+                },
+            }
+        }
+        refused.map_or(Ok(None), Err)
     }
 
     /// Gives up a connection, if nobody has before; `next`: and its member.
@@ -231,8 +310,10 @@ impl Members {
         let until = Instant::now() + ASK_TIME_MAX;
         // Who may ask another member leaves it time.
         let share = if repeats == Repeats::Yes && self.endpoints.len() > 1 { 2 } else { 1 };
+        // An owner whose password was changed keeps its lease by that.
+        let needs = if name == method::KEEP_ALIVE { Needs::Nothing } else { Needs::Login };
         for _ in 0..ATTEMPTS_MAX {
-            let connection = match timeout_at(until, self.connection()).await {
+            let connection = match timeout_at(until, self.connection(needs)).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(Fault::Refused(error))) => return Err(error),
                 // Nothing was sent.

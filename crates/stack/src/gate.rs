@@ -71,6 +71,11 @@ impl Gate {
         scheduler.health(scheduler.flow_of(self.client))
     }
 
+    /// Whether it is a client of this scheduler.
+    pub(crate) fn is_of(&self, service: &Service) -> bool {
+        std::ptr::eq(Rc::as_ptr(&self.service), service)
+    }
+
     /// Whether both use the same scheduler.
     pub fn is_beside(&self, other: &Gate) -> bool {
         Rc::ptr_eq(&self.service, &other.service)

@@ -116,8 +116,13 @@ impl Service {
     }
 
     /// Sets the policy of a client: its own instance, or the one shared by all clients that name it, with the
-    /// part that this scheduler has of that; none: all of it.
+    /// part that this scheduler has of that; none: all of it. A client of another scheduler is left alone:
+    /// its logical unit is one of an earlier life of the pool, for which a declaration that came late was
+    /// meant.
     pub fn set_policy(&self, gate: &Gate, shared: Option<(&String, Option<Part>)>, policy: Policy) {
+        if !gate.is_of(self) {
+            return;
+        }
         let now = self.now();
         let mut scheduler = self.scheduler.borrow_mut();
         let current = scheduler.flow_of(gate.client);

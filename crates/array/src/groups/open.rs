@@ -159,6 +159,9 @@ async fn create(
     created.map_err(|e| place(&explain(e)))
 }
 
+/// The highest epoch of an owner; cluster::EPOCH_MAX is the same.
+const OWNER_EPOCH_MAX: u64 = 1 << 48;
+
 /// To which epoch the registry's must be raised, so that the next owner is above that of the labels.
 fn epoch_wanted(found: u64, own: u64) -> u64 {
     found.max(own + 1)
@@ -169,6 +172,12 @@ fn explain(error: GroupError) -> Told {
         GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
             format!("{error} (start_degraded = true in its declaration)")
         }
+        GroupError::LaterOwner { found, own, .. } if epoch_wanted(*found, *own) >= OWNER_EPOCH_MAX => {
+            format!(
+                "{error}; no owner of an array has written that: epochs end at {OWNER_EPOCH_MAX}. Replace these drives, and \
+             restore their data from a backup"
+            )
+        }
         GroupError::LaterOwner { found, own, .. } => format!(
             "{error}; the registry is older than the drives, or another one: restore that of the last owner, or take \
              this one with `masu node raise-epoch {}`",
@@ -177,4 +186,23 @@ fn explain(error: GroupError) -> Told {
         _ => error.to_string(),
     };
     Told::new(error.why(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_advised_about_labels_of_a_later_owner_can_be_done() {
+        let advised = |found| explain(GroupError::LaterOwner { group: "g".into(), found, own: 3 }).text;
+        // masu node raise-epoch takes what labels want, up to the last epoch but one.
+        for found in [3, 4, OWNER_EPOCH_MAX - (1 << 32) + 1, OWNER_EPOCH_MAX - 1] {
+            let wanted = found.max(4);
+            assert!(advised(found).contains(&format!("raise-epoch {wanted}`")), "{}", advised(found));
+        }
+        for found in [OWNER_EPOCH_MAX, u64::MAX] {
+            let text = advised(found);
+            assert!(text.contains("Replace these drives") && !text.contains("raise-epoch"), "{text}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod caching_online;
 mod copying_across;
 mod deleting;
 mod earlier_forms;
+mod earlier_life;
 mod events;
 mod handing_over;
 mod hanging;

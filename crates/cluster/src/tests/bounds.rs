@@ -129,6 +129,40 @@ fn an_array_whose_epoch_was_raised_as_far_as_possible_can_be_restored() {
     });
 }
 
+/// Before, masu advised to raise the epoch to that of the labels, and refused to do it.
+#[test]
+fn an_epoch_that_labels_want_can_be_raised_to_as_far_as_an_owner_can_follow() {
+    for labels in [RAISED_EPOCH_MAX + 5, EPOCH_MAX - 1, EPOCH_MAX] {
+        with_bed(&[0], async |bed| {
+            bed.until_owned(|_| true).await;
+            let client: Rc<dyn Registry> = Rc::new(Memory::new(&bed.world, &bed.store));
+            wants_epoch(&*client, labels).await.expect("put");
+            bed.nodes[0].kill();
+            bed.sleep(10).await;
+            bed.nodes[0].start(&bed.world);
+            bed.sleep(3).await;
+            let Standing::Standby(waits) = bed.nodes[0].standing() else { panic!("it owns the array") };
+            assert_eq!(waits, Waits::OlderThanDrives { found: 1, wanted: labels });
+            // Another one than that which the labels want is a slip of a hand.
+            let wanted = RAISED_EPOCH_MAX + 1;
+            assert_eq!(raise_epoch(&*client, wanted).await, Err(RaiseError::TooHigh { wanted }));
+            let (advised, raised) = (waits.text(), raise_epoch(&*client, labels).await);
+            if labels == EPOCH_MAX {
+                assert_eq!(raised, Err(RaiseError::TooHigh { wanted: labels }));
+                assert!(
+                    advised.contains("replace these drives") && !advised.contains("raise-epoch"),
+                    "{advised}"
+                );
+                return;
+            }
+            assert!(advised.contains(&format!("masu node raise-epoch {labels}")), "{advised}");
+            assert_eq!(raised, Ok(1));
+            bed.until_owned(|_| true).await;
+            assert_eq!(bed.owner(), Some((0, labels + 1)));
+        });
+    }
+}
+
 #[test]
 fn after_an_owner_of_the_highest_epoch_nobody_takes_over_and_each_says_what_to_do() {
     with_bed(&[0, 0], async |bed| {

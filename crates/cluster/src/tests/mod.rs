@@ -376,7 +376,7 @@ fn no_node_takes_the_array_while_labels_want_a_higher_epoch() {
         bed.nodes[owner].link.cut.set(true);
         bed.sleep(20).await;
         let other = &bed.nodes[1 - owner];
-        let older = Waits::Older { found: epoch, seen: epoch + 2 };
+        let older = Waits::OlderThanDrives { found: epoch, wanted: epoch + 2 };
         assert_eq!(other.standing(), Standing::Standby(older));
         raise_epoch(&client, epoch + 2).await.expect("raised");
         bed.sleep(3).await;

@@ -39,6 +39,28 @@ fn each_node_has_a_number_of_its_own_which_it_keeps_when_it_is_removed_and_comes
     });
 }
 
+/// Before, nodes that were started after etcd had lost its data got numbers in the order of their start:
+/// portals changed their tags, and persistent reservations were those of other ports.
+#[test]
+fn a_node_that_begins_anew_keeps_its_number_where_the_registry_has_lost_all_of_it() {
+    with_bed(&[], async |bed| {
+        let client: Rc<dyn Registry> = Rc::new(Memory::new(&bed.world, &bed.store));
+        let begin = async |name: &str, had: Option<u16>| {
+            let about = NodeRecord::default();
+            let member = Member::new(&bed.world, clock(&bed.world, 0), (name, about), 0, |_| {});
+            had.into_iter().for_each(|number| member.had_number(number));
+            let task = run(member.clone(), client.clone());
+            bed.world.spawn(async move { drop(task.await) });
+            bed.sleep(1).await;
+            member.state().number
+        };
+        assert_eq!(begin("n2", Some(1)).await, Some(1));
+        assert_eq!(begin("n3", None).await, Some(0), "one that had none takes the lowest");
+        assert_eq!(begin("n1", Some(0)).await, Some(2), "its own is another node's by now");
+        assert_eq!(begin("n4", Some(7)).await, Some(7));
+    });
+}
+
 #[test]
 fn nodes_that_start_at_the_same_moment_have_all_joined_before_their_next_interval() {
     with_bed(&[0; 12], async |bed| {

@@ -91,3 +91,36 @@ fn nobody_could_take_over_while_the_registry_takes_no_values() {
         assert_eq!(look().await.forecast().map(|forecast| forecast.unready.len()), Some(1));
     });
 }
+
+/// A drain was asked for before the owner's record said what it waits for: the array moved, and the next
+/// owner waited for drives that a node which stands still holds.
+#[test]
+fn an_owner_that_waits_takes_a_request_to_move_away_also_one_that_was_put_before() {
+    with_bed(&[0, 0], async |bed| {
+        bed.until_owned(|_| true).await;
+        bed.sleep(1).await;
+        let (owner, epoch) = bed.owner().expect("an owner");
+        let client = Memory::new(&bed.world, &bed.store);
+        let member = bed.nodes[owner].member.borrow().clone();
+        let asked = AskRecord { ask: Ask::Drain, epoch, to: None };
+        let is_asked = async || client.get(&Key::new(ASK).expect("a key")).await.expect("read").is_some();
+        // Both at one moment: nothing of it is in the registry yet.
+        member.set_waits(Some("node n9 holds drives".into()));
+        assert_eq!(Overview::ask(&client, &asked).await, Ok(Ok(())));
+        bed.sleep(2).await;
+        assert_eq!((member.state().asked, is_asked().await), (None, false));
+        let seen = Overview::look(&client, &[]).await.expect("readable");
+        let refused = seen.movable(None, None).expect_err("it waits").to_string();
+        assert!(refused.contains("node n9 holds drives"), "{refused}");
+        // It can be asked again, and then moves.
+        member.set_waits(None);
+        bed.sleep(1).await;
+        assert_eq!(Overview::ask(&client, &asked).await, Ok(Ok(())));
+        bed.sleep(1).await;
+        assert_eq!((member.state().asked, is_asked().await), (Some(Ask::Drain), true));
+        // What begins later does not call it back.
+        member.set_waits(Some("node n9 holds drives".into()));
+        bed.sleep(2).await;
+        assert!(is_asked().await);
+    });
+}

@@ -9,7 +9,7 @@ use admin::Store;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use cluster::{
-    Ask, AskRecord, LookError, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put,
+    ASK, Ask, AskRecord, LookError, MEMBERS, NODES, Overview, SERVES, ServesRecord, TEST, TestRecord, put,
     raise_epoch,
 };
 use registry::record::{decode, encode};
@@ -19,7 +19,7 @@ use world::World;
 use super::confirm::ask_unless;
 use super::nouns::NODE;
 use super::request::Form;
-use crate::daemon::epoch_seen;
+use crate::daemon::{epoch_owned, epoch_seen};
 use crate::known_nodes::known_nodes;
 use crate::registry_option::RegistryOption;
 use crate::state_key::{StateKeys, new_key};
@@ -96,6 +96,9 @@ pub(crate) enum NodeCommand {
         /// File with the nodes' key, if they have one
         #[arg(long, value_name = "FILE")]
         state_key: Option<PathBuf>,
+        /// Take it also if its node knows of a later owner
+        #[arg(long)]
+        older: bool,
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
@@ -132,8 +135,8 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
             println!("the registry has epoch {epoch} now, before {before}: start the nodes");
             Ok(ExitCode::SUCCESS)
         }
-        NodeCommand::RestoreState { data, registry, state_key, yes } => {
-            restore_state(data, registry, state_key.as_deref(), *yes)
+        NodeCommand::RestoreState { data, registry, state_key, older, yes } => {
+            restore_state(data, registry, state_key.as_deref(), (*older, *yes))
         }
         NodeCommand::TestFailover { registry, yes } => {
             let what =
@@ -170,12 +173,25 @@ fn run_on<T: 'static>(
     .context("no world")?
 }
 
-fn restore_state(data: &Path, registry: &RegistryOption, keys: Option<&Path>, yes: bool) -> Result<ExitCode> {
+fn restore_state(
+    data: &Path,
+    registry: &RegistryOption,
+    keys: Option<&Path>,
+    (older, yes): (bool, bool),
+) -> Result<ExitCode> {
     let keys = keys.map(StateKeys::read).transpose()?.unwrap_or_default();
     ensure!(data.is_dir(), "no data directory {}", data.display());
     let store = Store::open(data)?;
     let kept = store.load()?.with_context(|| format!("{}: has no state of an array", data.display()))?;
-    let seen = epoch_seen(&store)?;
+    let (seen, owned) = (epoch_seen(&store)?, epoch_owned(&store)?);
+    if let Some(owned) = owned.filter(|owned| *owned < seen && !older) {
+        bail!(
+            "{}: its node owned the array in epoch {owned}, and has seen an owner of epoch {seen}, which may have \
+             changed the array since: take the data directory of the node that owned it then. If that is lost, pass \
+             --older: what was changed since is not declared any more",
+            data.display()
+        );
+    }
     let mut texts = Vec::new();
     for name in Store::SHARED {
         let sealed = store.text(name)?.map(|text| keys.seal(name, &text)).transpose()?;
@@ -228,6 +244,9 @@ async fn hand_over(
     let serves = Key::new(SERVES)?;
     let (mut told, mut tells_at) = (String::new(), begun + SILENCE);
     while world.now() - begun < MOVE_TIME_MAX {
+        if let Some(refused) = refused(registry, (&from, to), epoch).await {
+            bail!("{refused}");
+        }
         // A registry that does not answer for a moment is asked again.
         if let Ok(Some(entry)) = registry.get(&serves).await {
             let serves: ServesRecord = decode(SERVES, &entry.value)?;
@@ -260,6 +279,23 @@ async fn hand_over(
         "no other node serves after {} s{told}; see `masu node list` and the logs of the nodes",
         MOVE_TIME_MAX.as_secs()
     )
+}
+
+/// Why an owner does not do what it was asked: it takes the request away, and says by its record what it
+/// waits for. None: it is still asked, or the registry does not answer for a moment.
+async fn refused(registry: &dyn Registry, (from, to): (&str, Option<&str>), epoch: u64) -> Option<String> {
+    if !matches!(registry.get(&Key::new(ASK).ok()?).await, Ok(None)) {
+        return None;
+    }
+    let seen = Overview::look(registry, &[]).await.ok()?;
+    let (_, now) = seen.living_owner()?;
+    match seen.movable(Some(from), to) {
+        Err(cause) => Some(cause.to_string()),
+        Ok(_) if now == epoch => {
+            Some(format!("node {from} does not move the array now: see `masu status` and `masu node list`"))
+        }
+        Ok(_) => None,
+    }
 }
 
 /// What keeps an array from being served by another node than `from`, which owned it in this epoch.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use admin::{Change, Client, Endpoint, Status, Trust};
+use admin::{Change, Client, ClientError, Endpoint, STARTING, Status, Trust};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
@@ -53,6 +54,10 @@ pub(crate) struct Form {
     #[arg(long, value_enum, default_value_t = Color::Auto, global = true, help_heading = "Output")]
     color: Color,
 }
+
+/// A node that has not heard from its registry by then has a fault, and says that.
+const START_TIME_MAX: Duration = Duration::from_secs(5);
+const START_PAUSE: Duration = Duration::from_millis(50);
 
 /// The data directory of `masu serve` without options, and that of the installed service.
 const DATA_DIRS: [&str; 2] = ["./data", "/var/lib/masu"];
@@ -182,9 +187,31 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     Ok(runtime.block_on(work))
 }
 
-/// The status of the array.
+/// The status of the array. A node that has just begun says so for a moment: what it is then is waited for,
+/// so that who asks right after a start is not told of a standby that becomes the owner.
 pub(super) fn status(at: &Where) -> Result<Status> {
-    Ok(wait(client(at).status())??)
+    let client = client(at);
+    Ok(wait(async {
+        let (begun, mut starts) = (tokio::time::Instant::now(), false);
+        loop {
+            match client.status().await {
+                Err(error) if begun.elapsed() < START_TIME_MAX && starts_yet(&error, starts) => {
+                    starts = true;
+                    tokio::time::sleep(START_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+    })??)
+}
+
+/// Whether a node is about to be something else. One that goes on from its start closes its connections.
+fn starts_yet(error: &ClientError, started: bool) -> bool {
+    match error {
+        ClientError::Unavailable(text) => text.contains(STARTING),
+        ClientError::Protocol { .. } => started,
+        _ => false,
+    }
 }
 
 /// Makes a change, and prints the result; with `--dry-run`, what it would be.
@@ -273,6 +300,39 @@ pub(super) fn show_one<T: Serialize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A script that asked right after a start was told of a standby that looks for the owner, with status 2.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a node beside the command")]
+    fn a_node_that_has_just_begun_is_asked_again_until_it_is_something_else() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            at: Where,
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = std::os::unix::net::UnixListener::bind(socket_in(dir.path())).expect("a socket");
+        let starting = format!("node n1: {STARTING}");
+        // It says so twice, goes on from there (nobody answers who has connected before), and stands by.
+        let answers =
+            [starting.as_str(), &starting, "", "node n1: standby of n2 (epoch 1)"].map(str::to_owned);
+        let node = std::thread::spawn(move || {
+            for text in answers {
+                let (mut host, _) = socket.accept().expect("a connection");
+                let _ = std::io::Read::read(&mut host, &mut [0; 4096]);
+                let head = format!("HTTP/1.1 503 x\r\ncontent-length: {}\r\n\r\n", text.len());
+                if !text.is_empty() {
+                    std::io::Write::write_all(&mut host, format!("{head}{text}").as_bytes())
+                        .expect("written");
+                }
+            }
+        });
+        let data = dir.path().display().to_string();
+        let line = <Line as clap::Parser>::try_parse_from(["x", "--data", &data]).expect("options");
+        let told = status(&line.at).expect_err("it stands by").to_string();
+        assert!(told.contains("standby of n2"), "{told}");
+        node.join().expect("asked four times");
+    }
 
     #[test]
     fn an_object_that_is_not_served_is_not_said_to_be_unknown() {

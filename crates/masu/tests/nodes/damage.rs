@@ -137,3 +137,60 @@ fn a_directory_of_a_node_is_not_served_without_the_others() {
     cluster.nodes[0].process = alone(&cluster);
     until("the array", || cluster.nodes[0].command(&["status"]).status.success());
 }
+
+/// The copy of a node that was not the last owner was put back like the newest one: what was declared since
+/// was gone.
+#[test]
+fn a_copy_of_which_its_node_knows_that_it_is_old_is_put_back_only_when_that_is_meant() {
+    let mut cluster = Cluster::start(2);
+    let first = cluster.owner();
+    cluster.nodes[1 - first].stands_by();
+    let registry = cluster.registry.clone();
+    let name = cluster.nodes[first].name.clone();
+    cluster.nodes[first].ok(&["node", "drain", &name, "--registry", &registry]);
+    cluster.nodes[first].stands_by();
+    cluster.nodes[1 - first].ok(&["volume", "create", "later", "--size", "1MiB"]);
+    cluster.nodes.iter().for_each(|node| node.signal("-TERM"));
+    cluster.nodes.iter_mut().for_each(|node| assert_eq!(node.ended(), Some(0)));
+    keys(&cluster, "state%").iter().for_each(|key| fs::remove_dir_all(key).expect("removed"));
+    let back = ["node", "restore-state", "--yes", "--registry", &registry];
+    let old = cluster.nodes[first].command(&back);
+    assert_eq!(old.status.code(), Some(2));
+    let old = said(old);
+    assert!(old.contains("owned the array in epoch 1, and has seen an owner of epoch 2"), "{old}");
+    assert_eq!(keys(&cluster, "state%"), Vec::<PathBuf>::new(), "nothing was put");
+    // Where the other directory is lost, it is what there is.
+    let older = [&back[..], &["--older"]].concat();
+    cluster.nodes[first].ok(&older);
+    cluster.nodes[1 - first].ok(&back);
+    cluster.again(first);
+    let owner = cluster.successor(usize::MAX);
+    assert!(cluster.nodes[owner].ok(&["volume", "list"]).contains("later"));
+}
+
+/// Their portals kept their tags before only while a node that ran put them again.
+#[test]
+fn nodes_keep_their_numbers_when_the_registry_has_lost_everything() {
+    let mut cluster = Cluster::start(1);
+    let owner = cluster.owner();
+    cluster.join();
+    cluster.nodes[1].stands_by();
+    let members = cluster.registry().join("keys");
+    let number = |at: usize| {
+        let found = files(&members.join(format!("members%n{at}")), "=");
+        found.iter().map(|file| fs::read_to_string(file).expect("readable")).collect::<String>()
+    };
+    assert!(number(2).contains("number = 1"), "{}", number(2));
+    cluster.nodes.iter().rev().for_each(|node| node.signal("-TERM"));
+    cluster.nodes.iter_mut().for_each(|node| assert_eq!(node.ended(), Some(0)));
+    fs::remove_dir_all(cluster.registry()).expect("removed");
+    let registry = cluster.registry.clone();
+    cluster.nodes[owner].ok(&["node", "restore-state", "--yes", "--registry", &registry]);
+    // In the other order.
+    cluster.again(1);
+    cluster.successor(usize::MAX);
+    assert!(number(2).contains("number = 1"), "{}", number(2));
+    cluster.again(0);
+    cluster.nodes[0].stands_by();
+    assert!(number(1).contains("number = 0"), "{}", number(1));
+}

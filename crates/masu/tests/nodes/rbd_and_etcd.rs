@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use super::{Acknowledged, Cluster, Host, LOST, TARGET, until};
 
 /// A table line of one case, with its bar: said, not judged, for other work may run beside.
-fn tell(case: &str, done: &Acknowledged, bar: Duration) {
+pub(super) fn tell(case: &str, done: &Acknowledged, bar: Duration) {
     let verdict = if done.gap <= bar { "held" } else { "not held" };
     let (gap, bar) = (done.gap.as_millis(), bar.as_millis());
     println!("{case:<32} gap {gap:>6} ms, bar {bar} {verdict}; {:>6} writes, nothing lost", done.count);
 }
 
-const UNPLANNED: Duration = Duration::from_secs(12);
-const PLANNED: Duration = Duration::from_secs(1);
+pub(super) const UNPLANNED: Duration = Duration::from_secs(12);
+pub(super) const PLANNED: Duration = Duration::from_secs(1);
 /// A drive that cannot be fenced is waited for this long, and for one more attempt.
 const FENCE_PATIENCE: Duration = Duration::from_secs(6);
 /// Of an absence of etcd for 10 s.
-const ETCD_AWAY: Duration = Duration::from_secs(22);
+pub(super) const ETCD_AWAY: Duration = Duration::from_secs(22);
 
 fn of_judge(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
@@ -29,11 +29,16 @@ fn rbd(args: &[&str]) {
     assert!(done.expect("rbd runs").success(), "rbd {args:?}");
 }
 
-/// So many nodes on a new RBD image with etcd, as judges/cluster.sh has set them up.
-fn over_rbd_and_etcd(nodes: usize, case: &str) -> Cluster {
+/// A new image, as a drive is declared on it.
+pub(super) fn new_image(case: &str) -> String {
     let image = format!("vms/{case}");
     rbd(&["create", "--size", "192M", &image]);
-    let drive = format!("rbd = \"{image}\"\nrbd_conf = \"{}\"", of_judge("MASU_CEPH_CONF"));
+    format!("rbd = \"{image}\"\nrbd_conf = \"{}\"", of_judge("MASU_CEPH_CONF"))
+}
+
+/// So many nodes on a new RBD image with etcd, as judges/cluster.sh has set them up.
+fn over_rbd_and_etcd(nodes: usize, case: &str) -> Cluster {
+    let drive = new_image(case);
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = Cluster::of(nodes, dir, &drive, format!("etcd://{}/masu/{case}", of_judge("MASU_ETCD")));
     cluster.owner();

@@ -61,20 +61,36 @@ impl Initiator {
     }
 }
 
-/// What the other host hears to a write, and all registrations with PRgeneration.
-pub(crate) fn found(cluster: &Cluster) -> (u8, Vec<u8>) {
+/// Keys and initiator ports that are registered, each with whether and how it holds the reservation.
+type Registrants = BTreeMap<Vec<u8>, (u8, u8)>;
+
+/// Of READ FULL STATUS. At which ports, nodes that join change: all hosts are registered at all of them.
+fn registrants(view: &[u8]) -> Registrants {
+    let (mut all, mut rest) = (Registrants::new(), &view[8..]);
+    while let Some((fixed, more)) = rest.split_first_chunk::<24>() {
+        let (id, more) =
+            more.split_at(u32::from_be_bytes(fixed[20..].try_into().expect("four bytes")) as usize);
+        let holds = all.entry([&fixed[..8], id].concat()).or_default();
+        *holds = (*holds).max((fixed[12], fixed[13]));
+        rest = more;
+    }
+    all
+}
+
+/// What the other host hears to a write, PRgeneration, and all registrations.
+pub(crate) fn found(cluster: &Cluster) -> (u8, Vec<u8>, Registrants) {
     let ports = cluster.ports();
     let look = async move |world: World| {
         let other = Initiator { name: "other", ports };
         let (write, _) = other.send(&world, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0], &[0xee; 512]).await;
-        let (_, keys) = other.send(&world, &[0x5e, 3, 0, 0, 0, 0, 0, 0x10, 0, 0], &[]).await;
-        (write, keys)
+        let (_, view) = other.send(&world, &[0x5e, 3, 0, 0, 0, 0, 0, 0x10, 0, 0], &[]).await;
+        (write, view[..4].to_vec(), registrants(&view))
     };
     world_real::run(world_real::Options::default(), look).expect("a world")
 }
 
 /// Another host registers, and this one fences it: write exclusive, registrants only. Neither sets APTPL.
-pub(crate) fn fence(cluster: &Cluster) -> (u8, Vec<u8>) {
+pub(crate) fn fence(cluster: &Cluster) -> (u8, Vec<u8>, Registrants) {
     let ports = cluster.ports();
     let fence = async move |world: World| {
         let holder = Initiator { name: "holder", ports: ports.clone() };
@@ -87,7 +103,8 @@ pub(crate) fn fence(cluster: &Cluster) -> (u8, Vec<u8>) {
     world_real::run(world_real::Options::default(), fence).expect("a world");
     let found = found(cluster);
     assert_eq!(found.0, RESERVATION_CONFLICT, "the other host is fenced");
-    assert_eq!(found.1[..4], [0, 0, 0, 3], "PRgeneration");
+    assert_eq!(found.1, [0, 0, 0, 3], "PRgeneration");
+    assert!(found.2.values().eq([&(1, 5)]), "the holder alone is registered: {:?}", found.2);
     found
 }
 
@@ -113,4 +130,39 @@ fn a_fence_holds_when_the_owner_is_killed_and_when_it_hands_over() {
     ]);
     until("the other node serves", || cluster.nodes[owner].serves());
     assert_eq!(found(&cluster), fenced, "after a hand-over");
+}
+
+/// A host that has registered at all target ports was refused at the portal of a node that joined later,
+/// until it registered again.
+#[test]
+fn a_registration_at_all_ports_holds_at_a_node_that_joins_later() {
+    let mut cluster = Cluster::start(1);
+    let owner = cluster.owner();
+    let write = |name: &'static str, ports: Vec<u16>| {
+        let write = async move |world: World| {
+            let host = Initiator { name, ports };
+            host.send(&world, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0], &[0xee; 512]).await.0
+        };
+        world_real::run(world_real::Options::default(), write).expect("a world")
+    };
+    let ports = cluster.ports();
+    let reserve = async move |world: World| {
+        let holder = Initiator { name: "holder", ports };
+        holder.reserve(&world, 6, 0, 0, KEY).await;
+        holder.reserve(&world, 1, 5, KEY, 0).await;
+    };
+    world_real::run(world_real::Options::default(), reserve).expect("a world");
+    cluster.join();
+    cluster.nodes[1].stands_by();
+    let later = vec![cluster.nodes[1].port];
+    assert_eq!(write("holder", later.clone()), 0);
+    assert_eq!(write("other", later.clone()), RESERVATION_CONFLICT);
+    // And when that node owns the array: it knows of the registration by the record alone.
+    cluster.nodes[owner].process.kill().expect("kill -9");
+    cluster.successor(owner);
+    cluster.join();
+    cluster.nodes[2].stands_by();
+    let latest = vec![cluster.nodes[2].port];
+    assert_eq!((write("holder", later), write("holder", latest.clone())), (0, 0));
+    assert_eq!(write("other", latest), RESERVATION_CONFLICT);
 }

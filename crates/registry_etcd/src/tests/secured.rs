@@ -1,5 +1,6 @@
 //! Users with passwords, and TLS.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use registry::{Registry, RegistryError};
 use super::server::{Certificates, GrantPermission, Permission, Server, Texts, has};
 use super::{hears, in_world, is_unreachable, key, open, until_it_answers};
 use crate::messages::range_end;
-use crate::{Access, Login};
+use crate::{Access, AccessFiles, Login};
 
 fn login(user: &str, password: &str) -> Option<Login> {
     Some(Login { user: user.into(), password: password.into() })
@@ -50,8 +51,8 @@ fn who_may_not_is_told_why_and_who_may_stays_logged_in_through_a_restart() {
         enable_authentication(&server);
         for (prefix, login, why) in [
             ("one", None, "asks for a user"),
-            ("one", login("masu", "falsch"), "check user and password"),
-            ("one", login("nobody", "geheim"), "check user and password"),
+            ("one", login("masu", "falsch"), "check the user and the password"),
+            ("one", login("nobody", "geheim"), "check the user and the password"),
             ("two", login("masu", "geheim"), "grant its user a role"),
         ] {
             let error = client(prefix, login).get(&key("a")).await.expect_err(why);
@@ -86,6 +87,11 @@ fn openssl(dir: &Path, arguments: &str) {
 
 /// An authority, and a certificate by it; `use_of`: of a server or a client, as OpenSSL names it.
 fn certify(dir: &Path, authority: &str, name: &str, use_of: &str) -> Certificates {
+    certify_for(dir, authority, "IP:127.0.0.1", name, use_of)
+}
+
+/// The same for another address or name.
+fn certify_for(dir: &Path, authority: &str, address: &str, name: &str, use_of: &str) -> Certificates {
     let new_key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     let path = |name: String| dir.join(name);
     if !path(format!("{authority}.pem")).exists() {
@@ -96,7 +102,7 @@ fn certify(dir: &Path, authority: &str, name: &str, use_of: &str) -> Certificate
             ),
         );
     }
-    let extensions = format!("subjectAltName=IP:127.0.0.1\nextendedKeyUsage={use_of}\n");
+    let extensions = format!("subjectAltName={address}\nextendedKeyUsage={use_of}\n");
     std::fs::write(path(format!("{name}.ext")), extensions).expect("written");
     openssl(dir, &format!("req {new_key} -subj /CN={name} -keyout {name}.key -out {name}.csr"));
     openssl(
@@ -130,6 +136,7 @@ fn tls_proves_both_sides() {
             login: None,
             authority: Some(read(&authority.authority)),
             identity: client.map(|files| (read(&files.certificate), read(&files.key))),
+            ..Access::default()
         };
         let fine = certify(dir.path(), "authority", "client", "clientAuth");
         let foreign = certify(dir.path(), "other", "foreign", "clientAuth");
@@ -143,13 +150,157 @@ fn tls_proves_both_sides() {
             async move { etcd.get(&key("a")).await.expect_err("refused").to_string() }
         };
         let error = why(access(&foreign, Some(&fine))).await;
-        assert!(error.contains("UnknownIssuer"), "{error}");
-        for client in [None, Some(&foreign)] {
+        assert!(error.contains("UnknownIssuer") && error.contains("--registry-ca"), "{error}");
+        // Of another authority, and one for servers.
+        let for_servers = certify(dir.path(), "authority", "for_servers", "serverAuth");
+        for client in [Some(&foreign), Some(&for_servers)] {
             let error = why(access(&fine, client)).await;
-            assert!(error.contains(&server.address()), "{error}");
+            assert!(error.contains(&server.address()) && error.contains("must be for clients"), "{error}");
         }
+        let error = why(access(&fine, None)).await;
+        assert!(error.contains("it may ask for a certificate of this client"), "{error}");
         // In the clear it is no answer.
         let clear = open(&world, &address.replace("etcds", "etcd"), &Access::default());
-        assert!(matches!(clear.get(&key("a")).await, Err(RegistryError::Unreachable { .. })));
+        let error = clear.get(&key("a")).await.expect_err("no answer");
+        assert!(matches!(error, RegistryError::Unreachable { .. }), "{error:?}");
+        assert!(error.to_string().contains("use etcds://"), "{error}");
+    });
+}
+
+/// The address of a server is in the certificate of another one: a member that was moved, or a name that is
+/// not the certificate's.
+#[test]
+fn a_certificate_for_another_name_is_named_with_what_to_do() {
+    let name = "a_certificate_for_another_name_is_named_with_what_to_do";
+    if !has("openssl", "version", "openssl", name) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = dir.path().to_owned();
+    let certificates =
+        |_: &Path| Some(certify_for(&at, "authority", "DNS:etcd.example", "server", "serverAuth"));
+    let Some(server) = Server::start_with(name, certificates) else { return };
+    in_world(async move |world| {
+        let client = certify(dir.path(), "authority", "client", "clientAuth");
+        let access = read_access(&client);
+        let etcd = open(&world, &format!("etcds://{}", server.address()), &access);
+        let error = etcd.get(&key("a")).await.expect_err("refused").to_string();
+        assert!(error.contains("etcd.example") && error.contains("subjectAltName"), "{error}");
+    });
+}
+
+/// As masu reads it.
+fn read_access(client: &Certificates) -> Access {
+    let restrict = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&client.key, restrict).expect("permissions");
+    let files = AccessFiles {
+        authority: Some(client.authority.clone()),
+        certificate: Some(client.certificate.clone()),
+        key: Some(client.key.clone()),
+        ..AccessFiles::default()
+    };
+    Access::read(&"etcds://a".parse().expect("a location"), &files, None, None).expect("access")
+}
+
+/// Before, a certificate that was renewed in its file was used after a restart alone, which costs an owner
+/// the array; and with the old one no connection could be made any more.
+#[test]
+fn a_certificate_that_is_exchanged_is_used_by_the_next_connection() {
+    let name = "a_certificate_that_is_exchanged_is_used_by_the_next_connection";
+    if !has("openssl", "version", "openssl", name) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = dir.path().to_owned();
+    let started = Server::start_with(name, |_| Some(certify(&at, "authority", "server", "serverAuth")));
+    let Some(mut server) = started else { return };
+    in_world(async move |world| {
+        let good = certify(dir.path(), "authority", "good", "clientAuth");
+        let foreign = certify(dir.path(), "other", "foreign", "clientAuth");
+        // A copy: the server's own stays where it is.
+        let authority = dir.path().join("trusted.pem");
+        std::fs::copy(&good.authority, &authority).expect("copied");
+        let used = Certificates { authority, ..foreign };
+        let etcd = open(&world, &format!("etcds://{}/masu/x", server.address()), &read_access(&used));
+        assert!(is_unreachable(&etcd.get(&key("a")).await), "its authority is another one");
+        // In place of it, one file after the other: for a moment they do not fit each other.
+        std::fs::copy(&good.certificate, &used.certificate).expect("copied");
+        let halves = etcd.get(&key("a")).await.expect_err("a key of another certificate").to_string();
+        assert!(halves.contains("KeyMismatch") || halves.contains("must be for clients"), "{halves}");
+        std::fs::copy(&good.key, &used.key).expect("copied");
+        etcd.compare_and_put(&key("a"), None, b"1", None).await.expect("put");
+        // Files that are away, for example while they are exchanged, are no reason to lose the array.
+        for file in [&used.certificate, &used.key, &used.authority] {
+            std::fs::remove_file(file).expect("removed");
+        }
+        server.kill();
+        server.restart();
+        until_it_answers(&world, &etcd).await;
+    });
+}
+
+/// Before, an owner of which the password was changed lost the array 5 s later, as one whose rights were
+/// taken, and a new password was taken from the file after a restart alone.
+#[test]
+fn a_password_is_exchanged_without_a_call_that_fails() {
+    let Some(mut server) = Server::start("a_password_is_exchanged_without_a_call_that_fails") else { return };
+    in_world(async move |world| {
+        enable_authentication(&server);
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("login");
+        let has_password = |password: &str| {
+            std::fs::write(&path, format!("masu\n{password}\n")).expect("written");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("permissions");
+        };
+        has_password("geheim");
+        let location = format!("etcd://{}/masu/one", server.address());
+        let files = AccessFiles { login: Some(path.clone()), ..AccessFiles::default() };
+        let access =
+            Access::read(&location.parse().expect("a location"), &files, None, None).expect("access");
+        let etcd = open(&world, &location, &access);
+        let lease = etcd.grant(Duration::from_secs(60)).await.expect("a lease");
+        // First in the files of all nodes: until etcd has it, connections have the one before.
+        has_password("neu");
+        server.kill();
+        server.restart();
+        until_it_answers(&world, &etcd).await;
+        let root = login("root", "of all");
+        let change = Texts { one: "masu".into(), two: "neu".into() };
+        server.administer("/etcdserverpb.Auth/UserChangePassword", change, root.clone()).expect("changed");
+        for _ in 0..3 {
+            etcd.keep_alive(lease).await.expect("at once");
+            etcd.get(&key("a")).await.expect("at once");
+        }
+        // In the file alone it is none; what to do is said.
+        let change = Texts { one: "masu".into(), two: "anders".into() };
+        server.administer("/etcdserverpb.Auth/UserChangePassword", change, root.clone()).expect("changed");
+        let error = etcd.get(&key("a")).await.expect_err("refused");
+        assert!(matches!(error, RegistryError::Refused { .. }), "{error:?}");
+        assert!(error.to_string().contains("--registry-login"), "{error}");
+        // An owner lives on by its lease, for which etcd asks nobody who he is.
+        etcd.keep_alive(lease).await.expect("it lives");
+        server.kill();
+        server.restart();
+        loop {
+            if etcd.keep_alive(lease).await.is_ok() {
+                break;
+            }
+        }
+        // Not a login for a moment: it is written again.
+        std::fs::write(&path, "masu\n").expect("written");
+        let error = etcd.get(&key("a")).await.expect_err("refused").to_string();
+        assert!(error.contains("is not a login"), "{error}");
+        has_password("anders");
+        etcd.get(&key("a")).await.expect("at once");
+        etcd.keep_alive(lease).await.expect("it lives");
+        // Its rights are taken, and given again.
+        let revoke = Texts { one: "masu".into(), two: "one".into() };
+        server.administer("/etcdserverpb.Auth/UserRevokeRole", revoke, root.clone()).expect("taken");
+        let error = etcd.get(&key("a")).await.expect_err("refused");
+        assert!(matches!(&error, RegistryError::Refused { cause } if cause.contains("grant")), "{error:?}");
+        etcd.keep_alive(lease).await.expect("it lives");
+        let grant = Texts { one: "masu".into(), two: "one".into() };
+        server.administer("/etcdserverpb.Auth/UserGrantRole", grant, root).expect("given");
+        etcd.get(&key("a")).await.expect("at once");
     });
 }

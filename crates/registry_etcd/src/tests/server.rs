@@ -13,9 +13,10 @@ use registry::{RegistryError, Version};
 use tempfile::TempDir;
 use tonic::transport::Endpoint;
 
-use crate::Login;
+use crate::credentials::Credentials;
 use crate::members::{Members, Repeats};
 use crate::messages::{HasHeader, Header};
+use crate::{Access, Login};
 
 /// Started, it listens within this: its first start syncs files.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
@@ -205,7 +206,10 @@ impl Server {
     ) -> Result<(), RegistryError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).expect("an address");
-        let members = Members::new(vec![(self.address(), endpoint)], login, b"/".into());
+        let members = {
+            let access = Access { login, ..Access::default() };
+            Members::new(vec![(self.address(), endpoint)], Credentials::new(access, false), b"/".into())
+        };
         runtime.block_on(members.ask::<Q, Done>(name, message, Repeats::No)).map(drop)
     }
 

@@ -17,7 +17,9 @@ const APTPL_AT: usize = 20;
 /// PERSISTENT RESERVE IN (SPC-5 6.16).
 pub(crate) async fn persistent_in<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let durable = ctx.lu().capabilities.keeps_records;
-    let data = ctx.lu().reservations.state.borrow().persistent_in(&ctx.cdb.0, durable)?;
+    let mut state = ctx.lu().reservations.state.borrow_mut();
+    ctx.view.ports.get().iter().for_each(|listed| _ = state.appears(listed.port.relative_id));
+    let data = state.persistent_in(&ctx.cdb.0, durable)?;
     Ok(cut(&data, u64::from(ctx.cdb.u16(7))))
 }
 
@@ -84,7 +86,9 @@ pub(crate) async fn reserve<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piec
     let reservations = &ctx.lu().reservations;
     let _turn = reservations.turn.take(1).await;
     ctx.go_on()?;
-    reservations.state.borrow_mut().reserve(&ItNexus::of(&ctx.seat.nexus))?;
+    let mut state = reservations.state.borrow_mut();
+    state.appears(ctx.seat.nexus.port.relative_id);
+    state.reserve(&ItNexus::of(&ctx.seat.nexus))?;
     Ok(Pieces::new())
 }
 
@@ -93,6 +97,8 @@ pub(crate) async fn release<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piec
     let reservations = &ctx.lu().reservations;
     let _turn = reservations.turn.take(1).await;
     ctx.go_on()?;
-    reservations.state.borrow_mut().release(&ItNexus::of(&ctx.seat.nexus))?;
+    let mut state = reservations.state.borrow_mut();
+    state.appears(ctx.seat.nexus.port.relative_id);
+    state.release(&ItNexus::of(&ctx.seat.nexus))?;
     Ok(Pieces::new())
 }

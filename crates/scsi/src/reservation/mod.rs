@@ -13,6 +13,7 @@
 //! one that could not be saved never existed.
 
 mod carried;
+mod everywhere;
 mod execute;
 mod it_nexus;
 mod kind;

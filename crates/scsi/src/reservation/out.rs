@@ -75,6 +75,10 @@ impl State {
         if self.legacy.is_some() {
             return Err(CommandError::ReservationConflict);
         }
+        // Who is registered everywhere is so at ports that have appeared since.
+        for port in around.ports.iter().chain([&nexus.port]) {
+            self.appears(*port);
+        }
         let mut next = self.clone();
         let mut verdict = if action == 0x07 {
             next.register_and_move(nexus, list, around)?
@@ -90,6 +94,7 @@ impl State {
                 _ => next.register_ignoring_key(nexus, &basic, around)?,
             }
         };
+        next.end_everywhere(self);
         let persistence = around.persistence;
         if persistence == Persistence::Always || next.survives_power_loss || self.survives_power_loss {
             let record = next.encode(persistence);

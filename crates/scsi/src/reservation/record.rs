@@ -9,13 +9,15 @@
 //! | 12..14 | number of entries, little endian |
 //! | 14..18 | version 2 only: PRgeneration, little endian |
 //! | then per entry | key (8), ISID (6), relative target port (2), length of the name (1), name |
+//! |  | an entry with port 0, which no target port has: the initiator port is registered at all of them, also at those that appear later (ALL_TG_PT). These come last |
 //! | last 8 | checksum over everything before: FNV-1a, 64 bits, little endian |
 //!
 //! Version 1 is written by an array of one process ([`Persistence::AsAsked`], SPC-5 5.14.5). Without APTPL it
 //! has no entries. It does not contain the generation, which starts at zero at power on (SPC-5 6.16.2).
-//! Version 2 is written by an array of several nodes ([`Persistence::Always`]): a take-over is no power on.
-//! The checksum detects damage, not forgery: whoever can write the record can write the volume. The record
-//! goes through the disk, whose own metadata are checksummed as well.
+//! Version 2 is written by an array of several nodes ([`Persistence::Always`]): a take-over is no power on. A
+//! masu that does not know entries of port 0 takes each for one more registration: READ KEYS has its key
+//! twice. The checksum detects damage, not forgery: whoever can write the record can write the volume. The
+//! record goes through the disk, whose own metadata are checksummed as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +27,9 @@ use super::kind::Kind;
 use super::state::{Held, REGISTRANTS_MAX, State};
 use super::transport_id::{self, ISCSI_NAME_LEN_MAX};
 use crate::nexus::InitiatorPort;
+
+/// The port of an entry that stands for all target ports.
+const EVERYWHERE: u16 = 0;
 
 /// The name of the record on the disk.
 pub(crate) const RECORD_NAME: &str = "reservations";
@@ -77,7 +82,7 @@ impl State {
         let held = self.held.as_ref().filter(|_| is_kept);
         let by =
             held.and_then(|held| self.registrants.keys().position(|nexus| *nexus == held.by)).unwrap_or(0);
-        let count = if is_kept { self.registrants.len() } else { 0 };
+        let count = if is_kept { self.registrations() } else { 0 };
         let mut out = MAGIC.to_vec();
         out.push(if always { ALWAYS } else { AS_ASKED });
         out.push(held.map_or(0, |held| held.kind.code()));
@@ -87,11 +92,13 @@ impl State {
         if always {
             out.extend(self.generation.to_le_bytes());
         }
-        for (nexus, key) in self.registrants.iter().take(count) {
-            let name = transport_id::name_of(&nexus.initiator).as_bytes();
+        let ports = self.registrants.iter().map(|(nexus, key)| (&nexus.initiator, nexus.port, key));
+        let everywhere = self.everywhere.iter().map(|(initiator, key)| (initiator, EVERYWHERE, key));
+        for (initiator, port, key) in ports.chain(everywhere).take(count) {
+            let name = transport_id::name_of(initiator).as_bytes();
             out.extend(key.to_le_bytes());
-            out.extend(nexus.initiator.isid);
-            out.extend(nexus.port.to_le_bytes());
+            out.extend(initiator.isid);
+            out.extend(port.to_le_bytes());
             out.push(u8::try_from(name.len()).expect("names have a limit"));
             out.extend(name);
         }
@@ -121,19 +128,27 @@ impl State {
             0 => None,
             code => {
                 let kind = Kind::of_code(code).ok_or(RecordError::Malformed { at: 8 })?;
-                let (by, _) = entries.get(by).ok_or(RecordError::Malformed { at: 10 })?;
+                let by = entries.get(by).filter(|(by, _)| by.port != EVERYWHERE);
+                let (by, _) = by.ok_or(RecordError::Malformed { at: 10 })?;
                 Some(Held { kind, by: by.clone() })
             }
         };
-        let registrants: BTreeMap<ItNexus, u64> = entries.into_iter().collect();
-        if registrants.len() != count {
+        let all: BTreeMap<ItNexus, u64> = entries.into_iter().collect();
+        if all.len() != count {
             return Err(RecordError::Malformed { at: 12 });
         }
+        let (everywhere, registrants): (BTreeMap<_, _>, _) =
+            all.into_iter().partition(|(nexus, _)| nexus.port == EVERYWHERE);
+        let everywhere = everywhere.into_iter().map(|(nexus, key)| (nexus.initiator, key)).collect();
         let (generation, survives_power_loss) = match body[HEAD_LEN..head_len].first_chunk() {
             Some(generation) => (u32::from_le_bytes(*generation), body[9] & 1 != 0),
             None => (0, count > 0),
         };
-        Ok(State { survives_power_loss, registrants, held, generation, legacy: None })
+        let mut state =
+            State { survives_power_loss, registrants, everywhere, held, generation, legacy: None };
+        // An older masu may have changed one registration without this entry.
+        state.end_everywhere(&State::default());
+        Ok(state)
     }
 
     /// What is left of a saved state when a process begins to serve the logical unit.

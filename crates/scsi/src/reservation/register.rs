@@ -109,6 +109,9 @@ impl State {
     /// Registers the new key for every nexus of `wanted`.
     fn add(&mut self, wanted: &[ItNexus], basic: &Basic) -> Result<Verdict, CommandError> {
         for nexus in wanted {
+            if basic.all_target_ports {
+                self.everywhere.insert(nexus.initiator.clone(), basic.action_key);
+            }
             self.insert(nexus, basic.action_key)?;
         }
         self.survives_power_loss = basic.survives_power_loss;
@@ -117,7 +120,7 @@ impl State {
     }
 
     fn insert(&mut self, nexus: &ItNexus, key: u64) -> Result<(), CommandError> {
-        if self.registrants.len() >= REGISTRANTS_MAX && !self.registrants.contains_key(nexus) {
+        if self.registrations() >= REGISTRANTS_MAX && !self.registrants.contains_key(nexus) {
             return Err(CommandError::InsufficientRegistrationResources);
         }
         self.registrants.insert(nexus.clone(), key);
@@ -147,7 +150,8 @@ impl State {
         }
     }
 
-    /// ALL_TG_PT: the nexuses through every target port instead of the one.
+    /// ALL_TG_PT: the nexuses through every target port instead of the one, and those at ports that are gone,
+    /// which may come back.
     fn at_ports(&self, nexuses: &[ItNexus], basic: &Basic, around: Surroundings<'_>) -> Vec<ItNexus> {
         if !basic.all_target_ports {
             return nexuses.to_vec();
@@ -155,7 +159,9 @@ impl State {
         let all = nexuses
             .iter()
             .flat_map(|n| around.ports.iter().map(|&port| ItNexus { initiator: n.initiator.clone(), port }));
-        all.chain(nexuses.iter().cloned()).collect()
+        let is_named = |known: &&ItNexus| nexuses.iter().any(|n| n.initiator == known.initiator);
+        let registered = self.registrants.keys().filter(is_named).cloned();
+        all.chain(registered).chain(nexuses.iter().cloned()).collect()
     }
 }
 

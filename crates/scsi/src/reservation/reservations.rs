@@ -52,11 +52,23 @@ impl Reservations {
     /// Whether the nexus may send a command of this class. On the hot path: no allocation, and one comparison
     /// if nothing is reserved.
     pub(crate) fn check(&self, nexus: &Nexus, access: Access) -> Result<(), CommandError> {
-        let state = self.state.borrow();
-        if state.is_reserved() && state.conflicts(&ItNexus::of(nexus), access) {
-            return Err(CommandError::ReservationConflict);
+        if !self.state.borrow().is_reserved() {
+            return Ok(());
         }
-        Ok(())
+        self.check_of(&ItNexus::of(nexus), access)
+    }
+
+    /// The same of a nexus by its identity, at a port that may have appeared since hosts registered at all.
+    pub(super) fn check_of(&self, nexus: &ItNexus, access: Access) -> Result<(), CommandError> {
+        let mut state = self.state.borrow_mut();
+        if !state.conflicts(nexus, access) {
+            return Ok(());
+        }
+        let is_registered = state.everywhere.contains_key(&nexus.initiator) && state.appears(nexus.port);
+        match is_registered && !state.conflicts(nexus, access) {
+            true => Ok(()),
+            false => Err(CommandError::ReservationConflict),
+        }
     }
 
     /// Ends a nexus: its RESERVE is released, registrations remain.

@@ -1,6 +1,7 @@
 //! The state of a logical unit's reservations, and the check of every command.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,7 @@ use super::carried::Carried;
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
 use super::transport_id::ISCSI_NAME_LEN_MAX;
+use crate::nexus::InitiatorPort;
 use crate::opcode::Access;
 
 /// Most nexuses registered with one logical unit. 256 entries of the largest size fit in the 64 KiB of a
@@ -32,6 +34,10 @@ pub(super) struct Held {
 pub(crate) struct State {
     /// Reservation keys by nexus.
     pub(super) registrants: BTreeMap<ItNexus, u64>,
+    /// Initiator ports that are registered with this key at all target ports (ALL_TG_PT): also at those that
+    /// the array gets later, for example those of a node that joins. All their registrations have the key;
+    /// the first one that is changed or removed alone ends the entry.
+    pub(super) everywhere: BTreeMap<Arc<InitiatorPort>, u64>,
     pub(super) held: Option<Held>,
     /// PRgeneration (SPC-5 6.15.2): counts changes of registrations since power on. A take-over is none.
     pub(super) generation: u32,

@@ -1,5 +1,6 @@
 //! State as hosts use them: scripts of commands, and what every other host then sees.
 
+mod everywhere;
 mod kept;
 
 use std::sync::Arc;
@@ -29,6 +30,8 @@ fn host(n: u8) -> ItNexus {
 struct Script {
     state: State,
     persistence: Persistence,
+    /// The target's.
+    ports: Vec<u16>,
 }
 
 impl Script {
@@ -37,21 +40,32 @@ impl Script {
     }
 
     fn kept(persistence: Persistence) -> Script {
-        Script { state: State::default(), persistence }
+        Script { state: State::default(), persistence, ports: PORTS.to_vec() }
     }
 
     /// The process ends, and another one begins with the last record.
     fn begins_with(record: &[u8], persistence: Persistence) -> Script {
-        Script { state: State::restore(record).expect("reads back").begun(persistence), persistence }
+        let state = State::restore(record).expect("reads back").begun(persistence);
+        Script { state, ..Script::kept(persistence) }
     }
 
     fn raw(&mut self, n: u8, action: u8, kind: u8, list: &[u8]) -> Result<Verdict, CommandError> {
+        self.raw_by(&host(n), action, kind, list)
+    }
+
+    fn raw_by(
+        &mut self,
+        nexus: &ItNexus,
+        action: u8,
+        kind: u8,
+        list: &[u8],
+    ) -> Result<Verdict, CommandError> {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2]) = (0x5F, action, kind);
         let initiators: Vec<_> = (1..9).map(|n| host(n).initiator).collect();
         let persistence = self.persistence;
-        let around = Surroundings { ports: &PORTS, initiators: &initiators, persistence };
-        self.state.persistent_out(&host(n), &cdb, list, around)
+        let around = Surroundings { ports: &self.ports, initiators: &initiators, persistence };
+        self.state.persistent_out(nexus, &cdb, list, around)
     }
 
     fn out(

@@ -202,8 +202,8 @@ async fn history(
     let all: Vec<_> = nodes.iter().flat_map(|node| paths(node)).collect();
     let host = Rc::new(Paths::new(&world, "host", all.clone(), THINK));
     let units = units(&shape, &host, &shared).await;
-    if shape.is_spread() {
-        // The registration is one at all ports: those of nodes that the owner knows.
+    // In one history of six nodes join after the host has registered at all ports: it is so at theirs, too.
+    if shape.is_spread() && world.seed() % 6 != 5 {
         world.sleep(ALL_KNOWN).await;
     }
     reserve(&host, RESERVED, world.seed() % 4 < 2).await;

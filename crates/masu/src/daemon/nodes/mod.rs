@@ -9,6 +9,7 @@
 
 mod carry;
 mod elsewhere;
+mod faults;
 mod fence;
 mod leaving;
 mod link;
@@ -27,7 +28,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
-use admin::{Bound, NodeTls, Standby, Store, hex, random};
+use admin::{Bound, NodeTls, STARTING, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, ensure};
 use array::{
     Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
@@ -36,6 +37,7 @@ use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits
 use config::{Config, ConfigError, Made, PortalConfig};
 
 use elsewhere::{About, Offering, Own, Turn};
+use faults::OwnerFaults;
 use link::{Link, Offer, Served};
 use relay::{Relay, Way};
 use seen::Seen;
@@ -70,8 +72,8 @@ pub(super) struct Join<'a> {
 pub(super) use elsewhere::{Lending, Served as ServedArray};
 pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
-pub(crate) use seen::epoch_seen;
 pub(super) use seen::refuse_alone;
+pub(crate) use seen::{epoch_owned, epoch_seen};
 
 /// Nodes that offer to run controllers, and wait for the array.
 const OFFERS_MAX: usize = 64;
@@ -415,7 +417,7 @@ fn words(state: &State) -> String {
     match (&state.fault, &state.standing) {
         (Some(fault), _) => format!("standby; {fault}"),
         (None, Standing::Standby(waits)) => waits.text(),
-        (None, _) => "standby; looking for the owner".into(),
+        (None, _) => STARTING.into(),
     }
 }
 
@@ -536,8 +538,12 @@ fn other_portals(state: &State, runs: &BTreeMap<u16, usize>) -> Vec<OtherPortal>
 /// owner has events.
 async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender) {
     let (mut told, mut told_mended) = (0, 0);
+    let mut faults = OwnerFaults::default();
     loop {
-        let State { passed_over, standing, mended, .. } = state.borrow_and_update().clone();
+        let State { passed_over, standing, mended, fault, .. } = state.borrow_and_update().clone();
+        if matches!(standing, Standing::Owner { .. }) {
+            faults.say(fault.as_deref());
+        }
         if mended > told_mended {
             told_mended = mended;
             let text = "owner/array in the registry was damaged; this owner has put its record into the registry again";

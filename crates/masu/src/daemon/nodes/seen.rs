@@ -1,15 +1,38 @@
-//! The highest epoch that this node has seen, in its data directory: a registry with an older one was
-//! restored from a backup, or is another one.
+//! What a node remembers of earlier lives in its data directory. The highest epoch that it has seen: a
+//! registry with an older one was restored from a backup, or is another one. The epoch in which it owned the
+//! array last: whether its copy of the state is the newest one that it can know of. Its number: its target
+//! ports stay what they are where the registry has lost all of it.
 
 use admin::Store;
 use anyhow::{Context, Result, bail};
-use cluster::EPOCH_MAX;
+use cluster::{EPOCH_MAX, NUMBERS_MAX};
 
 const FILE: &str = "array.epoch";
+const OWNED: &str = "array.owned";
+const NUMBER: &str = "node.number";
 
 pub(super) struct Seen {
     store: Store,
     epoch: u64,
+    number: Option<u16>,
+}
+
+/// The epoch in which the node of a data directory owned the array last, as its copy of the state was made
+/// then. None: it never did, or an older version has not noted it.
+pub(crate) fn epoch_owned(store: &Store) -> Result<Option<u64>> {
+    let text = store.text(OWNED)?;
+    let read = |text: String| text.trim().parse().ok().filter(|epoch| *epoch <= EPOCH_MAX);
+    text.map(|text| read(text).with_context(|| invalid_epoch(store, OWNED))).transpose()
+}
+
+/// Notes that this node owns the array in this epoch, and has its state. Durable when it returns.
+pub(super) fn note_owned(store: &Store, epoch: u64) -> Result<()> {
+    Ok(store.adopt(OWNED, &format!("{epoch}\n"))?)
+}
+
+fn invalid_epoch(store: &Store, file: &str) -> String {
+    let path = store.dir().join(file);
+    format!("{}: invalid epoch: must be a number of at most {EPOCH_MAX}", path.display())
 }
 
 /// The highest epoch that the node of a data directory has seen; 0: it was never one of several.
@@ -34,15 +57,26 @@ impl Seen {
     /// 0: this node was never one of several.
     pub(super) fn open(store: &Store) -> Result<Seen> {
         let text = store.text(FILE)?;
-        let invalid = || {
-            format!(
-                "{}: invalid epoch: must be a number of at most {EPOCH_MAX}",
-                store.dir().join(FILE).display()
-            )
-        };
         let read = |text: String| text.trim().parse().ok().filter(|epoch| *epoch <= EPOCH_MAX);
-        let epoch = text.map(|text| read(text).with_context(invalid)).transpose()?;
-        Ok(Seen { store: store.clone(), epoch: epoch.unwrap_or_default() })
+        let epoch = text.map(|text| read(text).with_context(|| invalid_epoch(store, FILE))).transpose()?;
+        // One that is damaged is as one that is not there: the registry has it, too.
+        let number = store.text(NUMBER)?.and_then(|text| text.trim().parse().ok());
+        let number = number.filter(|number| *number < NUMBERS_MAX);
+        Ok(Seen { store: store.clone(), epoch: epoch.unwrap_or_default(), number })
+    }
+
+    /// The number that this node had last.
+    pub(super) fn number(&self) -> Option<u16> {
+        self.number
+    }
+
+    /// Durable when it returns.
+    pub(super) fn keep_number(&mut self, number: u16) -> Result<()> {
+        if self.number != Some(number) {
+            self.store.adopt(NUMBER, &format!("{number}\n"))?;
+            self.number = Some(number);
+        }
+        Ok(())
     }
 
     pub(super) fn epoch(&self) -> u64 {
@@ -72,6 +106,15 @@ mod tests {
         seen.raise(4).expect("written");
         seen.raise(3).expect("nothing to do");
         assert_eq!(Seen::open(&store).expect("kept").epoch(), 4);
+        assert_eq!(epoch_owned(&store).expect("never"), None);
+        note_owned(&store, 3).expect("written");
+        assert_eq!(epoch_owned(&store).expect("kept"), Some(3));
+        seen.keep_number(7).expect("written");
+        assert_eq!(Seen::open(&store).expect("kept").number(), Some(7));
+        for bad in ["x", "-1", "1023"] {
+            store.adopt(NUMBER, bad).expect("written");
+            assert_eq!(Seen::open(&store).expect("the registry has it, too").number(), None, "{bad}");
+        }
         for bad in ["x", "-1", "9223372036854775807"] {
             store.adopt(FILE, bad).expect("written");
             assert!(Seen::open(&store).is_err(), "{bad}");

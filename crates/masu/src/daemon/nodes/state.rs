@@ -6,6 +6,7 @@ use admin::Store;
 use anyhow::{Result, bail};
 use cluster::Follows;
 
+use super::seen::note_owned;
 use super::thread::Keeper;
 use crate::state_key::StateKeys;
 
@@ -85,6 +86,7 @@ impl Judge {
                 (None, None) => {}
             }
         }
+        note_owned(&store, epoch)?;
         Ok(store.shared_by(Arc::new(move |name, text| {
             let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
             kept.map_err(|error| format!("{error:#}"))

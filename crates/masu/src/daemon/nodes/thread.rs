@@ -113,10 +113,11 @@ impl Thread {
             };
             let _ = opened.send(Ok(()));
             let clock = Clock { steady: Rc::new(world_real::boot_now), wall_ms: Rc::new(wall_ms) };
-            let epoch = seen.epoch();
+            let (epoch, number) = (seen.epoch(), seen.number());
             let told = told(seen, tell);
             let member = Member::new(&world, clock, (&name, about), epoch, told);
             member.follow(follows());
+            number.into_iter().for_each(|number| member.had_number(number));
             let leaving = member.clone();
             world.spawn(async move {
                 // Dropped without being sent: the daemon ends without handing over.
@@ -233,6 +234,10 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
             }
             tracing::error!("the epoch cannot be kept: {error:#}");
         }
+        let kept = state.number.map_or(Ok(()), |number| seen.borrow_mut().keep_number(number));
+        if let Err(error) = kept {
+            tracing::error!("the number of this node cannot be kept: {error:#}");
+        }
         tell.send_replace(state.clone());
     }
 }
@@ -253,9 +258,11 @@ async fn look_around(
         mend(&kept, &events).await;
         if number % LOOKS_PER_TRIAL == 0 {
             unwritable = match registry.examine().await {
-                Err(error @ (RegistryError::Unwritable { .. } | RegistryError::Damaged { .. })) => {
-                    Some(error.to_string())
-                }
+                Err(
+                    error @ (RegistryError::Unwritable { .. }
+                    | RegistryError::Damaged { .. }
+                    | RegistryError::Refused { .. }),
+                ) => Some(error.to_string()),
                 Ok(Some(mended)) => {
                     let text = format!("the registry was damaged; this node has mended it: {mended}");
                     events.tell(Event::warning("array", text));

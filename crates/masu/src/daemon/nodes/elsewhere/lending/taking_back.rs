@@ -71,6 +71,8 @@ impl Lender {
     /// units are busy.
     async fn claim(&self, controllers: &BTreeSet<usize>, (name, over): (&str, Option<Instant>)) {
         let cause = format!("node {name} is gone, and its drives are not free yet");
+        // A node that took the array over would wait for them, too.
+        self.own.waits.send_replace(Some(format!("{cause}; ask again in a moment")));
         let mut absent = self.answer_for(controllers, &cause);
         let controllers: Vec<usize> = controllers.iter().copied().collect();
         let claimed = async {
