@@ -6,6 +6,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+#[path = "laboratory/processes.rs"]
+mod processes;
+
 /// A few seconds of virtual time.
 const SCENARIO: &str = r#"
 name = "small"

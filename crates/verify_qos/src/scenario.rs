@@ -146,10 +146,12 @@ impl Qos {
         Qos { run, array_nodes: self.array_nodes.map(ArrayNodes::quick), ..self }
     }
 
-    /// In real time.
-    pub fn real(self) -> Qos {
+    /// In real time. The quick form has the array at several nodes alone.
+    pub fn real(self, is_quick: bool) -> Qos {
         let run = Run { phase: self.real.phase, warm_up: self.real.warm_up, ..self.run };
-        Qos { run, ..self }
+        let array_nodes = self.array_nodes.map(|nodes| nodes.real(is_quick));
+        let experiments = if is_quick { vec![] } else { self.experiments };
+        Qos { run, array_nodes, experiments, ..self }
     }
 
     /// What all VMs keep in flight together.
