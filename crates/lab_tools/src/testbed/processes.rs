@@ -2,7 +2,10 @@
 //! that take the time of a modelled drive, in the process that has them open. The first node owns the array and
 //! takes over the controllers of one that is gone.
 
-#![expect(clippy::disallowed_types, reason = "it looks for free ports of this machine, as its processes will")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "it looks for free ports of this machine, as its processes will"
+)]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -87,7 +90,12 @@ impl Processes {
         let Some(mut child) = self.running()[0].take() else { bail!("{} has ended", name(0)) };
         kill_process(pid(&child)?, Signal::TERM)?;
         let status = child.wait()?;
-        ensure!(status.success(), "{} has made the array and ends with {status}: {}", name(0), self.end_of_log(0));
+        ensure!(
+            status.success(),
+            "{} has made the array and ends with {status}: {}",
+            name(0),
+            self.end_of_log(0)
+        );
         // The next life has a log of its own.
         fs::remove_file(self.log_file(0))?;
         self.running().clear();

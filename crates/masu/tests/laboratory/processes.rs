@@ -36,7 +36,7 @@ fn record(folder: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// The lowest of all claims of this kind, with all that were judged.
+/// The lowest of all claims of this kind.
 fn least(record: &Value, id: &str) -> f64 {
     let all = record["claims"].as_array().expect("claims");
     let own = all.iter().filter(|claim| claim["id"].as_str().is_some_and(|own| own.starts_with(id)));
@@ -44,19 +44,20 @@ fn least(record: &Value, id: &str) -> f64 {
     least.unwrap_or_else(|| panic!("{id} was not measured: {all:#?}"))
 }
 
-/// The sum of a metric over the classes of VMs, in the phase in which node 2 is killed.
-fn after_the_loss(record: &Value, id: &str) -> f64 {
+/// A metric of the phase whose name has these words.
+fn metric(record: &Value, words: &str, id: &str) -> f64 {
     let all = record["metrics"].as_array().expect("metrics");
     let own = |metric: &&Value| {
         let phase = metric["dimensions"]["phase"].as_str().unwrap_or_default();
-        metric["id"] == id && phase.contains("is killed")
+        metric["id"] == id && phase.contains(words)
     };
     let own = all.iter().find(own).unwrap_or_else(|| panic!("{id}: {all:#?}"));
     own["samples"][0].as_f64().expect("a number")
 }
 
 /// The bars are those of the verification itself. Here others work beside it on the same processors, and
-/// windows are short: an aggregated minimum of which a part of the nodes lacks its share has 60 % or less.
+/// windows are short. Without policies the VMs of the aggregated minimum had 76 % of it on average while they
+/// work at two nodes.
 #[test]
 fn minimums_over_three_processes_are_kept_also_after_one_is_killed() {
     let (_dir, folder) = folder_with("");
@@ -64,16 +65,18 @@ fn minimums_over_three_processes_are_kept_also_after_one_is_killed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}: {said}", output.status);
     let record = record(&folder);
-    assert_eq!((&record["world"], &record["quick"]), (&"real".into(), &true.into()));
+    assert_eq!(record["world"], "real");
     for id in ["spread.minimum", "spread.taken_over"] {
         let least = least(&record, id);
         assert!(least > 80.0, "{id}: {least} % {said}");
     }
-    let took_s = after_the_loss(&record, "take_over_time");
+    for phase in ["on the first half", "is killed"] {
+        let [promised, came] =
+            ["minimum", "throughput"].map(|id| metric(&record, phase, &format!("aggregated_{id}")));
+        assert!(promised > 5.0 && came > 0.9 * promised, "{phase}: {came} of {promised} MB/s");
+    }
+    let took_s = metric(&record, "is killed", "take_over_time");
     assert!((0.0..8.0).contains(&took_s), "{took_s}");
-    let (promised, came) =
-        (after_the_loss(&record, "aggregated_minimum"), after_the_loss(&record, "aggregated_throughput"));
-    assert!(promised > 5.0 && came > 0.9 * promised, "{came} of {promised} MB/s");
 }
 
 /// Processes that this one has started.

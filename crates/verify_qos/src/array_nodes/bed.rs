@@ -3,8 +3,8 @@
 use ::qos::Policy;
 use anyhow::Result;
 use array::config::{
-    ArrayId, DriveConfig, GroupConfig, HostConfig, Level, PolicyConfig, PoolConfig, Provisioning, QosSettings, Sharing,
-    VolumeConfig,
+    ArrayId, DriveConfig, GroupConfig, HostConfig, Level, PolicyConfig, PoolConfig, Provisioning,
+    QosSettings, Sharing, VolumeConfig,
 };
 use array::{Config, Lun};
 use lab_tools::testbed::{Testbed, modelled_drive};

@@ -52,7 +52,8 @@ pub(crate) fn play(
     let (processes, config) = Processes::start((program, model), declare, stop)?;
     let processes = Arc::new(processes);
     let (qos, shape, stop) = (qos.clone(), shape.clone(), stop.clone());
-    let options = world_real::Options { seed, ..world_real::Options::default() };
+    // The nodes need the processors: hosts may hear of an answer 20 us later.
+    let options = world_real::Options { seed, watch: false, ..world_real::Options::default() };
     let running = processes.clone();
     let hosts = world_real::start("hosts", options, move |world| async move {
         let mut vms = Vec::new();
@@ -62,8 +63,7 @@ pub(crate) fn play(
             vms.push(vm(&world, &shape, (number, Route::Paths(paths)))?);
         }
         let ground = Real { world: world.clone(), processes: running, config, stop };
-        let mut stage =
-            Stage { qos: &qos, shape: &shape, world, ground, vms, lost: None, node_can_do: 0.0 };
+        let mut stage = Stage { qos: &qos, shape: &shape, world, ground, vms, lost: None, node_can_do: 0.0 };
         stage.play((nodes, true)).await
     })?;
     hosts.join().map_err(|_| anyhow!("the hosts have panicked"))??

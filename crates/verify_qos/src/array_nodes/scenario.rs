@@ -154,8 +154,7 @@ impl ArrayNodes {
     /// Whether it makes sense, where a phase takes so long at least.
     pub(crate) fn check(&self, c: &mut Checks, least: Time) {
         let real = &self.real;
-        let all =
-            [("nodes", &self.nodes), ("quick_nodes", &self.quick_nodes), ("real.nodes", &real.nodes)];
+        let all = [("nodes", &self.nodes), ("quick_nodes", &self.quick_nodes), ("real.nodes", &real.nodes)];
         for (key, numbers) in all {
             c.range(&format!("array_nodes.number of {key}"), numbers.len(), 0..=NODES_MAX);
             for nodes in numbers {
@@ -208,7 +207,11 @@ impl ArrayNodes {
             }
             let Some(node) = phase.lost else { continue };
             let at_once = phase.taken_over == Some(Time(Duration::ZERO));
-            c.must(&key("taken_over"), !is_real || at_once, "be 0s with processes, which take over themselves");
+            c.must(
+                &key("taken_over"),
+                !is_real || at_once,
+                "be 0s with processes, which take over themselves",
+            );
             let before = phases.get(number.wrapping_sub(1)).map(|before| before.promises());
             c.must(&key("lost"), before == Some(phase.promises()), "leave what is promised as it was before");
             c.range(&key("lost: node"), node, 2..=fewest);
