@@ -239,7 +239,12 @@ fn method(run: &Finished<'_>) -> HowItWasDone {
         vec!["scheduler, pool and RAID group: the array's own code, as it serves real hosts".to_owned()];
     match run.is_real() {
         true => {
-            real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into())
+            real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into());
+            if !run.nodes.is_empty() {
+                real.push(
+                    "the array at several nodes: processes of masu serve, which share its drives".into(),
+                );
+            }
         }
         false => modelled.push("time; VMs reach the array as commands, without a network".into()),
     }

@@ -227,6 +227,8 @@ fn each_page(at: u64, len: u64, mut each: impl FnMut(u64, usize, usize, usize)) 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::drives;
 

@@ -27,7 +27,7 @@ impl Seen<'_> {
 /// How a run with so many nodes is called.
 pub(super) fn title(course: &Course) -> String {
     match course.is_real {
-        true => format!("{} processes, over iSCSI", course.nodes),
+        true => format!("{} processes over iSCSI", course.nodes),
         false => format!("{} nodes", course.nodes),
     }
 }
