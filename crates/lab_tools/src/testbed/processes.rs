@@ -1,6 +1,6 @@
 //! Nodes of one array as real processes: `masu serve` with a registry in a directory. Their drives are files
-//! that take the time of a modelled drive, in the process that has them open. The first node owns the array and
-//! takes over the controllers of one that is gone.
+//! that take the time of a modelled drive, in the process that has them open. The first node owns the array
+//! and takes over the controllers of one that is gone.
 
 #![expect(
     clippy::disallowed_types,

@@ -1,8 +1,8 @@
 //! Files as drives that take the time of a modelled drive: what several processes share in real time.
 //!
 //! The content is in the file, which one process has open at a time. The mechanism is that process's: it
-//! begins anew when another process opens the file, with its heads over the first cylinder and nothing queued.
-//! What a killed process had in its mechanism is not in the file.
+//! begins anew when another process opens the file, with its heads over the first cylinder and nothing
+//! queued. What a killed process had in its mechanism is not in the file.
 
 use std::rc::Rc;
 

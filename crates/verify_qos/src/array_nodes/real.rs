@@ -1,5 +1,5 @@
-//! The nodes as real processes: `masu serve`, hosts over iSCSI, and drives that are files and take the time of
-//! the modelled drive. A node is lost by `kill -9`, and the first one takes over by itself.
+//! The nodes as real processes: `masu serve`, hosts over iSCSI, and drives that are files and take the time
+//! of the modelled drive. A node is lost by `kill -9`, and the first one takes over by itself.
 
 use std::path::Path;
 use std::rc::Rc;
