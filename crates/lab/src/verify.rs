@@ -198,8 +198,7 @@ const TARGET: Has = ("target", In::Real);
 const DESTROY_DATA: Has = ("destroy-data", In::Real);
 
 const VAAI_HAS: &[Has] = &[TARGET, DESTROY_DATA, SCALE, REPEATS, QUICK, SWEEP];
-// Its real form is short as it is.
-const QOS_HAS: &[Has] = &[("quick", In::Model), SWEEP];
+const QOS_HAS: &[Has] = &[QUICK, SWEEP];
 const SANBOOT_HAS: &[Has] = &[TARGET, DESTROY_DATA, SCALE, QUICK, SWEEP, ("layouts", In::Both)];
 const FILESERVER_HAS: &[Has] =
     &[SCALE, REPEATS, QUICK, SWEEP, ("formats", In::Real), ("directory", In::Real)];
@@ -294,8 +293,8 @@ mod tests {
             assert_eq!(said(which, World::Model, option).as_deref(), Some(expected));
         }
         assert_eq!(
-            said("qos", World::Real, "quick").as_deref(),
-            Some("--quick of qos requires --world model")
+            said("qos", World::Real, "sweep").as_deref(),
+            Some("--sweep of qos requires --world model")
         );
         for (which, world, option) in [
             ("vaai", World::Real, "target"),

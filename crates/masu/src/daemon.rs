@@ -24,9 +24,10 @@ use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventReceiver, EventSender, MoveSender, Openers};
 use clap::Args;
 use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
+use lab_tools::testbed::timed_file::FileDrives;
 use tokio::task::JoinHandle;
 
-use self::controllers::{Controllers, Ends, Threads};
+use self::controllers::{Controllers, Ends, Footing, Threads};
 use self::locks::drives_are_free;
 use self::log::LogFormat;
 use self::nodes::{
@@ -86,6 +87,10 @@ pub(crate) struct Serve {
     /// Run controller N on processor FIRST + N
     #[arg(long)]
     pin_first: Option<usize>,
+    /// File drives take the time of this modelled drive, and the process ends with the one that started it:
+    /// for `masu verify qos --world real`
+    #[arg(long, value_name = "MODEL", hide = true)]
+    drive_model: Option<String>,
     /// Serve the API on TCP, too. Requests there need a token: `masu token create` makes one
     #[arg(long)]
     api: Option<SocketAddr>,
@@ -129,6 +134,12 @@ impl Serve {
         Ok(keys)
     }
 
+    /// What the controllers run on.
+    fn footing(&self) -> Result<Footing> {
+        let drives = self.drive_model.as_deref().map(FileDrives::alike).transpose()?;
+        Ok(Footing { pin_first: self.pin_first, drives })
+    }
+
     /// TLS of the API on TCP: nobody else hears loopback, so there it is asked for.
     fn tls(&self, store: &Store) -> Result<Option<Tls>> {
         let Some(address) = self.api else { return Ok(None) };
@@ -151,6 +162,10 @@ impl Serve {
 pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
     log::begin(serve.log_format)?;
     supervision::end_on_panic();
+    if serve.drive_model.is_some() {
+        // However the laboratory ends, nothing of it goes on.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    }
     // A thousand sessions need more open files than the default limit.
     world_real::raise_open_files_max();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -204,8 +219,8 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     let (registry, config) = (&serve.registry, serve.config.as_deref());
     let keys = serve.state_keys()?.into();
     let (listen, node_listen) = (serve.listen, serve.node_listen);
-    let pin_first = serve.pin_first;
-    let join = Join { registry, name, config, listen, node_listen, keys, pin_first, kept };
+    let footing = serve.footing()?;
+    let join = Join { registry, name, config, listen, node_listen, keys, footing, kept };
     let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
         return Ok(None);
     };
@@ -258,7 +273,7 @@ async fn serve_array(
     let ends = Ends { events: events.clone(), traces: Some(traces), moves: moves.clone() };
     let count = (start.config.controllers, node.is_some());
     let nodes = node.map(|node| node.known_nodes(&start.config));
-    let mut controllers = Controllers::start(count, serve.pin_first, ends, nodes.as_ref())?;
+    let mut controllers = Controllers::start(count, serve.footing()?, ends, nodes.as_ref())?;
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node.zip(nodes) {
         Some((node, known)) => node.tell_of_nodes(known, &controllers.handles),

@@ -46,8 +46,8 @@ pub(crate) struct Verify {
     #[arg(long)]
     repeats: Option<usize>,
     /// Quick form: vaai in the model with a share of the sizes, for real for a minute; sanboot with fewer
-    /// numbers of servers, once each; qos with shorter phases; fileserver for two minutes; diskstress with
-    /// fewer repeats
+    /// numbers of servers, once each; qos with shorter phases, for real with the array at several nodes
+    /// alone; fileserver for two minutes; diskstress with fewer repeats
     #[arg(long)]
     quick: bool,
     /// Sensitivity analysis: repeat the model run, in its quick form, over the ranges that the scenario
@@ -121,7 +121,7 @@ fn names() -> PossibleValuesParser {
 enum WorldName {
     /// Modelled drives in virtual time
     Model,
-    /// iSCSI sessions and modelled drives in real time
+    /// iSCSI sessions and modelled drives in real time (qos: also three processes of masu serve)
     Real,
 }
 

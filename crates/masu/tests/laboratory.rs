@@ -1,10 +1,17 @@
 //! The laboratory's commands as a person starts them.
 
-#![expect(clippy::disallowed_types, reason = "a test of the program looks at its files")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of the program looks at its files and waits for its processes"
+)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+#[path = "laboratory/processes.rs"]
+mod processes;
 
 /// A few seconds of virtual time.
 const SCENARIO: &str = r#"

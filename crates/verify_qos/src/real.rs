@@ -1,5 +1,5 @@
 //! The same in real time: ten initiators over iSCSI, the array's controller on a thread, modelled drives that
-//! take their time.
+//! take their time. And one array at several nodes, which are processes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use iscsi::initiator::{Options, Session};
 use world::World;
 use world_model::drives::Prepared;
 
+use super::array_nodes;
 use super::bed::{self, Shape};
 use super::capacity;
 use super::hosts::Hosts;
@@ -21,7 +22,7 @@ use super::play::{self, Course, Script, Stage};
 use super::run::Run;
 use super::scenario::Qos;
 use super::vm::{Route, Vm};
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Stop, unless_abandoned};
 use lab_core::progress::Progress;
 use lab_tools::drives;
 use lab_tools::hosts::Disk;
@@ -56,7 +57,8 @@ fn start(qos: &Qos, seed: u64) -> Result<TimedArray> {
 /// Runs it. What the array can do is taken from the model: the drives are the same.
 pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let with_array = || qos.experiments.iter().filter(|e| e.forms.contains(&Form::Array));
-    let progress = Progress::new(with_array().count() as u64 + 1);
+    let at_nodes: Vec<usize> = qos.array_nodes.iter().flat_map(|shape| shape.nodes.clone()).collect();
+    let progress = Progress::new((with_array().count() + at_nodes.len()) as u64 + 1);
     progress.step("what the array can do, in the model");
     let bed = bed::make(qos, Shape::published(qos), seed)?;
     let capacity = capacity::measure(qos, &bed, seed, stop)?;
@@ -68,8 +70,23 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
         progress.step(&format!("{}, over iSCSI", script.title));
         courses.push(played(qos, &script, seed)?);
     }
+    let mut nodes = Vec::new();
+    for count in at_nodes {
+        if stop.is_asked() {
+            continue;
+        }
+        progress.step(&format!("one array at {count} nodes, as processes"));
+        nodes.extend(unless_abandoned(at_processes(qos, count, (seed, stop)))?);
+    }
     progress.end();
-    Ok(Run { capacity, courses, nodes: vec![], extras: None, stopped: stop.is_asked() })
+    Ok(Run { capacity, courses, nodes, extras: None, stopped: stop.is_asked() })
+}
+
+/// The nodes are processes of this program.
+fn at_processes(qos: &Qos, nodes: usize, how: (u64, &Stop)) -> Result<array_nodes::Course> {
+    let shape = qos.array_nodes.as_ref().context("the scenario has no array_nodes")?;
+    let program = std::env::current_exe().context("the path of this program")?;
+    array_nodes::play_real(qos, (shape, nodes), &program, how)
 }
 
 fn played(qos: &Qos, script: &Script, seed: u64) -> Result<Course> {

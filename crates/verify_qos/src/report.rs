@@ -58,7 +58,7 @@ impl Verification for Qos {
         let drive = world_model::drives::Prepared::new(&lab_tools::drives::load(&scenario.published.drive)?)?;
         scenario.fits(drive.len_bytes())?;
         let scenario = match (own.world, own.quick) {
-            (World::Real, _) => scenario.real(),
+            (World::Real, is_quick) => scenario.real(is_quick),
             (World::Model, true) => scenario.quick(),
             (World::Model, false) => scenario,
         };
@@ -107,7 +107,8 @@ impl Verification for Qos {
         let (views, capacity) = (recording.views(), &recording.run.capacity);
         let mut figures = figures::figures(setup.scenario, setup.own.world, &views, capacity);
         figures.extend(array_nodes::figures(&recording.nodes()));
-        let run = Finished { setup, qos: setup.scenario, capacity, views: &views, figures };
+        let nodes = array_nodes::headlines(&recording.nodes());
+        let run = Finished { setup, qos: setup.scenario, capacity, views: &views, nodes, figures };
         Ok(Presentation {
             title: setup.scenario.question.clone(),
             answer: answer(&run),
@@ -125,6 +126,9 @@ fn doubts(own: &Options, stopped: bool) -> Vec<Doubt> {
     let mut out = vec![];
     if stopped {
         out.push(Doubt::stopped("Only what was done is shown."));
+    }
+    if own.quick && own.world == World::Real {
+        out.push(Doubt::new("The quick form: the array at several nodes alone, in fewer phases.", None));
     }
     if own.quick && own.world == World::Model {
         out.push(Doubt::new(
@@ -165,6 +169,8 @@ struct Finished<'a> {
     qos: &'a Scenario,
     capacity: &'a Capacity,
     views: &'a [View<'a>],
+    /// What was found with several nodes, a line for each run.
+    nodes: Vec<String>,
     figures: Vec<Figure>,
 }
 
@@ -191,7 +197,12 @@ fn answer(run: &Finished<'_>) -> String {
     let nodes = worst(Form::Coordinated).map_or(String::new(), |share| {
         format!("; when hosts share a policy store, {} %", plain(100.0 * share))
     });
-    let Some(worst) = worst(Form::Array) else { return "No minimum was set that fits.".into() };
+    let Some(worst) = worst(Form::Array) else {
+        return match run.nodes.is_empty() {
+            true => "No minimum was set that fits.".into(),
+            false => format!("{}.", run.nodes.join("; ")),
+        };
+    };
     let first = if run.qos.is_kept(worst, run.setup.own.world) {
         format!(
             "Yes, when the array schedules: in the worst 5 s a disk has {} % of its minimum",
@@ -228,7 +239,12 @@ fn method(run: &Finished<'_>) -> HowItWasDone {
         vec!["scheduler, pool and RAID group: the array's own code, as it serves real hosts".to_owned()];
     match run.is_real() {
         true => {
-            real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into())
+            real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into());
+            if !run.nodes.is_empty() {
+                real.push(
+                    "the array at several nodes: processes of masu serve, which share its drives".into(),
+                );
+            }
         }
         false => modelled.push("time; VMs reach the array as commands, without a network".into()),
     }
@@ -309,14 +325,19 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
 /// One array at several nodes, if any run had them.
 fn array_nodes_section(run: &Finished<'_>, figures: Vec<String>) -> Option<Section> {
     let shape = run.qos.array_nodes.as_ref().filter(|_| !figures.is_empty())?;
+    let between = match run.is_real() {
+        true => "nodes are processes of masu serve, with hosts over iSCSI and drives that take the time of the model. \
+                 A node is killed"
+            .to_owned(),
+        false => format!("messages between nodes take {} µs. A node dies", shape.latency.0.as_micros()),
+    };
     Some(Section {
         id: "array_nodes".into(),
         title: "One array at several nodes".into(),
         text: Some(format!(
             "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: \
-             a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; messages \
-             between nodes take {} µs. A node dies, and the first one takes over its controller.",
-            shape.latency.0.as_micros()
+             a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; \
+             {between}, and the first one takes over its controller."
         )),
         figures,
         tables: vec![],

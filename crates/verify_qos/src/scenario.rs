@@ -146,10 +146,14 @@ impl Qos {
         Qos { run, array_nodes: self.array_nodes.map(ArrayNodes::quick), ..self }
     }
 
-    /// In real time.
-    pub fn real(self) -> Qos {
-        let run = Run { phase: self.real.phase, warm_up: self.real.warm_up, ..self.run };
-        Qos { run, ..self }
+    /// In real time. The quick form has the array at several nodes alone.
+    pub fn real(self, is_quick: bool) -> Qos {
+        // Without an experiment nothing is judged by what the array can do in all.
+        let capacity = if is_quick { Time(2 * self.run.window.0) } else { self.run.capacity };
+        let run = Run { phase: self.real.phase, warm_up: self.real.warm_up, capacity, ..self.run };
+        let array_nodes = self.array_nodes.map(|nodes| nodes.real(is_quick));
+        let experiments = if is_quick { vec![] } else { self.experiments };
+        Qos { run, array_nodes, experiments, ..self }
     }
 
     /// What all VMs keep in flight together.

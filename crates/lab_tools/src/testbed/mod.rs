@@ -1,12 +1,17 @@
 //! What a verification runs on: an array in the model world, its controllers on one thread and reached by
-//! commands as values, or the same in real time, its controller on a thread of its own and reached over
-//! iSCSI.
+//! commands as values, or the same in real time, its controller on a thread of its own or its nodes in
+//! processes of their own, reached over iSCSI.
 
 pub mod embedded;
 pub mod nodes;
+mod other_drives;
+mod platter;
+pub mod processes;
+mod scratch;
 mod thread;
 mod timed;
 pub mod timed_drive;
+pub mod timed_file;
 
 pub use thread::portal;
 pub use timed::{Observer, TimedArray};

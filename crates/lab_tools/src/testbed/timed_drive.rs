@@ -1,24 +1,19 @@
 //! Modelled drives in real time: a world like another one, whose modelled drives take as long by its clock as
 //! their model says.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use array::Config;
 use world::io::{Completer, Completions};
-use world::{
-    Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, FenceError, Filled, Instant, Io,
-    Listener, NetError, OpenError, Stream, StreamOptions, TaskBackend, World, WorldBackend,
-};
-use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request, Usage};
+use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, World};
+use world_model::drives::{Kind, Prepared, Usage};
+
+use super::other_drives::world_with;
+use super::platter::Platter;
 
 /// The unit in which content is kept. Pages of zeros are not kept: so terabytes that are written with zeros
 /// cost no memory.
@@ -37,42 +32,27 @@ pub struct Drives {
 
 /// A world with these drives, and what tells how much they work.
 pub fn metered_world_with(inner: World, drives: Drives) -> (World, Meter) {
-    let meter = Meter::default();
-    (World::new(Rc::new(TimedWorld { inner, drives, opened: meter.clone() })), meter)
+    let (meter, world) = (Meter::default(), inner.clone());
+    let opened = meter.clone();
+    let open = move |spec: &DriveSpec| match spec {
+        DriveSpec::Modelled { name } if drives.prepared.contains_key(name) => {
+            let (drive, platter) = open(&world, name, &drives);
+            opened.0.borrow_mut().insert(name.clone(), platter);
+            Some(Io::ready(Ok(drive)))
+        }
+        _ => None,
+    };
+    (world_with(inner, open), meter)
 }
 
 /// How much the drives of a world work.
 #[derive(Clone, Default)]
-pub struct Meter(Rc<RefCell<BTreeMap<String, Rc<Shared>>>>);
+pub struct Meter(Rc<RefCell<BTreeMap<String, Rc<Platter<Op>>>>>);
 
 impl Meter {
     /// What each drive that was opened has done so far, by name.
     pub fn usage(&self) -> BTreeMap<String, Usage> {
-        self.0.borrow().iter().map(|(name, shared)| (name.clone(), shared.usage())).collect()
-    }
-}
-
-struct TimedWorld {
-    inner: World,
-    drives: Drives,
-    opened: Meter,
-}
-
-impl TaskBackend for TimedWorld {
-    fn now(&self) -> Instant {
-        self.inner.now()
-    }
-
-    fn cpu_time(&self) -> Duration {
-        self.inner.cpu_time()
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Io<()> {
-        self.inner.sleep_until(deadline)
-    }
-
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>) {
-        self.inner.spawn(task);
+        self.0.borrow().iter().map(|(name, platter)| (name.clone(), platter.usage())).collect()
     }
 }
 
@@ -84,40 +64,7 @@ impl Drives {
     }
 }
 
-impl WorldBackend for TimedWorld {
-    fn seed(&self) -> u64 {
-        self.inner.seed()
-    }
-
-    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
-        match spec {
-            DriveSpec::Modelled { name } if self.drives.prepared.contains_key(name) => {
-                let (drive, shared) = open(&self.inner, name, &self.drives);
-                self.opened.0.borrow_mut().insert(name.clone(), shared);
-                Io::ready(Ok(drive))
-            }
-            other => self.inner.open_for_outer(other),
-        }
-    }
-
-    fn fence(&self, spec: &DriveSpec) -> Io<Result<Option<String>, FenceError>> {
-        self.inner.fence(spec)
-    }
-
-    fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
-        self.inner.listen_with(addr, options)
-    }
-
-    fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
-        self.inner.listen_local(path)
-    }
-
-    fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {
-        self.inner.connect(addr, options)
-    }
-}
-
-fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Shared>) {
+fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Platter<Op>>) {
     let prepared = &drives.prepared[name];
     let info = DriveInfo {
         name: name.to_owned(),
@@ -126,35 +73,17 @@ fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Shared>) {
         volatile_cache: false,
         cheap_zero: false,
     };
-    let shared = Shared {
-        world: world.clone(),
+    let content = Rc::new(Content::default());
+    let kept = content.clone();
+    let platter = Platter::new(world, prepared, move |op| kept.end(op));
+    let drive = TimedDrive {
         takes_time: drives.takes_time.clone(),
-        model: RefCell::new(prepared.drive()),
-        ops: RefCell::default(),
-        pages: RefCell::default(),
-        armed: Cell::default(),
-        queue: Cell::default(),
+        platter: platter.clone(),
+        content,
+        reads: Completions::default(),
+        others: Completions::default(),
     };
-    let shared = Rc::new(shared);
-    let drive =
-        TimedDrive { shared: shared.clone(), reads: Completions::default(), others: Completions::default() };
-    (Drive::new(info, Box::new(drive)), shared)
-}
-
-/// Requests in a drive, over time.
-#[derive(Clone, Copy, Default)]
-struct Queue {
-    len: u64,
-    since_ns: u64,
-    /// How long requests were in it, added up.
-    held_ns: u64,
-}
-
-impl Queue {
-    /// With `len` requests from now on.
-    fn with(self, len: u64, now_ns: u64) -> Queue {
-        Queue { len, since_ns: now_ns, held_ns: self.held_ns + self.len * (now_ns - self.since_ns) }
-    }
+    (Drive::new(info, Box::new(drive)), platter)
 }
 
 /// A request and what is done when it ends.
@@ -165,19 +94,10 @@ enum Op {
     Other { done: Completer<Result<(), DriveError>> },
 }
 
-struct Shared {
-    world: World,
-    takes_time: Arc<AtomicBool>,
-    model: RefCell<DriveModel>,
-    /// By token.
-    ops: RefCell<Vec<Option<Op>>>,
-    pages: RefCell<BTreeMap<u64, Box<[u8]>>>,
-    armed: Cell<Option<u64>>,
-    queue: Cell<Queue>,
-}
-
 struct TimedDrive {
-    shared: Rc<Shared>,
+    takes_time: Arc<AtomicBool>,
+    platter: Rc<Platter<Op>>,
+    content: Rc<Content>,
     reads: Completions<Filled>,
     others: Completions<Result<(), DriveError>>,
 }
@@ -186,26 +106,26 @@ impl DriveBackend for TimedDrive {
     fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
         let (io, done) = self.reads.start();
         let len = buf.len() as u64;
-        self.shared.submit(Kind::Read, at, len, Op::Read { at, buf, done });
+        self.submit(Kind::Read, (at, len), Op::Read { at, buf, done });
         io
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
         let (io, done) = self.others.start();
         let len = data.len() as u64;
-        self.shared.submit(Kind::Write, at, len, Op::Write { at, data, done });
+        self.submit(Kind::Write, (at, len), Op::Write { at, data, done });
         io
     }
 
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
         let (io, done) = self.others.start();
-        self.shared.submit(Kind::Zero, at, len, Op::Zero { at, len, done });
+        self.submit(Kind::Zero, (at, len), Op::Zero { at, len, done });
         io
     }
 
     fn flush(&self) -> Io<Result<(), DriveError>> {
         let (io, done) = self.others.start();
-        self.shared.submit(Kind::Flush, 0, 0, Op::Other { done });
+        self.submit(Kind::Flush, (0, 0), Op::Other { done });
         io
     }
 
@@ -214,71 +134,22 @@ impl DriveBackend for TimedDrive {
     }
 }
 
-impl Shared {
-    fn submit(self: &Rc<Shared>, kind: Kind, at: u64, len: u64, op: Op) {
-        if !self.takes_time.load(Ordering::Relaxed) {
-            return self.end(op);
-        }
-        let token = {
-            let mut ops = self.ops.borrow_mut();
-            let free = ops.iter().position(Option::is_none).unwrap_or(ops.len());
-            if free == ops.len() {
-                ops.push(None);
-            }
-            ops[free] = Some(op);
-            free as u64
-        };
-        let (now, mut done) = (self.world.now().0, Vec::new());
-        let queue = self.queue.get();
-        self.queue.set(queue.with(queue.len + 1, now));
-        self.catch_up(now, &mut done);
-        let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
-        self.model.borrow_mut().submit(now, request, &mut done);
-        self.arm(done);
-    }
-
-    /// The mechanism went on when it was free, whether a timer was late or not.
-    fn catch_up(&self, now: u64, done: &mut Vec<Completion>) {
-        let mut model = self.model.borrow_mut();
-        while let Some(due) = model.due_ns().filter(|due| *due <= now) {
-            model.wake(due, done);
-            if model.due_ns() == Some(due) {
-                return;
-            }
+impl TimedDrive {
+    fn submit(&self, kind: Kind, range: (u64, u64), op: Op) {
+        match self.takes_time.load(Ordering::Relaxed) {
+            true => self.platter.submit(kind, range, op),
+            false => self.content.end(op),
         }
     }
+}
 
-    fn arm(self: &Rc<Shared>, done: Vec<Completion>) {
-        for completion in done {
-            let shared = self.clone();
-            self.world.spawn(async move {
-                shared.world.sleep_until(Instant(completion.at_ns)).await;
-                let queue = shared.queue.get();
-                shared.queue.set(queue.with(queue.len - 1, shared.world.now().0));
-                let op = shared.ops.borrow_mut()[completion.token as usize].take();
-                op.into_iter().for_each(|op| shared.end(op));
-            });
-        }
-        let due = self.model.borrow().due_ns();
-        let Some(due) = due.filter(|due| self.armed.get().is_none_or(|armed| *due < armed)) else { return };
-        self.armed.set(Some(due));
-        let shared = self.clone();
-        self.world.spawn(async move {
-            shared.world.sleep_until(Instant(due)).await;
-            if shared.armed.get() == Some(due) {
-                shared.armed.set(None);
-            }
-            let mut done = Vec::new();
-            shared.catch_up(shared.world.now().0, &mut done);
-            shared.arm(done);
-        });
-    }
+/// What is on a drive.
+#[derive(Default)]
+struct Content {
+    pages: RefCell<BTreeMap<u64, Box<[u8]>>>,
+}
 
-    fn usage(&self) -> Usage {
-        let queue = self.queue.get();
-        Usage { held_ns: queue.with(queue.len, self.world.now().0).held_ns, ..self.model.borrow().usage() }
-    }
-
+impl Content {
     fn end(&self, op: Op) {
         match op {
             Op::Read { at, mut buf, done } => {
@@ -356,6 +227,8 @@ fn each_page(at: u64, len: u64, mut each: impl FnMut(u64, usize, usize, usize)) 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::drives;
 

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use array::{ControllerHandle, EventSender, Mailbox, MoveSender, Nodes, TraceSender};
+use lab_tools::testbed::timed_file::FileDrives;
 use tokio::sync::mpsc;
 use world_real::RunError;
 
@@ -16,6 +17,15 @@ pub(super) struct Controllers {
     pub(super) handles: Vec<ControllerHandle>,
     threads: Arc<Threads>,
     ended: mpsc::UnboundedReceiver<usize>,
+}
+
+/// What controllers run on.
+#[derive(Clone, Default)]
+pub(super) struct Footing {
+    /// The processor of the first one; the others follow.
+    pub(super) pin_first: Option<usize>,
+    /// Files take the time of this drive.
+    pub(super) drives: Option<FileDrives>,
 }
 
 /// Where controllers tell things.
@@ -40,7 +50,7 @@ impl Ends {
 pub(super) struct Threads {
     handles: Vec<ControllerHandle>,
     mailboxes: Vec<Mailbox>,
-    pin_first: Option<usize>,
+    footing: Footing,
     tell: mpsc::UnboundedSender<usize>,
     running: Mutex<Running>,
 }
@@ -68,14 +78,14 @@ impl Controllers {
     /// one.
     pub(super) fn start(
         (count, lasting): (usize, bool),
-        pin_first: Option<usize>,
+        footing: Footing,
         ends: Ends,
         nodes: Option<&Arc<Nodes>>,
     ) -> Result<Controllers> {
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
         let told = mailboxes.into_iter().map(|mailbox| ends.told_by(mailbox));
         let mailboxes = told.map(|mailbox| if lasting { mailbox.lasting() } else { mailbox }).collect();
-        let of_owner = Controllers::of(handles, mailboxes, pin_first);
+        let of_owner = Controllers::of(handles, mailboxes, footing);
         (0..count).try_for_each(|index| of_owner.threads.start(index, nodes.cloned()))?;
         Ok(of_owner)
     }
@@ -84,11 +94,11 @@ impl Controllers {
     pub(super) fn of(
         handles: Vec<ControllerHandle>,
         mailboxes: Vec<Mailbox>,
-        pin_first: Option<usize>,
+        footing: Footing,
     ) -> Controllers {
         let (tell, ended) = mpsc::unbounded_channel();
         let (all, running) = (handles.clone(), Mutex::default());
-        let threads = Arc::new(Threads { handles: all, mailboxes, pin_first, tell, running });
+        let threads = Arc::new(Threads { handles: all, mailboxes, footing, tell, running });
         Controllers { handles, threads, ended }
     }
 
@@ -138,9 +148,8 @@ impl Threads {
             Some(nodes) => mailbox.knowing(nodes),
             None => mailbox,
         };
-        let cpu = self.pin_first.map(|first| first + index);
         let end = TellsEnd(index, self.tell.clone());
-        let thread = start(index, cpu, mailbox, self.handles.clone(), end);
+        let thread = start(index, self.footing.clone(), mailbox, self.handles.clone(), end);
         // If nothing is open yet, the process's end is orderly.
         let thread = thread.with_context(|| format!("cannot start controller {index}"))?;
         self.running().threads.insert(index, thread);
@@ -190,7 +199,7 @@ fn joined(index: usize, thread: JoinHandle<Result<(), RunError>>) -> Result<()> 
 
 fn start(
     index: usize,
-    cpu: Option<usize>,
+    Footing { pin_first, drives }: Footing,
     mailbox: Mailbox,
     all: Vec<ControllerHandle>,
     end: TellsEnd,
@@ -198,9 +207,14 @@ fn start(
     // Secrets (CHAP challenges, copy tokens) come from the world's random streams: the seed must not be
     // guessed.
     let seed = u64::from_le_bytes(random()?);
+    let cpu = pin_first.map(|first| first + index);
     let options = world_real::Options { cpu, seed, ..world_real::Options::default() };
     Ok(world_real::start(&format!("controller-{index}"), options, move |world| async move {
         let _end = end;
+        let world = match drives {
+            Some(drives) => drives.world(world),
+            None => world,
+        };
         array::run_controller(world, index, mailbox, all).await;
     })?)
 }

@@ -3,8 +3,8 @@
 use ::qos::Policy;
 use anyhow::Result;
 use array::config::{
-    ArrayId, GroupConfig, HostConfig, Level, PolicyConfig, PoolConfig, Provisioning, QosSettings, Sharing,
-    VolumeConfig,
+    ArrayId, DriveConfig, GroupConfig, HostConfig, Level, PolicyConfig, PoolConfig, Provisioning,
+    QosSettings, Sharing, VolumeConfig,
 };
 use array::{Config, Lun};
 use lab_tools::testbed::{Testbed, modelled_drive};
@@ -77,10 +77,16 @@ fn pool_name(node: usize) -> String {
 
 /// It, with so many nodes.
 pub(super) fn make(qos: &Qos, shape: &ArrayNodes, nodes: usize, seed: u64) -> Result<Testbed> {
-    Testbed::alike(declaration(qos, shape, nodes), &qos.published.drive, seed, async |_| Ok(()))
+    let config = declaration(qos, (shape, nodes), modelled_drive);
+    Testbed::alike(config, &qos.published.drive, seed, async |_| Ok(()))
 }
 
-fn declaration(qos: &Qos, shape: &ArrayNodes, nodes: usize) -> Config {
+/// The array without policies, with drives of these names.
+pub(super) fn declaration(
+    qos: &Qos,
+    (shape, nodes): (&ArrayNodes, usize),
+    drive: impl Fn(String) -> DriveConfig,
+) -> Config {
     let drives = |node: usize| (0..shape.drives).map(move |n| format!("n{}d{n}", node + 1));
     let group = |node: usize| GroupConfig {
         stripe_unit_bytes: qos.array.stripe_unit.0 as u32,
@@ -106,7 +112,7 @@ fn declaration(qos: &Qos, shape: &ArrayNodes, nodes: usize) -> Config {
     Config {
         id: ArrayId([9; 16]),
         controllers: nodes,
-        drives: (0..nodes).flat_map(drives).map(modelled_drive).collect(),
+        drives: (0..nodes).flat_map(drives).map(drive).collect(),
         groups: (0..nodes).map(group).collect(),
         pools: (0..nodes).map(pool).collect(),
         volumes: (0..nodes * VMS.len()).map(volume).collect(),

@@ -16,7 +16,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn place(&self) -> String {
-        format!("{}, {}", title(self.course.nodes), self.phase.name)
+        format!("{}, {}", title(self.course), self.phase.name)
     }
 
     fn measure(&self, id: &str, outcome: impl Into<Outcome>) -> Measure {
@@ -25,8 +25,11 @@ impl Seen<'_> {
 }
 
 /// How a run with so many nodes is called.
-pub(super) fn title(nodes: usize) -> String {
-    format!("{nodes} nodes")
+pub(super) fn title(course: &Course) -> String {
+    match course.is_real {
+        true => format!("{} processes over iSCSI", course.nodes),
+        false => format!("{} nodes", course.nodes),
+    }
 }
 
 fn exact(value: f64) -> Outcome {
@@ -45,7 +48,7 @@ pub(crate) fn measures(courses: &[(&Course, &View)]) -> Vec<Measure> {
         out.extend(all().filter(|seen| seen.phase.fits).flat_map(minimums));
         out.extend(settled(course, view));
         out.extend(view.over_ios.map(|over| {
-            let measure = Measure::new("spread.maximum", exact(over)).at(title(course.nodes));
+            let measure = Measure::new("spread.maximum", exact(over)).at(title(course));
             measure.figure(figure_id(course))
         }));
         out.extend(formula(course, view));
@@ -86,7 +89,7 @@ fn settled(course: &Course, view: &View) -> Option<Measure> {
         true => exact(seconds),
         false => Outcome::Never("the aggregated minimum is not kept to the end of its phase".into()),
     };
-    let measure = Measure::new("spread.settle", outcome).at(title(course.nodes)).figure(figure_id(course));
+    let measure = Measure::new("spread.settle", outcome).at(title(course)).figure(figure_id(course));
     Some(measure.note(format!("the slowest of all: {}", phase.name)))
 }
 
@@ -94,7 +97,7 @@ fn settled(course: &Course, view: &View) -> Option<Measure> {
 fn formula(course: &Course, view: &View) -> Option<Measure> {
     let own = view.phases.iter().filter(|phase| phase.fits && phase.has_policy());
     let phase = own.min_by(|a, b| a.least.total_cmp(&b.least))?;
-    let measure = Measure::new("spread.formula", percent(phase.least)).at(title(course.nodes));
+    let measure = Measure::new("spread.formula", percent(phase.least)).at(title(course));
     Some(measure.figure(figure_id(course)).note(format!("the least of all: {}", phase.name)))
 }
 
@@ -115,7 +118,7 @@ fn infeasible(seen: Seen<'_>) -> Vec<Measure> {
 fn floor(course: &Course, view: &View) -> Option<Measure> {
     let own = view.phases.iter().filter(|phase| phase.has_policy());
     let phase = own.min_by(|a, b| a.floor.total_cmp(&b.floor))?;
-    let measure = Measure::new("spread.floor", percent(phase.floor)).at(title(course.nodes));
+    let measure = Measure::new("spread.floor", percent(phase.floor)).at(title(course));
     Some(measure.figure(figure_id(course)).note(format!("the least of all: {}", phase.name)))
 }
 
@@ -128,7 +131,7 @@ fn sum(course: &Course, view: &View) -> Option<Measure> {
     let of =
         |end: fn(&Estimate) -> f64| all.iter().map(|(_, share)| end(share)).fold(f64::INFINITY, f64::min);
     let share = Estimate { low: of(|e| e.low), mean: least.mean, high: of(|e| e.high) };
-    let measure = Measure::new("spread.sum", share.scaled(100.0)).at(title(course.nodes));
+    let measure = Measure::new("spread.sum", share.scaled(100.0)).at(title(course));
     let note = format!(
         "{}; a node does {:.1} MB/s without policies, with the VMs of the maximum idle",
         phase.name,

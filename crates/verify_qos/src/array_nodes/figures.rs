@@ -15,7 +15,8 @@ const SECOND_NS: f64 = 1e9;
 const COLORS: [&str; 5] = ["blue", "orange", "green", "purple", "sky"];
 
 pub(super) fn figure_id(course: &Course) -> String {
-    format!("array_nodes_{}", course.nodes)
+    let world = if course.is_real { "_real" } else { "" };
+    format!("array_nodes_{}{world}", course.nodes)
 }
 
 /// One of each run.
@@ -59,7 +60,7 @@ fn timeline(course: &Course, view: &View) -> Figure {
         title: headline(course, view),
         subtitle: Some(format!(
             "{}: throughput over 2 s each, of the VMs of each aggregated policy in sum and of the VMs of each node",
-            title(course.nodes)
+            title(course)
         )),
         kind: "timeline",
         x: Axis { label: "time".into(), unit: "s".into(), log: false },
@@ -88,15 +89,20 @@ fn spans(phase: &PhaseView) -> Vec<Span> {
     }
 }
 
+/// What each run found, in one line.
+pub(crate) fn headlines(courses: &[(&Course, &View)]) -> Vec<String> {
+    courses.iter().map(|(course, view)| headline(course, view)).collect()
+}
+
 /// What was found, in one line.
 fn headline(course: &Course, view: &View) -> String {
     let own = view.phases.iter().filter(|phase| phase.fits).filter_map(|phase| phase.gold.as_ref());
     let worst = own.map(Minimum::share).min_by(f64::total_cmp);
     match worst {
-        None => format!("{}: no minimum", title(course.nodes)),
+        None => format!("{}: no minimum", title(course)),
         Some(share) => format!(
             "{}: the aggregated minimum has {:.1} % of it in the worst 5 s, a lost node included",
-            title(course.nodes),
+            title(course),
             100.0 * share
         ),
     }

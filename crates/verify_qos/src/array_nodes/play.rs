@@ -1,18 +1,13 @@
 //! A run with so many nodes: phases one after the other, a node that is lost, and everything that was seen.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use lab_core::interrupt::{Abandoned, Stop};
+use anyhow::{Result, ensure};
 use lab_tools::load::Access;
-use lab_tools::testbed::nodes::Nodes;
-use scsi::Events;
 use world::World;
 
-use super::bed::{self, Class, Promised, VMS};
-use super::paths::Paths;
+use super::bed::{self, Class, Promised};
 use super::scenario::{ArrayNodes, Phase};
 use crate::play::{self, Load};
 use crate::scenario::Qos;
@@ -20,6 +15,8 @@ use crate::vm::{Done, Route, Vm};
 
 /// How often the array's status is asked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Of the I/Os in flight when a run ends.
+const END_TIME: Duration = Duration::from_secs(60);
 
 /// A phase as it was.
 #[derive(Clone, Debug)]
@@ -44,6 +41,8 @@ pub(super) struct Played {
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     pub(crate) nodes: usize,
+    /// Processes, in real time.
+    pub(super) is_real: bool,
     pub(super) phases: Vec<Played>,
     /// Of each VM, in the order of time; the VMs of a node follow one another.
     pub(super) done: Vec<Vec<Done>>,
@@ -51,54 +50,43 @@ pub(crate) struct Course {
     pub(super) node_can_do: f64,
 }
 
-/// Plays it.
-///
-/// # Errors
-/// [`Abandoned`] after a stop request; and when it cannot be played.
-pub(crate) fn play(
-    qos: &Qos,
-    shape: &ArrayNodes,
-    nodes: usize,
-    (seed, stop): (u64, &Stop),
-) -> Result<Course> {
-    let bed = bed::make(qos, shape, nodes, seed)?;
-    let model = bed.model(seed);
-    // An event of another model in this process would wake this one's exchanges.
-    Events::enter(Some(Arc::default()));
-    let played = model.run_while(
-        || !stop.is_asked(),
-        async |world| {
-            let started = Nodes::start(&model, &world, &bed.config, shape.latency.0).await?;
-            let vms = (0..nodes * VMS.len()).map(|vm| self::vm(&world, &started, shape, vm));
-            let vms = vms.collect::<Result<Vec<_>>>()?;
-            let mut stage = Stage { qos, shape, world, nodes: started, vms, lost: None, node_can_do: 0.0 };
-            stage.play(nodes).await
-        },
-    );
-    Events::enter(None);
-    played.unwrap_or_else(|| Err(Abandoned.into()))
+/// An array at several nodes, as a play sees it.
+pub(super) trait Ground {
+    /// Puts promises in force.
+    async fn promise(&mut self, promised: Promised) -> Result<()>;
+
+    /// Loses a node, not the first one.
+    async fn lose(&mut self, node: usize) -> Result<()>;
+
+    /// Returns when the first node runs the controller of one that is lost.
+    async fn take_over(&mut self, node: usize) -> Result<()>;
+
+    /// Volumes that are said to be below their minimum.
+    async fn below_minimum(&self) -> Result<Vec<String>>;
 }
 
-fn vm(world: &World, nodes: &Nodes, shape: &ArrayNodes, vm: usize) -> Result<Rc<Vm>> {
-    let paths = Rc::new(Paths::open(world, nodes, vm, shape.retry.0)?);
+/// A VM with its disk at the end of a route.
+pub(super) fn vm(world: &World, shape: &ArrayNodes, (vm, route): (usize, Route)) -> Result<Rc<Vm>> {
     let load = Load { access: Access::new(shape.transfer.0, 0, 100), outstanding: shape.outstanding };
     let walk = play::walk(world, &load, shape.disk.0, vm)?;
-    Ok(Rc::new(Vm::new(world, Route::Paths(paths), walk, shape.transfer.0)))
+    Ok(Rc::new(Vm::new(world, route, walk, shape.transfer.0)))
 }
 
-struct Stage<'a> {
-    qos: &'a Qos,
-    shape: &'a ArrayNodes,
-    world: World,
-    nodes: Nodes,
-    vms: Vec<Rc<Vm>>,
+/// Where a run is played.
+pub(super) struct Stage<'a, G> {
+    pub(super) qos: &'a Qos,
+    pub(super) shape: &'a ArrayNodes,
+    pub(super) world: World,
+    pub(super) ground: G,
+    pub(super) vms: Vec<Rc<Vm>>,
     /// A node that is lost and not taken over yet.
-    lost: Option<usize>,
-    node_can_do: f64,
+    pub(super) lost: Option<usize>,
+    pub(super) node_can_do: f64,
 }
 
-impl Stage<'_> {
-    async fn play(&mut self, nodes: usize) -> Result<Course> {
+impl<G: Ground> Stage<'_, G> {
+    /// Plays it, in one world or the other.
+    pub(super) async fn play(&mut self, (nodes, is_real): (usize, bool)) -> Result<Course> {
         let origin_ns = self.world.now().0;
         self.vms.iter().for_each(|vm| vm.start(self.shape.outstanding));
         let shape = self.shape;
@@ -112,13 +100,16 @@ impl Stage<'_> {
         }
         self.vms.iter().for_each(|vm| vm.stop());
         if let Some(node) = self.lost.take() {
-            self.nodes.take_over(node).await?;
+            self.ground.take_over(node).await?;
         }
+        let until = self.world.now() + END_TIME;
         while self.vms.iter().any(|vm| vm.running.get() > 0) {
+            ensure!(self.world.now() < until, "I/Os do not end within {} s", END_TIME.as_secs());
             self.world.sleep(LOOK_EVERY).await;
         }
         let mut course = Course {
             nodes,
+            is_real,
             phases,
             done: self.vms.iter().map(|vm| vm.log.take()).collect(),
             node_can_do: self.node_can_do,
@@ -169,15 +160,14 @@ impl Stage<'_> {
         self.take_over(&mut played).await?;
         // A change is refused while a node is lost, and its policies stay in force.
         if played.lost.is_none() {
-            let config = bed::with_policies(self.nodes.array.config(), promised);
-            self.nodes.array.apply(config).await?;
+            self.ground.promise(promised).await?;
         }
         // Whoever begins now is under its policy from the first write on.
         self.vms.iter().zip(&played.still).for_each(|(vm, still)| vm.stand_still(*still));
         let end_ns = from_ns + self.shape.time.0.as_nanos() as u64;
         if let Some(node) = played.lost {
             self.lost = Some(node);
-            self.nodes.lose(node);
+            self.ground.lose(node).await?;
             if let Some(after) = phase.taken_over {
                 self.pass(from_ns + after.0.as_nanos() as u64, &mut played).await?;
                 self.take_over(&mut played).await?;
@@ -192,7 +182,7 @@ impl Stage<'_> {
     async fn take_over(&mut self, played: &mut Played) -> Result<()> {
         if let Some(node) = self.lost.take() {
             let from_ns = self.world.now().0;
-            self.nodes.take_over(node).await?;
+            self.ground.take_over(node).await?;
             let now = self.world.now().0;
             (played.taken_over_ns, played.took_over_ns) = (Some(now), now - from_ns);
         }
@@ -205,13 +195,10 @@ impl Stage<'_> {
             let next = (self.world.now() + LOOK_EVERY).min(world::Instant(until_ns));
             self.world.sleep_until(next).await;
             self.vms.iter().try_for_each(|vm| vm.check())?;
-            let parts = self.nodes.array.status().await?;
+            let below = self.ground.below_minimum().await?;
             let at_ns = self.world.now().0;
-            for volume in parts.iter().flat_map(|part| &part.volumes) {
-                if volume.qos.state != "below_minimum" {
-                    continue;
-                }
-                let own = |vm: &usize| bed::volume_name(*vm) == volume.name;
+            for name in below {
+                let own = |vm: &usize| bed::volume_name(*vm) == name;
                 if let Some(vm) = (0..self.vms.len()).find(own) {
                     played.said_ns[vm].get_or_insert(at_ns);
                 }

@@ -30,9 +30,35 @@ pub struct ArrayNodes {
     pub quick_time: Time,
     /// After BUSY a host sends a command again after this time.
     pub retry: Time,
+    /// What is different in real time.
+    pub real: Real,
     /// One after the other.
     #[serde(rename = "phase")]
     pub phases: Vec<Phase>,
+}
+
+/// Nodes that are processes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Real {
+    /// So many nodes, one run for each number; none: no run.
+    pub nodes: Vec<usize>,
+    /// Of each phase.
+    pub time: Time,
+    /// The same in the quick form.
+    pub quick_time: Time,
+}
+
+/// What plays a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Nodes in virtual time.
+    Model,
+    /// Processes.
+    Real,
+    /// Processes, in the quick form.
+    RealQuick,
 }
 
 /// A stretch of time with the same promises.
@@ -55,8 +81,18 @@ pub struct Phase {
     pub bronze_idle: bool,
     /// A node that dies when the phase begins, counted from 1.
     pub lost: Option<usize>,
-    /// When its controller runs at the first node; none: when the next phase begins.
+    /// When the first node begins to take over its controller; none: when the next phase begins. Processes do
+    /// it by themselves, and have it at 0.
     pub taken_over: Option<Time>,
+    /// The forms that have this phase.
+    #[serde(default = "Form::all")]
+    pub only: Vec<Form>,
+}
+
+impl Form {
+    fn all() -> Vec<Form> {
+        vec![Form::Model, Form::Real, Form::RealQuick]
+    }
 }
 
 impl Phase {
@@ -100,9 +136,26 @@ impl ArrayNodes {
         ArrayNodes { nodes: self.quick_nodes.clone(), time: self.quick_time, ..self }
     }
 
+    /// In real time.
+    pub fn real(self, is_quick: bool) -> ArrayNodes {
+        let (form, time) = match is_quick {
+            true => (Form::RealQuick, self.real.quick_time),
+            false => (Form::Real, self.real.time),
+        };
+        ArrayNodes { nodes: self.real.nodes.clone(), time, ..self }.in_form(form)
+    }
+
+    /// With the phases of a form alone.
+    pub(super) fn in_form(mut self, form: Form) -> ArrayNodes {
+        self.phases.retain(|phase| phase.only.contains(&form));
+        self
+    }
+
     /// Whether it makes sense, where a phase takes so long at least.
     pub(crate) fn check(&self, c: &mut Checks, least: Time) {
-        for (key, numbers) in [("nodes", &self.nodes), ("quick_nodes", &self.quick_nodes)] {
+        let real = &self.real;
+        let all = [("nodes", &self.nodes), ("quick_nodes", &self.quick_nodes), ("real.nodes", &real.nodes)];
+        for (key, numbers) in all {
             c.range(&format!("array_nodes.number of {key}"), numbers.len(), 0..=NODES_MAX);
             for nodes in numbers {
                 c.range(&format!("array_nodes.{key}"), *nodes, 2..=NODES_MAX);
@@ -116,16 +169,26 @@ impl ArrayNodes {
         c.range("array_nodes.latency", self.latency, Time(Duration::ZERO)..=Time(Duration::from_secs(1)));
         c.range("array_nodes.time", self.time, least..=HOUR);
         c.range("array_nodes.quick_time", self.quick_time, least..=HOUR);
+        c.range("array_nodes.real.time", real.time, least..=HOUR);
+        c.range("array_nodes.real.quick_time", real.quick_time, least..=HOUR);
         let tick = Time(Duration::from_millis(1));
         c.range("array_nodes.retry", self.retry, tick..=Time(Duration::from_secs(60)));
         c.range("array_nodes: number of phases", self.phases.len(), 1..=50);
-        self.check_phases(c, least);
+        for form in Form::all() {
+            self.check_phases(c, least, form);
+        }
     }
 
-    fn check_phases(&self, c: &mut Checks, least: Time) {
-        let fewest = self.nodes.iter().chain(&self.quick_nodes).copied().min().unwrap_or(NODES_MAX);
+    fn check_phases(&self, c: &mut Checks, least: Time, form: Form) {
+        let is_real = form != Form::Model;
+        let fewest = match is_real {
+            true => self.real.nodes.iter().min(),
+            false => self.nodes.iter().chain(&self.quick_nodes).min(),
+        };
+        let fewest = fewest.copied().unwrap_or(NODES_MAX);
+        let phases: Vec<&Phase> = self.phases.iter().filter(|phase| phase.only.contains(&form)).collect();
         let mut lost = Vec::new();
-        for (number, phase) in self.phases.iter().enumerate() {
+        for (number, phase) in phases.iter().enumerate() {
             let key = |what: &str| format!("array_nodes, phase {:?}: {what}", phase.name);
             let all = [("gold", phase.gold), ("silver", phase.silver), ("bronze", phase.bronze)];
             for (what, percent) in all.iter().filter_map(|(what, percent)| Some((what, (*percent)?))) {
@@ -143,7 +206,13 @@ impl ArrayNodes {
                 c.range(&key("taken_over"), after, Time(Duration::ZERO)..=Time(most));
             }
             let Some(node) = phase.lost else { continue };
-            let before = self.phases.get(number.wrapping_sub(1)).map(Phase::promises);
+            let at_once = phase.taken_over == Some(Time(Duration::ZERO));
+            c.must(
+                &key("taken_over"),
+                !is_real || at_once,
+                "be 0s with processes, which take over themselves",
+            );
+            let before = phases.get(number.wrapping_sub(1)).map(|before| before.promises());
             c.must(&key("lost"), before == Some(phase.promises()), "leave what is promised as it was before");
             c.range(&key("lost: node"), node, 2..=fewest);
             c.must(&key("lost"), !lost.contains(&node), "be a node that is there");

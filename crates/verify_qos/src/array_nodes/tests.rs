@@ -9,8 +9,9 @@ use lab_core::verdict::Verdict;
 
 use super::bed::Promised;
 use super::judge::{View, view};
-use super::play::{Course, Played, play};
-use super::scenario::ArrayNodes;
+use super::model::play;
+use super::play::{Course, Played};
+use super::scenario::{ArrayNodes, Form};
 use crate::scenario::Qos;
 use crate::vm::Done;
 
@@ -91,11 +92,34 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("gold_at = \"first\"", "taken_over = \"4s\"", "have a lost node"),
         ("bronze_idle = true", "gold = 10", "the first phase"),
         ("quick_time = \"20s\"", "quick_time = \"5s\"", "quick_time"),
+        ("quick_time = \"18s\"", "quick_time = \"5s\"", "real.quick_time"),
+        ("[array_nodes.real]", "[array_nodes.real]\nseed = 1", "seed"),
+        ("taken_over = \"0s\"", "taken_over = \"2s\"", "be 0s with processes"),
+        ("[\"real\", \"real_quick\"]", "[\"quick\"]", "quick"),
     ] {
         assert!(Qos::BUILT_IN.0.contains(from), "{from}");
         let said = Qos::parse(&Qos::BUILT_IN.0.replacen(from, to, 1), "my.toml").expect_err(to).to_string();
         assert!(said.contains(expected) && !said.contains('\n'), "{to}: {said}");
     }
+}
+
+/// Drives that are not free are an array's whose node stands still; processes are killed.
+#[test]
+fn processes_have_the_phases_of_the_model_but_for_how_a_node_is_lost() {
+    let (qos, _) = Qos::load(None).expect("built in");
+    let names = |shape: ArrayNodes| shape.phases.into_iter().map(|phase| phase.name).collect::<Vec<_>>();
+    let of = |qos: Qos| qos.array_nodes.expect("has it");
+    let model = names(of(qos.clone()).in_form(Form::Model));
+    let (real, quick) = (of(qos.clone().real(false)), of(qos.clone().real(true)));
+    assert_eq!((&real.nodes, real.time), (&quick.nodes, quick.real.time));
+    assert!(quick.time < real.time && qos.real(true).experiments.is_empty());
+    let killed = "node 2 is killed, node 1 takes over";
+    for (names, count) in [(names(real), 7), (names(quick), 4)] {
+        let (last, others) = names.split_last().expect("phases");
+        assert!(last == killed && names.len() == count, "{names:?}");
+        assert!(others.iter().all(|name| model.contains(name)), "{names:?}");
+    }
+    assert_eq!(model.len(), 8);
 }
 
 /// A VM that had so many I/Os of 64 KiB in each second.
@@ -125,6 +149,7 @@ fn course(rates: [u64; 5]) -> Course {
     let done = |vm: usize| [steady(20, 0, 20), steady(rates[vm % 5], 20, 40)].concat();
     Course {
         nodes: 2,
+        is_real: false,
         phases: vec![first, phase("minimums", 20)],
         done: (0..10).map(done).collect(),
         node_can_do: 100.0 * 65536.0,

@@ -127,6 +127,7 @@ export const qos: Record<string, string> = {
   "throughput of every VM, second by second": "各 VM のスループット（1 秒ごと）",
   "The run was stopped before its end.": "測定は途中で中止された。",
   "Only what was done is shown.": "実施した分だけを示す。",
+  "The quick form: the array at several nodes alone, in fewer phases.": "簡易測定: 複数ノードのアレイのみ、フェーズは少なめ。",
   "The quick form: phases of half a minute.": "簡易測定: フェーズは 30 秒。",
   "The worst of a hundred windows is that of fewer windows.": "ウィンドウ数が少ないため、最悪値は 100 ウィンドウの場合より緩くなる。",
   "when hosts share a policy store, {} %": "ホストがポリシーストアを共有する場合は {1} %",
@@ -138,6 +139,7 @@ export const qos: Record<string, string> = {
   "{} drives {}: docs/model.md says how, and how far off": "ドライブ {1} 台（{2}）: 方法と誤差は docs/model.md を参照",
   "scheduler, pool and RAID group: the array's own code, as it serves real hosts": "スケジューラ、プール、RAID グループ: 実ホストに使うものと同じアレイのコード",
   "time, iSCSI sessions over TCP on loopback, the array's controller on a thread": "時間、ループバック上の TCP による iSCSI セッション、スレッド上のアレイコントローラ",
+  "the array at several nodes: processes of masu serve, which share its drives": "複数ノードのアレイ: ドライブを共有する masu serve のプロセス",
   "time; VMs reach the array as commands, without a network": "時間。VM はネットワークを介さずコマンドでアレイに達する",
   "array.others = {} GiB, what else lies on the drives between the disks: with it the capacity is within what was published": "array.others = {1} GiB（ディスク間にあるほかのデータの量）: 能力が文献の範囲に入るように校正",
   "full size: {} VMs, {} drives, disks of {} GiB, phases of {} s": "実規模: VM {1} 台、ドライブ {2} 台、ディスク {3} GiB、フェーズ {4} 秒",
@@ -191,6 +193,7 @@ export const qos: Record<string, string> = {
   "gold min 35 % again": "再び gold 下限 35 %",
   "node 2 is lost, its drives are not free": "ノード 2 の喪失、ドライブは未解放",
   "node 1 has taken over": "ノード 1 が引き継ぎ済み",
+  "node 2 is killed, node 1 takes over": "ノード 2 を強制終了、ノード 1 が引き継ぐ",
   "Several nodes: minimums, worst 5 s": "複数ノード: 下限値の達成率、最悪の 5 秒間",
   "Several nodes, one is lost: minimums of the others, worst 5 s": "複数ノード、1 台を喪失: ほかのノードの下限値の達成率、最悪の 5 秒間",
   "Several nodes, from 5 s after the take-over on: minimums, worst 5 s": "複数ノード、引き継ぎの 5 秒後から: 下限値の達成率、最悪の 5 秒間",
@@ -204,6 +207,7 @@ export const qos: Record<string, string> = {
   "Several nodes: the VM without a minimum with least of its part by weight of the floor":
     "複数ノード: 下限値のない VM のうち、フロアの重みに応じた取り分に対して最も少ないもの",
   "{} nodes": "ノード {1} 台",
+  "{} processes over iSCSI": "プロセス {1} 個、iSCSI 経由",
   "(dedicated)": "（専用ポリシー）",
   "promised {} MB/s, on average {} came": "下限値 {1} MB/s に対し、平均 {2} MB/s",
   "the aggregated minimum is not kept to the end of its phase": "フェーズの終わりまで集約下限値を満たさない",
@@ -219,9 +223,11 @@ export const qos: Record<string, string> = {
   "{}: the aggregated minimum has {} % of it in the worst 5 s, a lost node included": "{1}: 集約下限値の達成率は最悪の 5 秒間で {2} %（ノード喪失時を含む）",
   "throughput of every VM of the array at several nodes, second by second": "複数ノードのアレイの各 VM のスループット（1 秒ごと）",
   "One array at several nodes": "複数ノードの 1 アレイ",
+  "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; nodes are processes of masu serve, with hosts over iSCSI and drives that take the time of the model. A node is killed, and the first one takes over its controller.": "各ノードは、専用ドライブのプールを持つコントローラーを 1 つ動かし、VM は 5 台。2 つの集約ポリシー（下限値 gold と上限値 bronze）が全ノードにまたがる。先頭のコントローラーが、各プールの報告に基づき両方を 500 ms ごとに配分する。ノードは masu serve のプロセスで、ホストは iSCSI 経由、ドライブの所要時間はモデルによる。1 台のノードを強制終了し、先頭のノードがそのコントローラーを引き継ぐ。",
   "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; messages between nodes take {} µs. A node dies, and the first one takes over its controller.": "各ノードは、専用ドライブのプールを持つコントローラーを 1 つ動かし、VM は 5 台。2 つの集約ポリシー（下限値 gold と上限値 bronze）が全ノードにまたがる。先頭のコントローラーが、各プールの報告に基づき両方を 500 ms ごとに配分する。ノード間のメッセージは {1} µs。1 台のノードが停止し、先頭のノードがそのコントローラーを引き継ぐ。",
   "the formula takes no account of what the writes outstanding of a VM bring, nor of its place on the drives: docs/verify_qos.md": "式は、VM の処理中の書き込みで得られる性能とドライブ上の位置を考慮しない: docs/verify_qos.md",
   "the formula takes no account of the writes outstanding: those of the minimum are half of what is below, whatever is promised (docs/verify_qos.md)":
     "式は処理中の書き込み数を考慮しない: 下限値のある VM の書き込みは、約束が何であれ、下位で処理中のものの半分を占める (docs/verify_qos.md)",
   "one array at {} nodes": "ノード {1} 台のアレイ",
+  "one array at {} nodes, as processes": "ノード {1} 台のアレイ（プロセス）",
 };

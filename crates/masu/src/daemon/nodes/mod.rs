@@ -47,6 +47,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::ports::until_all_free;
+use super::controllers::Footing;
 use super::signals::Signals;
 use super::supervision;
 use crate::known_nodes::known_nodes;
@@ -63,8 +64,8 @@ pub(super) struct Join<'a> {
     pub(super) node_listen: Option<SocketAddr>,
     /// By which the state in the registry is encrypted.
     pub(super) keys: Arc<StateKeys>,
-    /// The processor of its first controller.
-    pub(super) pin_first: Option<usize>,
+    /// What its controllers run on.
+    pub(super) footing: Footing,
     /// Portals that this process listens on since its last life as the owner.
     pub(super) kept: relay::Portals,
 }
@@ -174,7 +175,7 @@ pub(super) async fn stand_by(
         tls: tls.clone(),
         portals: portals.clone(),
         spans_machines: join.registry.spans_machines()?,
-        pin_first: join.pin_first,
+        footing: join.footing.clone(),
     };
     let mut offering = Offering::start(about, thread.watch());
     let parts = (&standby, &mut relay, &mut offering);

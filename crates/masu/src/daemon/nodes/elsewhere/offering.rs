@@ -22,7 +22,7 @@ use super::frames::{Assignment, Frame, Hello, Path};
 use super::told;
 use super::wire::{Carries, Wire};
 use super::{numbers, text_of};
-use crate::daemon::controllers::{Controllers, Ends};
+use crate::daemon::controllers::{Controllers, Ends, Footing};
 use crate::daemon::nodes::link;
 use crate::daemon::nodes::relay::Way;
 use crate::daemon::nodes::{keep_telling, way_to};
@@ -47,7 +47,7 @@ pub(in crate::daemon::nodes) struct About {
     pub(in crate::daemon::nodes) tls: Arc<NodeTls>,
     pub(in crate::daemon::nodes) portals: Vec<SocketAddr>,
     pub(in crate::daemon::nodes) spans_machines: bool,
-    pub(in crate::daemon::nodes) pin_first: Option<usize>,
+    pub(in crate::daemon::nodes) footing: Footing,
 }
 
 /// The task of a standby.
@@ -259,7 +259,7 @@ impl Running {
             Arc::new(Exchange::new(away, here, Told::Node { events: told, moves: asked, refused: heard }));
         let ends = Ends { events, traces: None, moves };
         let mailboxes = mailboxes.into_iter().map(|mailbox| ends.told_by(mailbox)).collect();
-        let controllers = Controllers::of(handles, mailboxes, about.pin_first);
+        let controllers = Controllers::of(handles, mailboxes, about.footing.clone());
         let first = own.first().copied().unwrap_or_default();
         let portal = |listen: &SocketAddr| PortalConfig {
             listen: *listen,
