@@ -186,7 +186,9 @@ impl Scheduler {
             }
         };
         let turns = [&mut self.due, &mut self.turns, &mut self.free_turns, &mut self.limited];
-        for heap in turns.into_iter().chain([&mut self.away_turns, &mut self.awaited, &mut self.awaited_turns]) {
+        for heap in
+            turns.into_iter().chain([&mut self.away_turns, &mut self.awaited, &mut self.awaited_turns])
+        {
             heap.grow(self.flows.len());
         }
         self.apply_policy(now, number, policy);
