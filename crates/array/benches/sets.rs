@@ -2,7 +2,7 @@
 //! from the closed formula, the sum, the worst 1 % of the windows of 5 s of all minimums, and which cannot be
 //! kept and why.
 //!
-//! `cargo bench -p array --bench sets [-- COUNT | -- FIRST LAST | -- these NUMBER … | -- set NUMBER | -- kinds]`
+//! `cargo bench -p array --bench sets [-- COUNT | FIRST LAST | these NUMBER … | set NUMBER | kinds]`
 
 #[path = "../../qos/tests/sets/bars.rs"]
 mod bars;

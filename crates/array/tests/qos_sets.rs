@@ -24,9 +24,9 @@ const TIMES: Times = Times { free_ns: 10 * SECOND_NS, learns_ns: 30 * SECOND_NS,
 /// (docs/decisions/0004-qos.md).
 const SEEDS: [u64; 9] = [4, 6, 14, 15, 21, 23, 24, 26, 27];
 
-/// In set 15 a VM with one request outstanding lost 7 % to the pace of its maximum. In sets 6 and 21 VMs with few
-/// small requests outstanding had 16 and 18 % less than their part by weight, because others took the floor
-/// while these requests were below.
+/// In set 15 a VM with one request outstanding lost 7 % to the pace of its maximum. In sets 6 and 21 VMs with
+/// few small requests outstanding had 16 and 18 % less than their part by weight, because others took the
+/// floor while these requests were below.
 #[test]
 fn random_sets_are_served_as_the_formula_says() {
     let is_off = |seed: &u64| {

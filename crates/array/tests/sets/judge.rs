@@ -249,7 +249,7 @@ struct Reach {
     waited_ns: f64,
 }
 
-/// A request that comes back while all slots are in use waits for the next request that ends, of whichever VM.
+/// A request that comes back while all slots are in use waits for the next one that ends, of whichever VM.
 fn reach(guest: &Guest, (from, slot_ns): (u64, f64), waited_ns: u64) -> Reach {
     let done = guest.done.borrow();
     let done = &done[done.partition_point(|done| done.at_ns < from)..];
