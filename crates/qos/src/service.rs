@@ -75,9 +75,9 @@ impl Scheduler {
     }
 
     /// What of the floor is kept from a flow with this turn: a request of the flow that precedes it and has
-    /// all its requests below. Those with many outstanding would take all of the floor meanwhile, and one with
-    /// few would wait for the next of it each time that it comes back. What it does not need stays, and is
-    /// kept once.
+    /// all its requests below. Those with many outstanding would take all of the floor meanwhile, and one
+    /// with few would wait for the next of it each time that it comes back. What it does not need stays, and
+    /// is kept once.
     fn kept_of_floor(&mut self, now: u64, turn: u64, number: u32) -> i64 {
         while let Some((_, away)) = self.away_turns.first().filter(|(key, _)| *key < turn) {
             let flow = &self.flows[away as usize];

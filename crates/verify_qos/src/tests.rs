@@ -80,7 +80,8 @@ fn an_experiment_ends_where_it_is_when_somebody_asks_to_stop() {
     assert!(capacity.err().is_some_and(|error| error.is::<lab_core::interrupt::Abandoned>()));
 }
 
-/// A point of a sweep is this scenario with other values of its ranges. Those with another size were all refused.
+/// A point of a sweep is this scenario with other values of its ranges. Those with another size were all
+/// refused.
 #[test]
 fn the_scenario_can_have_any_size_of_its_range() {
     let own = Qos::BUILT_IN.0;
