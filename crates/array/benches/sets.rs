@@ -2,7 +2,7 @@
 //! from the closed formula, the sum, the worst 1 % of the windows of 5 s of all minimums, and which cannot be
 //! kept and why.
 //!
-//! `cargo bench -p array --bench sets [-- COUNT | -- FIRST LAST | -- set NUMBER | -- kinds]`
+//! `cargo bench -p array --bench sets [-- COUNT | FIRST LAST | these NUMBER … | set NUMBER | kinds]`
 
 #[path = "../../qos/tests/sets/bars.rs"]
 mod bars;
@@ -49,14 +49,22 @@ fn print(outcome: &Outcome) {
         far.vm.load.outstanding,
         far.reach,
     );
+    if let Err(text) = check(outcome) {
+        println!("     not held: {text}");
+    }
 }
 
 /// All VMs of a set.
 fn print_all(outcome: &Outcome) {
-    println!("     {:.0} units in a second without policies, {:.0} unlimited", outcome.free, outcome.whole);
+    println!(
+        "     {:.0} units in a second without policies, {:.0} unlimited; a request ends each {:.2} ms",
+        outcome.free,
+        outcome.whole,
+        outcome.slot_ns / 1e6
+    );
     for served in &outcome.served {
         println!(
-            "     {:>9.1} of {:>9.1}: {:>3} KiB {} min {:>6} max {:>8} weight {:>4} out {:>2} reach {:>9.1} ({:>9.1}) worst {:>9.1} free {:>9.1}{}",
+            "     {:>9.1} of {:>9.1}: {:>3} KiB {} min {:>6} max {:>8} weight {:>4} out {:>2} reach {:>9.1} ({:>9.1}) worst {:>9.1} free {:>9.1} below {:>6.1} ms waits {:>6.1} ms{}",
             served.rate,
             served.expected,
             served.vm.load.bytes / KIB,
@@ -69,6 +77,8 @@ fn print_all(outcome: &Outcome) {
             served.steady_reach,
             served.worst,
             served.free,
+            served.below_ns / 1e6,
+            served.waited_ns / 1e6,
             if served.is_reported { " reported" } else { "" },
         );
     }
@@ -89,14 +99,15 @@ fn main() {
         print(&outcome);
         return print_all(&outcome);
     }
-    let seeds = match numbers[..] {
-        [first, last, ..] => first..=last,
-        [count] => 1..=count,
-        [] => 1..=SETS,
+    let seeds: Vec<u64> = match numbers[..] {
+        _ if has("these") => numbers,
+        [first, last, ..] => (first..=last).collect(),
+        [count] => (1..=count).collect(),
+        [] => (1..=SETS).collect(),
     };
     println!(" set VMs   out   KiB   prom%   off%   sum%  of64  kept% depth");
-    let outcomes: Vec<Outcome> = seeds.map(|seed| play(&Set::draw(seed), TIMES)).inspect(print).collect();
-    outcomes.iter().filter_map(|outcome| check(outcome).err()).for_each(|text| println!("{text}"));
+    let played = seeds.into_iter().map(|seed| play(&Set::draw(seed), TIMES));
+    let outcomes: Vec<Outcome> = played.inspect(print).collect();
     let within = |f: &dyn Fn(&&Outcome) -> bool| outcomes.iter().filter(f).count();
     println!(
         "{} sets: {} held; {} within 3 % of the formula, {} with 97 % of the capacity, {} keep their minimums",

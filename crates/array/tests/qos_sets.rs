@@ -19,13 +19,14 @@ use judge::{OFF, Outcome, Times, check, play};
 
 const TIMES: Times = Times { free_ns: 10 * SECOND_NS, learns_ns: 30 * SECOND_NS, judged_ns: 30 * SECOND_NS };
 
-/// Random sets that take little time, because their requests are large or few. Of the others, which the bench
-/// prints, more are not held (docs/decisions/0004-qos.md).
-const SEEDS: [u64; 7] = [4, 14, 15, 23, 24, 26, 27];
-/// Those that are not held. 15: a VM at the limit of its one outstanding request waits for more than a slot.
-/// At other moments it is held here; in the longer run of the bench it is off by 6 to 7 %.
-const NOT_HELD: [u64; 1] = [15];
+/// Random sets that take little time, because their requests are large or few, and two in which small and
+/// large requests are mixed. Of the others, which the bench prints, some are not held
+/// (docs/decisions/0004-qos.md).
+const SEEDS: [u64; 9] = [4, 6, 14, 15, 21, 23, 24, 26, 27];
 
+/// In set 15 a VM with one request outstanding lost 7 % to the pace of its maximum. In sets 6 and 21 VMs with
+/// few small requests outstanding had 16 and 18 % less than their part by weight, because others took the
+/// floor while these requests were below.
 #[test]
 fn random_sets_are_served_as_the_formula_says() {
     let is_off = |seed: &u64| {
@@ -33,7 +34,7 @@ fn random_sets_are_served_as_the_formula_says() {
         result.inspect_err(|text| println!("{text}")).is_err()
     };
     let off: Vec<u64> = SEEDS.into_iter().filter(is_off).collect();
-    assert_eq!(off, NOT_HELD);
+    assert_eq!(off, [] as [u64; 0]);
 }
 
 /// VMs that write 512 KiB at random, as in the published experiment.

@@ -10,10 +10,14 @@ use crate::health::WINDOW_NS;
 use crate::part::{Slice, in_window};
 use crate::tag::Tag;
 
-/// Starts are paced at so much less than the maximum, one part in a hundred, so that a start that is 25 ms
-/// late may be caught up and the second rule seldom holds one back.
+/// Starts are paced at so much less than the maximum, one part in a hundred, so that a late start may be
+/// caught up and the second rule seldom holds one back.
 const PACED_PARTS: u64 = 100;
-const LATE_NS: u64 = 25_000_000;
+/// A client that waits for each response before it sends its next request starts late after each that took
+/// longer than the pace allows, by more than one request where these are few. What it may not catch up it
+/// loses: with 25 ms a client that a maximum of 45 requests per second allowed just what its response time
+/// did had 93 % of that.
+const LATE_NS: u64 = 100_000_000;
 /// More is no limit for any array: 2^50 bytes per second.
 const RATE_MAX_BYTES: u64 = 1 << 50;
 /// Work that ended is counted in slots of this time. A slot counts until all of it is five seconds old.
@@ -180,9 +184,19 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// When requests ended of a client that keeps so many outstanding, each below for the time drawn.
-    fn ends(outstanding: usize, time_ns: u64, mut below_ns: impl FnMut(u64) -> u64) -> Vec<u64> {
+    fn ends(outstanding: usize, time_ns: u64, below_ns: impl FnMut(u64) -> u64) -> Vec<u64> {
+        ends_at(RATE, outstanding, time_ns, below_ns)
+    }
+
+    /// The same, with another maximum.
+    fn ends_at(
+        rate: u64,
+        outstanding: usize,
+        time_ns: u64,
+        mut below_ns: impl FnMut(u64) -> u64,
+    ) -> Vec<u64> {
         let mut ceiling = Ceiling::new(0);
-        ceiling.set(0, RATE);
+        ceiling.set(0, rate);
         let (mut now, mut ends, mut below) = (0, vec![], BinaryHeap::new());
         while now < time_ns {
             let free_at = ceiling.free_at(now);
@@ -242,6 +256,19 @@ mod tests {
             // What is under way may all end at once: it is a part of the five seconds.
             let least = 985 * 5_000 / (5_000 + below_ms);
             assert!((least..=1000).contains(&given), "{outstanding} of {below_ms} ms: {given}");
+        }
+    }
+
+    /// Response times of 5 to 39 ms, 22 on average, and a maximum that allows a request each 22 ms.
+    #[test]
+    fn one_request_at_a_time_has_nearly_all_of_a_maximum_that_its_response_time_just_allows() {
+        const RATE: u64 = REQUEST * 1000 / 22;
+        for seed in 1..=5 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let ends = ends_at(RATE, 1, 600 * SECOND_NS, |_| rng.u64(5 * MS..39 * MS));
+            let given = ends.len() as u64 * REQUEST * 1000 / (600 * RATE);
+            assert!((960..=1000).contains(&given), "seed {seed}: {given}");
+            assert!(fullest(&ends) <= 5 * RATE / REQUEST + 1);
         }
     }
 

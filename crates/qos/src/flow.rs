@@ -58,7 +58,7 @@ pub(crate) struct Flow {
     bandwidth: Ceiling,
     /// The tag of the next request in the weight phase.
     pub(crate) share: Tag,
-    peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
     /// What was served for its minimum since its last turn.
     by_minimum_bytes: u64,
     pub(crate) clients: u32,

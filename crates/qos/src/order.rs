@@ -14,8 +14,15 @@ impl Scheduler {
             self.turns.remove(number);
             self.free_turns.remove(number);
             match flow.waiting {
-                0 => self.limited.remove(number),
+                0 => {
+                    self.limited.remove(number);
+                    match flow.minimum == 0 && flow.below > 0 {
+                        true => self.away_turns.set(number, flow.share.at),
+                        false => self.away_turns.remove(number),
+                    }
+                }
                 _ => {
+                    self.away_turns.remove(number);
                     flow.interval.is_held = true;
                     self.part_held |= flow.part.is_some();
                     self.limited.set(number, free_at);
@@ -27,6 +34,7 @@ impl Scheduler {
             self.limited.remove(number);
             flow.let_in(&self.turn);
         }
+        self.away_turns.remove(number);
         self.turns.set(number, flow.share.at);
         if flow.minimum > 0 {
             flow.reserve.raise_to(clock.saturating_sub(flow.slack_ns()));

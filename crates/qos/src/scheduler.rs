@@ -88,6 +88,8 @@ pub struct Scheduler {
     pub(crate) turns: Heap,
     /// Those of `turns` without a minimum.
     pub(crate) free_turns: Heap,
+    /// Flows without a minimum whose requests are all below, by their turn.
+    pub(crate) away_turns: Heap,
     /// Flows that wait for their maximum, by the time that it allows.
     pub(crate) limited: Heap,
     /// Flows with a minimum that got a response a moment ago and have no waiting request, by the time when
@@ -127,6 +129,7 @@ impl Scheduler {
             below: 0,
             due: Heap::default(),
             turns: Heap::default(),
+            away_turns: Heap::default(),
             limited: Heap::default(),
             free_turns: Heap::default(),
             awaited: Heap::default(),
@@ -183,7 +186,9 @@ impl Scheduler {
             }
         };
         let turns = [&mut self.due, &mut self.turns, &mut self.free_turns, &mut self.limited];
-        for heap in turns.into_iter().chain([&mut self.awaited, &mut self.awaited_turns]) {
+        for heap in
+            turns.into_iter().chain([&mut self.away_turns, &mut self.awaited, &mut self.awaited_turns])
+        {
             heap.grow(self.flows.len());
         }
         self.apply_policy(now, number, policy);
@@ -238,8 +243,9 @@ impl Scheduler {
         self.place(now, number);
     }
 
-    /// Reserves no slot for a flow.
+    /// Reserves no slot for a flow, and nothing of the floor.
     pub(crate) fn await_no_more(&mut self, number: u32) {
+        self.away_turns.remove(number);
         self.awaited.remove(number);
         self.awaited_turns.remove(number);
     }

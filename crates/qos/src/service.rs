@@ -41,7 +41,8 @@ impl Scheduler {
             return Next::WaitUntil(allowed.at);
         }
         if self.floor_due > 0
-            && let Some((_, number)) = self.free_turns.first()
+            && let Some((turn, number)) = self.free_turns.first()
+            && self.floor_due > self.kept_of_floor(now, turn, number)
         {
             return Next::Dispatch(self.dispatch(now, number, Phase::Weight));
         }
@@ -71,6 +72,22 @@ impl Scheduler {
             return Next::Dispatch(self.dispatch(now, by_turn, phase));
         }
         Next::Dispatch(self.dispatch(now, by_minimum, Phase::Minimum))
+    }
+
+    /// What of the floor is kept from a flow with this turn: a request of the flow that precedes it and has
+    /// all its requests below. Those with many outstanding would take all of the floor meanwhile, and one
+    /// with few would wait for the next of it each time that it comes back. What it does not need stays, and
+    /// is kept once.
+    fn kept_of_floor(&mut self, now: u64, turn: u64, number: u32) -> i64 {
+        while let Some((_, away)) = self.away_turns.first().filter(|(key, _)| *key < turn) {
+            let flow = &self.flows[away as usize];
+            if flow.below > 0 || flow.awaited_until > now {
+                let both = flow.peak_bytes.saturating_add(self.flows[number as usize].peak_bytes);
+                return 100 * both.min(COST_BYTES_MAX / 2) as i64;
+            }
+            self.away_turns.remove(away);
+        }
+        0
     }
 
     /// Until when the free slots are reserved for flows which are about to send their next request, and which

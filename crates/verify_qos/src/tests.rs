@@ -79,3 +79,15 @@ fn an_experiment_ends_where_it_is_when_somebody_asks_to_stop() {
     let capacity = super::capacity::measure(&qos, &bed, 1, &stop);
     assert!(capacity.err().is_some_and(|error| error.is::<lab_core::interrupt::Abandoned>()));
 }
+
+/// A point of a sweep is this scenario with other values of its ranges. Those with another size were all
+/// refused.
+#[test]
+fn the_scenario_can_have_any_size_of_its_range() {
+    let own = Qos::BUILT_IN.0;
+    for size in ["4KiB", "16KiB", "64KiB", "256KiB"] {
+        let text = own.replacen("transfer = \"512KiB\"", &format!("transfer = \"{size}\""), 1);
+        assert_ne!(text, own);
+        Qos::parse(&text, "a point").expect(size);
+    }
+}

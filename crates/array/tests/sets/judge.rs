@@ -48,12 +48,15 @@ pub(crate) struct Served {
     pub(crate) worst: f64,
     pub(crate) judged_ns: u64,
     /// What its outstanding requests allow at this depth: q x cost / (time below + wait for the next slot).
-    /// The latter is time below / depth at most.
+    /// The latter is the time between two requests of all that end, at most.
     pub(crate) reach: f64,
     /// The same in the worst 1 % of the windows, in which times below happen to be long.
     pub(crate) steady_reach: f64,
     /// Whether the array reports that its minimum is violated.
     pub(crate) is_reported: bool,
+    /// How long one of its requests is below the scheduler, and waits there, on average.
+    pub(crate) below_ns: f64,
+    pub(crate) waited_ns: f64,
 }
 
 impl Served {
@@ -93,6 +96,8 @@ pub(crate) struct Outcome {
     pub(crate) feasible: bool,
     /// On average.
     pub(crate) depth: f64,
+    /// Time between two requests of all VMs that end.
+    pub(crate) slot_ns: f64,
     pub(crate) scheduler: PoolScheduler,
 }
 
@@ -175,13 +180,15 @@ async fn judge(set: &Set, bed: &Bed, (free, policies): (&[f64], &[Policy]), judg
         bed.waited_ns().await.iter().zip(&waited_before).map(|(now, before)| now - before).collect();
     let rates = rates(bed, from);
     let all: f64 = rates.iter().sum();
-    let reaches: Vec<(f64, f64)> =
-        (0..rates.len()).map(|vm| reach(&bed.guests[vm], (from, depth), waited_ns[vm])).collect();
+    let ended: usize = bed.guests.iter().map(|guest| count(&guest.done.borrow(), from, bed.now())).sum();
+    let slot_ns = judged_ns as f64 / ended.max(1) as f64;
+    let reaches: Vec<Reach> =
+        (0..rates.len()).map(|vm| reach(&bed.guests[vm], (from, slot_ns), waited_ns[vm])).collect();
     let claim = |vm: usize| Claim {
         minimum: policies[vm].minimum_iops * PARTS as u64,
         maximum: policies[vm].maximum_iops.map(|most| most * PARTS as u64),
         weight: u64::from(policies[vm].weight),
-        demand: Some((reaches[vm].0 * PARTS) as u64),
+        demand: Some((reaches[vm].on_average * PARTS) as u64),
     };
     let claims: Vec<Claim> = (0..rates.len()).map(claim).collect();
     let expected = expected_with_floor((all * PARTS) as u64, FLOOR_PERCENT_DEFAULT, &claims);
@@ -193,8 +200,10 @@ async fn judge(set: &Set, bed: &Bed, (free, policies): (&[f64], &[Policy]), judg
         free: free[vm],
         worst: worst(&bed.guests[vm], from, from + judged_ns),
         judged_ns,
-        reach: reaches[vm].0,
-        steady_reach: reaches[vm].1,
+        reach: reaches[vm].on_average,
+        steady_reach: reaches[vm].in_windows,
+        below_ns: reaches[vm].below_ns,
+        waited_ns: reaches[vm].waited_ns,
         is_reported: status.volumes.iter().any(|v| v.name == format!("v{vm}") && v.qos.state != "ok"),
     };
     let asked: f64 = claims.iter().map(most).sum();
@@ -209,6 +218,7 @@ async fn judge(set: &Set, bed: &Bed, (free, policies): (&[f64], &[Policy]), judg
         sum: (all / asked).max(work(&rates) / work(free)),
         feasible: expected.feasible,
         depth,
+        slot_ns,
         scheduler: status.schedulers[0].clone(),
     }
 }
@@ -228,9 +238,19 @@ fn rates(bed: &Bed, from: u64) -> Vec<f64> {
     bed.guests.iter().map(|guest| rate(guest)).collect()
 }
 
-/// What a VM's outstanding requests allow by Little's law, and that less 2.33 standard errors of the times in
-/// a window: 1 % of a normal distribution is below.
-fn reach(guest: &Guest, (from, depth): (u64, f64), waited_ns: u64) -> (f64, f64) {
+/// What a VM's outstanding requests allow by Little's law; units per second.
+#[derive(Clone, Copy)]
+struct Reach {
+    on_average: f64,
+    /// That less 2.33 standard errors of the times in a window: 1 % of a normal distribution is below.
+    in_windows: f64,
+    /// Times of a request below the scheduler and in it, on average.
+    below_ns: f64,
+    waited_ns: f64,
+}
+
+/// A request that comes back while all slots are in use waits for the next one that ends, of whichever VM.
+fn reach(guest: &Guest, (from, slot_ns): (u64, f64), waited_ns: u64) -> Reach {
     let done = guest.done.borrow();
     let done = &done[done.partition_point(|done| done.at_ns < from)..];
     let count = done.len().max(1) as f64;
@@ -238,11 +258,13 @@ fn reach(guest: &Guest, (from, depth): (u64, f64), waited_ns: u64) -> (f64, f64)
     let squares: f64 = done.iter().map(|done| (done.took_ns as f64).powi(2)).sum();
     let mean = took / count;
     let deviation = (squares / count - mean * mean).max(0.0).sqrt() / mean.max(1.0);
-    let (below, waited) = ((took - waited_ns as f64).max(1.0) / count, waited_ns as f64 / count);
-    let below = below + waited.min(below / depth);
-    let reach = guest.load.outstanding as f64 * guest.load.cost_units() * SECOND_NS as f64 / below;
-    let of_window = reach / guest.load.cost_units() * WINDOW_NS as f64 / SECOND_NS as f64;
-    (reach, reach * (1.0 - 2.33 * deviation / of_window.sqrt()).max(0.0))
+    let (below_ns, waited_ns) = ((took - waited_ns as f64).max(1.0) / count, waited_ns as f64 / count);
+    let cost = guest.load.cost_units();
+    let on_average =
+        guest.load.outstanding as f64 * cost * SECOND_NS as f64 / (below_ns + waited_ns.min(slot_ns));
+    let of_window = on_average / cost * WINDOW_NS as f64 / SECOND_NS as f64;
+    let in_windows = on_average * (1.0 - 2.33 * deviation / of_window.sqrt()).max(0.0);
+    Reach { on_average, in_windows, below_ns, waited_ns }
 }
 
 fn count(done: &[Done], from: u64, to: u64) -> usize {

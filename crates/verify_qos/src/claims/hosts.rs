@@ -61,7 +61,11 @@ fn with_fault(view: &View<'_>, phase: &PhaseView, played: &Played, io_bytes_per_
         ("nodes.store", played.store == StoreState::Away),
     ] {
         if let Some(share) = phase.least_of_due(io_bytes_per_s).filter(|_| is_so) {
-            out.push(of_phase(id, share.scaled(100.0).into(), view, phase));
+            let measure = of_phase(id, share.scaled(100.0).into(), view, phase);
+            out.push(match &phase.fit {
+                Fit::OutOfReach(why) => measure.not_judged(why),
+                _ => measure,
+            });
         }
     }
     if gone {

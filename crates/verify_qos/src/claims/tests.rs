@@ -8,7 +8,8 @@ use lab_core::verdict::Verdict;
 use super::*;
 use crate::judge::VmView;
 use crate::judge::tests::{phase, vm};
-use crate::play::Course;
+use crate::phases::{NodeFaults, StoreState};
+use crate::play::{Course, Played};
 
 /// The published cluster's experiment with minimums; nothing was seen of it.
 fn course(form: Form) -> Course {
@@ -111,4 +112,32 @@ fn a_maximum_without_a_window_is_not_judged() {
     };
     assert_eq!(judge(None), Verdict::NotJudged);
     assert_eq!((judge(Some(0.5)), judge(Some(1.5))), (Verdict::Held, Verdict::NotHeld));
+}
+
+/// Hosts that share: phases with minimums that no scheduler can keep are not judged, with a host killed, too.
+#[test]
+fn a_phase_out_of_reach_is_not_judged_with_a_host_killed_either() {
+    let judge = |fit: Fit| {
+        let nodes = NodeFaults { killed: vec![1], hung: vec![] };
+        let short = VmView { due: Estimate::exact(10e6), ..promised(0.0, 5.0) };
+        let phase = PhaseView { fit, has_fault: true, ..of_vms("host 1 is killed", vec![short]) };
+        let played = Played {
+            name: phase.name.clone(),
+            from_ns: 0,
+            to_ns: 30_000_000_000,
+            policies: vec![],
+            still: vec![],
+            nodes,
+            store: StoreState::There,
+        };
+        let course = Course { phases: vec![played], ..course(Form::Coordinated) };
+        let view = View { course: &course, phases: vec![phase] };
+        let (qos, _) = Qos::load(None).expect("built in");
+        let all = qos.claims.judge(World::Model, &measures(&qos, &[view], None), false);
+        let own = all.into_iter().find(|claim| claim.id.starts_with("nodes.killed")).expect("a claim");
+        (own.verdict, own.estimate.map(f64::round))
+    };
+    // 5 of 10 MB/s, and one write of 512 KiB in 5 s.
+    assert_eq!(judge(Fit::Fits), (Verdict::NotHeld, Some(51.0)));
+    assert_eq!(judge(Fit::OutOfReach("no scheduler can".into())).0, Verdict::NotJudged);
 }
