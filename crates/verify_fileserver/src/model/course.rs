@@ -272,7 +272,7 @@ pub(in super::super) struct Staged {
     pub(in super::super) windows: Vec<StagedWindow>,
     /// From the growth of the LU until its host has heard of it and asked for its length.
     pub(in super::super) seen_s: Option<f64>,
-    /// What was copied and then deleted.
+    /// What was copied and deleted; without what had not been written yet.
     pub(in super::super) deleted_bytes: u64,
     /// By how much the virtual disk's file was shorter then.
     pub(in super::super) shrunk_bytes: u64,
@@ -293,7 +293,8 @@ impl Staged {
     /// The seconds that lie in some of its stages as a whole.
     pub(in super::super) fn seconds(&self, of: &[Stage]) -> Vec<&StagedWindow> {
         let spans = self.stages.iter().filter(|span| of.contains(&span.stage));
-        let within = |span: &StageSpan, at_s: f64| at_s - 1.0 >= span.from_s - 1e-6 && at_s <= span.to_s + 1e-6;
+        let within =
+            |span: &StageSpan, at_s: f64| at_s - 1.0 >= span.from_s - 1e-6 && at_s <= span.to_s + 1e-6;
         spans.flat_map(|span| self.windows.iter().filter(|w| within(span, w.load.at_s))).collect()
     }
 

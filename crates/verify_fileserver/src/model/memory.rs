@@ -98,8 +98,9 @@ impl Memory {
         runs
     }
 
-    /// What waits of a range need not be written any more: its file is deleted.
-    pub(super) fn purge(&mut self, range: Range) {
+    /// What waits of a range need not be written any more: its file is deleted. How much it is.
+    pub(super) fn purge(&mut self, range: Range) -> u64 {
+        let before = self.dirty_bytes;
         let mut kept = VecDeque::with_capacity(self.dirty.len());
         for dirty in self.dirty.drain(..) {
             let (from, end) = (dirty.at.max(range.at), dirty.end().min(range.end()));
@@ -112,6 +113,7 @@ impl Memory {
             kept.extend(parts.map(|(at, end)| Range { at, bytes: end - at }));
         }
         self.dirty = kept;
+        before - self.dirty_bytes
     }
 
     /// What was taken is done with, or is to be written again.
@@ -192,8 +194,8 @@ mod tests {
         let mut memory = Memory::new(1 << 30);
         memory.soil(range(0, 1024));
         memory.soil(range(4096, 64));
-        memory.purge(range(256, 512));
-        memory.purge(range(4000, 1000));
+        assert_eq!(memory.purge(range(256, 512)), 512 << 10);
+        assert_eq!(memory.purge(range(4000, 1000)), 64 << 10);
         assert_eq!(memory.available_bytes(), (1 << 30) - (512 << 10));
         assert_eq!(memory.take(), [range(0, 256), range(768, 256)]);
     }

@@ -282,8 +282,7 @@ impl Play<'_> {
     async fn delete(&mut self) -> Result<()> {
         let files = self.copier.take_files();
         let before = self.file_bytes();
-        self.server.delete(&files).await?;
-        self.staged.deleted_bytes = files.iter().map(|(_, file)| file.bytes).sum();
+        self.staged.deleted_bytes = self.server.delete(&files).await?;
         self.kept_bytes = self.allocated_bytes();
         self.staged.shrunk_bytes = before.saturating_sub(self.file_bytes());
         Ok(())

@@ -44,12 +44,13 @@ impl Server {
     }
 
     /// Deletes files, each with its record: what waits of them is not written any more, and the disk is told
-    /// after the next checkpoint that it need not keep them.
-    pub(super) async fn delete(&self, files: &[(u64, Range)]) -> Result<()> {
+    /// after the next checkpoint that it need not keep them. Returns how much of them had been written.
+    pub(super) async fn delete(&self, files: &[(u64, Range)]) -> Result<u64> {
+        let mut written_bytes = 0;
         for (record, file) in files {
             self.log();
             let mut memory = self.memory.borrow_mut();
-            memory.purge(*file);
+            written_bytes += file.bytes - memory.purge(*file);
             memory.soil_table(system_record(*record));
             memory.soil_table(self.bitmap_of(file.at));
             self.whole.borrow_mut().remove(&file.at);
@@ -69,7 +70,7 @@ impl Server {
             self.disk.unmap(run).await?;
             self.space.borrow_mut().free(self.fabric.world.now().0, run);
         }
-        Ok(())
+        Ok(written_bytes)
     }
 
     async fn write_now(&self, range: Range) -> Result<()> {
