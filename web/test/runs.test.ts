@@ -25,6 +25,7 @@ const SAID = [
   "verify_sanboot/src/summary.rs", "verify_sanboot/src/tables.rs", "verify_sanboot/src/boot/show.rs", "verify_sanboot/src/boot/survey.rs",
   "verify_fileserver/src/claims.rs", "verify_fileserver/src/findings.rs", "verify_fileserver/src/figures.rs", "verify_fileserver/src/report.rs",
   "verify_fileserver/src/beyond/growth.rs", "verify_fileserver/src/beyond/ramp.rs", "verify_fileserver/src/beyond/vhdx.rs",
+  "verify_fileserver/src/beyond/staged.rs", "verify_fileserver/src/model/course.rs",
   "verify_fileserver/src/write_cache/report.rs", "verify_fileserver/src/write_cache/configuration.rs",
   "verify_diskstress/src/claims.rs", "verify_diskstress/src/figures.rs", "verify_diskstress/src/report.rs",
   "verify_vaai/src/words.rs", "verify_vaai/src/figures.rs", "verify_vaai/src/measures.rs", "verify_vaai/src/report.rs", "verify_vaai/src/tables.rs",

@@ -6,6 +6,17 @@ use crate::{Extents, FileIo, Map, Part, Source, Step, VdiskError, Wait};
 /// new blocks (before it), table entries, a footer, a log and the pages it protects (after it, in order).
 /// Appends to `out`; the map is updated. A map that needs bytes of its file gets zeros.
 pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>) -> Result<(), VdiskError> {
+    write_through_told(map, at, len, out, &mut |_| {})
+}
+
+/// The same; `told` hears the steps of the metadata, with their bytes, if there are any.
+pub fn write_through_told(
+    map: &mut dyn Map,
+    at: u64,
+    len: u64,
+    out: &mut Vec<FileIo>,
+    told: &mut dyn FnMut(&[Step]),
+) -> Result<(), VdiskError> {
     let mut extents = Extents::new();
     loop {
         extents.clear();
@@ -25,6 +36,7 @@ pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>
         _ => map.commit()?,
     };
     map.committed();
+    told(&steps);
     let metadata = metadata(&steps);
     // The bitmap of a new block and its payload need no order; what refers to them follows a flush.
     out.extend(metadata.iter().filter(|io| io.part == Part::Bitmap));

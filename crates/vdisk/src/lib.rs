@@ -43,7 +43,7 @@ pub mod nbd;
 pub mod vhd;
 pub mod vhdx;
 
-pub use count::write_through;
+pub use count::{write_through, write_through_told};
 pub use error::VdiskError;
 pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
 pub use image::{

@@ -1,8 +1,8 @@
 //! VHD images over drives of both worlds: the conformance suite, chains, and damage.
 
 use block::{Device, Pieces, conformance};
-use vdisk::vhd::{Kind, NewVhd, Parent, create, grow};
-use vdisk::{Access, Image, VdiskError, open_file};
+use vdisk::vhd::{Kind, NewVhd, Parent, create, grow, read_map};
+use vdisk::{Access, Image, Map, VdiskError, open_file};
 use world::{Drive, DriveSpec, ImageAccess, World};
 use world_model::{DiskSpec, Model};
 
@@ -128,6 +128,35 @@ fn without_its_last_footer_an_image_opens_by_the_copy_and_has_one_again() {
         assert_eq!((byte_at(&again, 3 << 20).await, again.geometry().len_bytes), (9, DISK));
         again.flush().await.expect("durable");
         assert_eq!(&below.read(end, world::Buf::new(512)).await.buf[..8], b"conectix");
+    });
+}
+
+/// What a model reads from a closed image is what the image has; of another type, or damaged, it is an error.
+#[test]
+fn the_map_of_a_closed_image_is_read_from_its_file() {
+    model(&["d", "f"]).run(async |world| {
+        let below = drive(&world, "d");
+        create(&below, &new(Kind::Dynamic, 1)).await.expect("made");
+        let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+        for at in [9 << 20, 0, 5 << 20] {
+            fill(&image, at, 4096, 1).await;
+        }
+        image.close().await.expect("closed");
+        let map = read_map(&below).await.expect("read");
+        assert_eq!((map.len_bytes(), map.used_len()), (DISK, image.used_len_bytes()));
+        let blocks = (0..DISK).step_by(512 << 10);
+        let alike = blocks.map(|at| (map.extent(at, 512 << 10), image.extent(at, 512 << 10)));
+        assert!(alike.clone().all(|(own, other)| own == other));
+        assert_eq!(alike.filter(|((_, mapped), _)| *mapped).count(), 3);
+        create(&drive(&world, "f"), &new(Kind::Fixed, 1)).await.expect("made");
+        read_map(&drive(&world, "f")).await.expect_err("it has no map");
+        // Two blocks in one place.
+        let table = below.read(1536, world::Buf::new(512)).await.buf;
+        let entry = table[..4].to_vec();
+        let mut damaged = table.to_vec();
+        damaged[4..8].copy_from_slice(&entry);
+        below.write(1536, world::Data::copy_of(&damaged)).await.expect("written");
+        assert!(matches!(read_map(&below).await, Err(VdiskError::Damaged { .. })));
     });
 }
 

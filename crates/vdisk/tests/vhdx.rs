@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use block::{Pieces, conformance};
-use vdisk::vhdx::{Guid, NewVhdx, Parent, create, grow};
-use vdisk::{Access, AnyDisk, Format, Image, VdiskError, copy, open_file, vhd};
+use vdisk::vhdx::{Guid, NewVhdx, Parent, create, grow, read_map};
+use vdisk::{Access, AnyDisk, Format, Image, Map, VdiskError, copy, open_file, vhd};
 use world::{Buf, Drive, DriveSpec, ImageAccess, World};
 use world_model::{DiskSpec, Model};
 
@@ -242,6 +242,29 @@ fn a_block_of_an_invalid_state_is_an_error_and_a_rescue_copies_the_others() {
             let bytes = [byte_at(&to, 0).await, byte_at(&to, 1 << 20).await, byte_at(&to, 2 << 20).await];
             assert_eq!(bytes, [0x11, 0, 0x11]);
         }
+    });
+}
+
+/// What a model reads from a closed image is what the image has.
+#[test]
+fn the_map_of_a_closed_image_is_read_from_its_file() {
+    let model = Model::new(3);
+    model.disk("d", DiskSpec::new(DISK + (8 << 20)));
+    model.run(async |world| {
+        let below = drive(&world, "d");
+        create(&below, &new(1)).await.expect("made");
+        let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+        for at in [9 << 20, 0, 5 << 20] {
+            fill(&image, at, 4096, 1).await;
+        }
+        image.close().await.expect("closed");
+        let map = read_map(&below, 3).await.expect("read");
+        assert_eq!((map.len_bytes(), map.used_len()), (DISK, image.used_len_bytes()));
+        let alike = (0..DISK).step_by(1 << 20).map(|at| (map.extent(at, 1 << 20), image.extent(at, 1 << 20)));
+        assert!(alike.clone().all(|(own, other)| own == other));
+        assert_eq!(alike.filter(|((_, mapped), _)| *mapped).count(), 3);
+        below.zero(64 << 10, 192 << 10).await.expect("both headers are gone");
+        read_map(&below, 3).await.expect_err("no header");
     });
 }
 

@@ -41,7 +41,7 @@ pub(super) fn present(
         title: scenario.question.clone(),
         answer: answer(&run),
         findings: [findings(scenario, ran), beyond::findings(scenario, ran)].concat(),
-        tables: vec![configurations(&run), write_cache::table(caches)],
+        tables: vec![configurations(&run), beyond::table(ran), write_cache::table(caches)],
         sections: sections(&run).into_iter().chain([write_cache::section(caches)]).collect(),
         method: method(&run),
         files: write_series(&setup.request.out, ran)?,
@@ -88,6 +88,7 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
         figures: here(figures),
         tables: match id {
             "disks" => vec!["configurations".into()],
+            "staged" => vec!["stages".into()],
             _ => vec![],
         },
     };
@@ -132,6 +133,14 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
             "Not in the published experiment, whose disks hardly grew and whose pool had room for all of \
              them. One server; half of the files are written, all to unallocated space.",
             &["growth_in_time", "growth_full"],
+        ),
+        section(
+            "staged",
+            "And when everything grows while clients work?",
+            "Described in the published experiment, and not measured. Copies fill an over-committed pool, and a group joins it. The LU grows and its host hears of it, then the virtual disk, the partition and the file \
+             system. Large files are copied, deleted (UNMAP), and the virtual disk is compacted. One server with the published load; growing and compacting are the code that `masu vdisk` runs, on a disk \
+             that nobody uses meanwhile.",
+            &["staged_vhd", "staged_vhdx"],
         ),
     ]
 }
@@ -257,5 +266,6 @@ fn write_series(out: &Path, ran: &Ran) -> Result<Vec<DataFile>> {
         )?,
         put("ramp.csv", "more and more servers, window by window", results::ramp_csv(&ran.ramp))?,
         put("growth.csv", "a pool that grows, second by second", results::growth_csv(&ran.growths))?,
+        put("staged.csv", "everything grows, second by second", results::staged_csv(&ran.staged))?,
     ])
 }

@@ -7,7 +7,8 @@ use lab_core::record::Metric;
 use super::claims::{controller, of_groups};
 use super::model::Ran;
 use super::model::course::{
-    ArrayWindow, Course, Growth, GrowthWindow, HostWindow, LuWindow, RampStep, ServerWindow,
+    ArrayWindow, Course, Growth, GrowthWindow, HostWindow, LuWindow, RampStep, ServerWindow, Staged,
+    StagedWindow,
 };
 
 /// What was measured, for a machine: of every configuration each server, LU and controller, window by window.
@@ -36,7 +37,28 @@ pub(super) fn metrics(ran: &Ran) -> Vec<Metric> {
             Metric::new("growth.held_back", "requests", &place, of(|w| w.held_back.into())),
         ]);
     }
+    of_stages(&ran.staged, &mut out);
     out
+}
+
+/// The same of the stages in which everything grows.
+fn of_stages(all: &[Staged], out: &mut Vec<Metric>) {
+    for staged in all {
+        for span in &staged.stages {
+            let place = [("virtual_disk", staged.format_name()), ("stage", span.stage.name())];
+            let seconds = staged.seconds(&[span.stage]);
+            let of = |value: fn(&StagedWindow) -> f64| seconds.iter().map(|w| value(w)).collect();
+            out.extend([
+                Metric::new("staged.reads", "MB/s", &place, of(|w| w.load.read_mb_per_s)),
+                Metric::new("staged.writes", "MB/s", &place, of(|w| w.load.write_mb_per_s)),
+                Metric::new("staged.read_response", "ms", &place, of(|w| w.load.read_ms)),
+                Metric::new("staged.copied", "MB/s", &place, of(|w| w.copied_mb_per_s)),
+                Metric::new("staged.refused", "writes", &place, of(|w| w.load.refused as f64)),
+                Metric::new("staged.used", "bytes", &place, vec![span.used_bytes as f64]),
+                Metric::new("staged.took", "s", &place, span.took_s.into_iter().collect()),
+            ]);
+        }
+    }
 }
 
 type OfServer = (&'static str, &'static str, fn(&ServerWindow) -> f64);
@@ -222,6 +244,31 @@ pub(super) fn growth_csv(growths: &[Growth]) -> String {
             w.lost_mb,
             w.lost_files,
             w.held_back
+        );
+    }
+    out
+}
+
+/// A line for each second of a run in which everything grows.
+pub(super) fn staged_csv(all: &[Staged]) -> String {
+    let mut out = String::from(
+        "virtual_disk,time_s,stage,read_mb_per_s,write_mb_per_s,s_per_read,copied_mb_per_s,used_percent,refused,lost_mb\n",
+    );
+    for (staged, w) in all.iter().flat_map(|staged| staged.windows.iter().map(move |w| (staged, w))) {
+        let at_s = w.load.at_s;
+        let stage = staged.stages.iter().find(|span| span.from_s < at_s && at_s <= span.to_s);
+        let _ = writeln!(
+            out,
+            "{},{at_s:.1},\"{}\",{:.4},{:.4},{:.6},{:.4},{:.3},{},{:.4}",
+            staged.format_name(),
+            stage.map_or("", |span| span.stage.name()),
+            w.load.read_mb_per_s,
+            w.load.write_mb_per_s,
+            w.load.read_ms / 1e3,
+            w.copied_mb_per_s,
+            w.load.used_percent,
+            w.load.refused,
+            w.load.lost_mb
         );
     }
     out

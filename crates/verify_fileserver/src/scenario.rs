@@ -34,6 +34,8 @@ pub struct Fileserver {
     quick_ramp: QuickRamp,
     pub(super) growth: Growth,
     quick_growth: QuickGrowth,
+    pub(super) staged: Staged,
+    quick_staged: Staged,
     pub(super) real: Real,
     pub(super) write_cache: WriteCache,
     quick_write_cache: WriteCache,
@@ -204,6 +206,28 @@ struct QuickGrowth {
     free: Size,
 }
 
+/// Everything grows, stage by stage.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Staged {
+    pub(super) trees: u32,
+    pub(super) dummy_trees: u32,
+    /// So much of each drive is used; none: all of it.
+    pub(super) drive_bytes: Option<Size>,
+    /// What disk, partition and file system have afterwards; the LU a little more.
+    pub(super) disk: Size,
+    /// What is copied, and deleted again.
+    pub(super) fill: Size,
+    pub(super) copies: u32,
+    /// Of a stage, behind what is done in it.
+    pub(super) seconds: u32,
+    pub(super) full_seconds: u32,
+    /// Of the pool, when it begins; other LUs have the rest.
+    pub(super) free: Size,
+    pub(super) warning_percent: u8,
+    pub(super) critical_percent: u8,
+}
+
 /// On this machine.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,6 +244,8 @@ const CACHE: RangeInclusive<Size> = Size(16 << 20)..=Size(64 << 30);
 /// Between two samples.
 const EVERY_MIN: Time = Time(Duration::from_millis(100));
 const DAY_SECONDS: u32 = 86_400;
+/// The largest disk of a dynamic VHD, in whole GiB.
+const VHD_BYTES_MAX: u64 = 2040 << 30;
 
 impl ScenarioFile for Fileserver {
     const BUILT_IN: (&'static str, &'static str) =
@@ -278,6 +304,23 @@ impl ScenarioFile for Fileserver {
         "spread.reads.mb",
         "spread.writes.iops",
         "spread.writes.mb",
+        "staged.after",
+        "staged.compacting",
+        "staged.critical",
+        "staged.full.reads",
+        "staged.full.speed.reads",
+        "staged.full.speed.writes",
+        "staged.full.writes",
+        "staged.full.wrong",
+        "staged.kept",
+        "staged.online.reads",
+        "staged.online.writes",
+        "staged.pause",
+        "staged.returned",
+        "staged.seen",
+        "staged.speed.reads",
+        "staged.speed.writes",
+        "staged.warned",
         "throughput.below",
         "throughput.dynamic",
         "throughput.fixed",
@@ -325,7 +368,14 @@ impl Fileserver {
         let growth = Growth { seconds: q.seconds, expand_at: q.expand_at, free: q.free, ..self.growth };
         let QuickRamp { servers, spread_servers, seconds, from, every } = self.quick_ramp.clone();
         let ramp = Ramp { servers, spread_servers, seconds, from, every, ..self.ramp };
-        Fileserver { run: self.quick, growth, ramp, write_cache: self.quick_write_cache, ..self }
+        Fileserver {
+            run: self.quick,
+            growth,
+            ramp,
+            staged: self.quick_staged,
+            write_cache: self.quick_write_cache,
+            ..self
+        }
     }
 
     fn check_runs(&self, c: &mut Checks) {
@@ -349,12 +399,33 @@ impl Fileserver {
             let half = Time(Duration::from_secs(seconds.into()) / 2);
             c.range(&format!("{key}.every"), every, EVERY_MIN..=half);
         }
+        for (key, own) in [("staged", &self.staged), ("quick_staged", &self.quick_staged)] {
+            self.check_staged(c, key, own);
+        }
         let real = &self.real;
         c.share("real.scale", real.scale);
         c.share("real.scale_quick", real.scale_quick);
         c.range("real.repeats", real.repeats, 1..=1000);
         c.range("real.repeats_quick", real.repeats_quick, 1..=1000);
         c.range("real.cache", real.cache, CACHE);
+    }
+
+    fn check_staged(&self, c: &mut Checks, key: &str, own: &Staged) {
+        let at = |name: &str| format!("{key}.{name}");
+        c.range(&at("trees"), own.trees, 1..=1000);
+        c.range(&at("dummy_trees"), own.dummy_trees, 0..=1000);
+        c.multiple(&at("disk"), own.disk, Size(1 << 30), 16 << 30..=VHD_BYTES_MAX);
+        c.must(&at("disk"), own.disk > self.published.disk, "be more than published.disk");
+        c.range(&at("fill"), own.fill, Size(64 << 20)..=own.disk);
+        c.range(&at("copies"), own.copies, 1..=64);
+        c.range(&at("seconds"), own.seconds, 2..=DAY_SECONDS);
+        c.range(&at("full_seconds"), own.full_seconds, 2..=DAY_SECONDS);
+        c.range(&at("free"), own.free, Size(64 << 20)..=own.disk);
+        c.range(&at("warning_percent"), own.warning_percent, 2..=98);
+        c.range(&at("critical_percent"), own.critical_percent, own.warning_percent..=99);
+        if let Some(bytes) = own.drive_bytes {
+            c.multiple(&at("drive_bytes"), bytes, Size(1 << 20), 1 << 30..=64 << 30);
+        }
     }
 
     fn check_hardware(&self, c: &mut Checks) {

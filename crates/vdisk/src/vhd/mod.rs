@@ -30,6 +30,7 @@ pub use geometry::Geometry;
 pub use grow::grow;
 pub use header::{DynamicHeader, HEADER_BYTES, Locator, Platform};
 pub(crate) use open::open;
+pub use open::read_map;
 pub use table::Layout;
 
 /// The sector size of every VHD.

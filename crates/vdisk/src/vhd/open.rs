@@ -104,7 +104,28 @@ fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
     Ok(Opened { footer, header: None, map, faults, notes, parent_paths, repairs, cut_to: None })
 }
 
-async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> Result<Opened, VdiskError> {
+/// The map of a closed dynamic image, read from its file: for models, which count the I/O of an implementation
+/// that keeps it in memory.
+///
+/// # Errors
+///
+/// The file is no dynamic VHD, its metadata are damaged, or it cannot be read.
+pub async fn read_map(drive: &Drive) -> Result<DynamicMap, VdiskError> {
+    let footer = Footer::parse(&read_vec(drive, 0, FOOTER_BYTES as u64).await?)?;
+    let header_at = footer.header_at.filter(|_| footer.kind == Kind::Dynamic);
+    let header_at = header_at.ok_or_else(|| other_kind(footer.kind))?;
+    let (_, map) = header_and_map(drive, &footer, header_at).await?;
+    match map.faults(drive.len_bytes()).into_iter().next() {
+        Some(fault) => Err(VdiskError::damaged("the block allocation table", fault)),
+        None => Ok(map),
+    }
+}
+
+async fn header_and_map(
+    drive: &Drive,
+    footer: &Footer,
+    header_at: u64,
+) -> Result<(DynamicHeader, DynamicMap), VdiskError> {
     let len = drive.len_bytes();
     let header = DynamicHeader::parse(&read_vec(drive, header_at, HEADER_BYTES as u64).await?)?;
     let mut layout = Layout {
@@ -126,7 +147,13 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
     layout.blocks_from = header_at + HEADER_BYTES as u64;
     let reserved = reserved(&layout, &header);
     let table = read_vec(drive, layout.table_at, layout.table_bytes()).await?;
-    let mut map = DynamicMap::parse(layout, footer.clone(), &table, &reserved);
+    let map = DynamicMap::parse(layout, footer.clone(), &table, &reserved);
+    Ok((header, map))
+}
+
+async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> Result<Opened, VdiskError> {
+    let len = drive.len_bytes();
+    let (header, mut map) = header_and_map(drive, &footer, header_at).await?;
     let faults = map.faults(len);
     let mut parent_paths = Vec::new();
     if footer.kind == Kind::Differencing {

@@ -33,6 +33,7 @@ pub use grow::grow;
 pub use guid::Guid;
 pub use map::VhdxMap;
 pub(crate) use open::open;
+pub use open::read_map;
 pub use table::Shape;
 
 const MIB: u64 = 1 << 20;

@@ -29,6 +29,20 @@ pub(crate) struct Opened {
     pub(crate) parent: Option<(Vec<Guid>, Vec<String>)>,
 }
 
+/// The map of a closed image, read from its file: for models, which count the I/O of an implementation that
+/// keeps it in memory. `seed` is the world's.
+///
+/// # Errors
+///
+/// The file is no VHDX, its metadata are damaged, or it cannot be read.
+pub async fn read_map(drive: &Drive, seed: u64) -> Result<VhdxMap, VdiskError> {
+    let opened = open(drive, seed).await?;
+    match opened.faults.into_iter().next() {
+        Some(fault) => Err(VdiskError::damaged("the block allocation table", fault)),
+        None => Ok(opened.map),
+    }
+}
+
 /// Reads headers, log, regions, metadata and table, and checks their consistency. The GUIDs of this opening
 /// derive from `seed`, which is the world's, and from the content of the file.
 pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError> {

@@ -2,13 +2,14 @@
 
 mod growth;
 mod ramp;
+mod staged;
 pub(super) mod vhdx;
 
 use super::claims::Runs;
 use super::model::Ran;
 use super::scenario::Fileserver;
 use lab_core::claim::Measure;
-use lab_core::report::{Figure, Finding};
+use lab_core::report::{Figure, Finding, Table};
 
 /// What was measured for its claims.
 pub(super) fn measures(ran: &Ran) -> Vec<Measure> {
@@ -21,6 +22,7 @@ pub(super) fn measures(ran: &Ran) -> Vec<Measure> {
         out.extend(ramp::measures(fixed, &ran.ramp));
     }
     out.extend(ran.growths.iter().flat_map(growth::measures));
+    out.extend(ran.staged.iter().flat_map(staged::measures));
     out
 }
 
@@ -35,7 +37,13 @@ pub(super) fn figures(scenario: &Fileserver, ran: &Ran) -> Vec<Figure> {
         out.push(ramp::figure(fixed, &ran.ramp));
     }
     out.extend(ran.growths.iter().map(growth::figure));
+    out.extend(ran.staged.iter().map(staged::figure));
     out
+}
+
+/// What is better read as numbers.
+pub(super) fn table(ran: &Ran) -> Table {
+    staged::table(&ran.staged)
 }
 
 /// The resources that it speaks of.

@@ -27,7 +27,7 @@ use lab_tools::testbed::{self, Started, Testbed, modelled_drive, notice_attentio
 const TARGET: &str = "iqn.2026-11.model:array";
 /// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent
 /// each, and a round GiB.
-const LU_MORE_BYTES: u64 = 1 << 30;
+pub(super) const LU_MORE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 512;
 /// Of a pool's journal.
 const JOURNAL_BYTES: u64 = 512 << 20;
@@ -43,12 +43,23 @@ pub(super) struct Shape {
     pub(super) spare_groups: u32,
     /// The first so many controllers own the data LUs, in turn.
     pub(super) owners: usize,
+    /// Of a disk that is grown and compacted.
+    pub(super) staged: Option<StagedShape>,
+}
+
+/// What is different of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StagedShape {
+    /// So much of each drive is used; none: all of it.
+    pub(super) drive_bytes: Option<u64>,
+    /// Of the pools.
+    pub(super) thresholds: (u8, u8),
 }
 
 impl Shape {
     /// As published: nothing else in the pools, all data LUs at the first controller.
     pub(super) fn published(format: Format, servers: u32) -> Shape {
-        Shape { format, servers, pool_free_bytes: None, spare_groups: 0, owners: 1 }
+        Shape { format, servers, pool_free_bytes: None, spare_groups: 0, owners: 1, staged: None }
     }
 
     /// The controller that owns a server's LU.
@@ -96,13 +107,18 @@ impl Bed {
         filled: Option<&Layout>,
         seed: u64,
     ) -> Result<Bed> {
-        let mut vdisk = Vdisk::empty(shape.format, scenario.published.disk.0)?;
+        let new = if shape.staged.is_some() { Vdisk::with_content } else { Vdisk::empty };
+        let mut vdisk = new(shape.format, scenario.published.disk.0)?;
         if let Some(layout) = filled {
             vdisk.fill(&layout.filling())?;
         }
         let written = vdisk.end(scenario.published.disk.0);
         let config = declaration(scenario, &shape);
         let spec = DiskSpec::drive(&drives::load(&scenario.array.drive)?)?;
+        let spec = match shape.staged.and_then(|staged| staged.drive_bytes) {
+            Some(bytes) => spec.with_len_bytes(bytes),
+            None => spec,
+        };
         let memory = DiskSpec::new(JOURNAL_BYTES).with_latency(scenario.array.memory.0).with_cache_bytes(0);
         let spec_of = |name: &String| if name.starts_with('j') { memory.clone() } else { spec.clone() };
         let specs = config.drives.iter().map(|drive| (drive.name.clone(), spec_of(&drive.name))).collect();
@@ -204,11 +220,18 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         }
     }));
     groups.extend((0..shape.spare_groups).map(|n| group(scenario, spare_group(n), named(spare_group(n)))));
-    let pool = |name: String, group: String, controller: usize| PoolConfig {
-        page_bytes: a.page.0,
-        controller: controller.min(a.controllers - 1),
-        placement: false,
-        ..PoolConfig::new(name, vec![group])
+    let pool = |name: String, group: String, controller: usize| {
+        let new = PoolConfig::new(name, vec![group]);
+        let own = (new.soft_threshold_percent, new.critical_threshold_percent);
+        let (soft, critical) = shape.staged.map_or(own, |staged| staged.thresholds);
+        PoolConfig {
+            page_bytes: a.page.0,
+            controller: controller.min(a.controllers - 1),
+            placement: false,
+            soft_threshold_percent: soft,
+            critical_threshold_percent: critical,
+            ..new
+        }
     };
     let of_server = |n| PoolConfig {
         journal: Some(journal(n)),

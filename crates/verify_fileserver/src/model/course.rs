@@ -187,3 +187,125 @@ pub(in super::super) struct Growth {
     /// The first and the last write that was refused.
     pub(in super::super) refused_s: Option<(f64, f64)>,
 }
+
+/// A stage of a run in which everything grows.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct StageSpan {
+    pub(in super::super) stage: Stage,
+    pub(in super::super) from_s: f64,
+    pub(in super::super) to_s: f64,
+    /// What was done in it took so long.
+    pub(in super::super) took_s: Option<f64>,
+    /// Of the pool, at its end.
+    pub(in super::super) used_bytes: u64,
+    pub(in super::super) size_bytes: u64,
+}
+
+/// What is done in a stage, while the clients go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in super::super) enum Stage {
+    /// Nothing: with what the others are compared.
+    AsMade,
+    /// Large files are copied until the pool, which promises more than it has, refuses a write.
+    FillingUp,
+    /// Nobody does anything about it.
+    Full,
+    /// A group joins the pool.
+    GroupJoined,
+    /// The LU is grown.
+    LuGrown,
+    /// The virtual disk is grown.
+    DiskGrown,
+    /// Partition and file system are grown.
+    VolumeGrown,
+    /// Large files are copied.
+    Filled,
+    /// They are deleted, and the disk is told.
+    Deleted,
+    /// The file of the virtual disk is compacted.
+    Compacted,
+}
+
+impl Stage {
+    pub(in super::super) const ALL: [Stage; 10] = [
+        Stage::AsMade,
+        Stage::FillingUp,
+        Stage::Full,
+        Stage::GroupJoined,
+        Stage::LuGrown,
+        Stage::DiskGrown,
+        Stage::VolumeGrown,
+        Stage::Filled,
+        Stage::Deleted,
+        Stage::Compacted,
+    ];
+
+    pub(in super::super) fn name(self) -> &'static str {
+        match self {
+            Stage::AsMade => "as made",
+            Stage::GroupJoined => "a group joins the pool",
+            Stage::LuGrown => "LU grown",
+            Stage::DiskGrown => "virtual disk grown",
+            Stage::VolumeGrown => "partition and file system grown",
+            Stage::Filled => "filled",
+            Stage::Deleted => "deleted, UNMAP",
+            Stage::Compacted => "compacted",
+            Stage::FillingUp => "filling up",
+            Stage::Full => "full",
+        }
+    }
+}
+
+/// A second of such a run: the load of the clients alone, and beside it what is copied.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct StagedWindow {
+    pub(in super::super) load: GrowthWindow,
+    pub(in super::super) copied_mb_per_s: f64,
+}
+
+/// A run in which everything grows, stage by stage.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct Staged {
+    pub(in super::super) format: Format,
+    pub(in super::super) stages: Vec<StageSpan>,
+    pub(in super::super) windows: Vec<StagedWindow>,
+    /// From the growth of the LU until its host has heard of it and asked for its length.
+    pub(in super::super) seen_s: Option<f64>,
+    /// What was copied and deleted; without what had not been written yet.
+    pub(in super::super) deleted_bytes: u64,
+    /// By how much the virtual disk's file was shorter then.
+    pub(in super::super) shrunk_bytes: u64,
+    /// By how much it was shorter when it had been compacted, and what came back to the pool.
+    pub(in super::super) compacted_bytes: u64,
+    pub(in super::super) returned_bytes: u64,
+    /// What clients had taken of the released blocks before.
+    pub(in super::super) reused_bytes: u64,
+    /// When hosts heard that a threshold is crossed.
+    pub(in super::super) warned_s: Vec<f64>,
+    /// The first write that was refused.
+    pub(in super::super) refused_s: Option<f64>,
+    /// Writes that were refused although their pages were taken.
+    pub(in super::super) wrongly_refused: u64,
+}
+
+impl Staged {
+    /// The seconds that lie in some of its stages as a whole.
+    pub(in super::super) fn seconds(&self, of: &[Stage]) -> Vec<&StagedWindow> {
+        let spans = self.stages.iter().filter(|span| of.contains(&span.stage));
+        let within =
+            |span: &StageSpan, at_s: f64| at_s - 1.0 >= span.from_s - 1e-6 && at_s <= span.to_s + 1e-6;
+        spans.flat_map(|span| self.windows.iter().filter(|w| within(span, w.load.at_s))).collect()
+    }
+
+    pub(in super::super) fn format_name(&self) -> &'static str {
+        match self.format {
+            Format::Vhdx => "dynamic VHDX",
+            _ => "dynamic VHD",
+        }
+    }
+
+    pub(in super::super) fn span(&self, of: Stage) -> Option<&StageSpan> {
+        self.stages.iter().find(|span| span.stage == of)
+    }
+}

@@ -3,18 +3,24 @@
 //! The file of the virtual disk is alone on its LU, in a file system of the host (NTFS): it grows at its end,
 //! in one run, and each time the host's log has its new length before anything of the file refers to it.
 
-use vdisk::vhd::{self, DynamicMap};
+use vdisk::vhd::{self, DynamicMap, Kind, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx, VhdxMap};
-use vdisk::{Extents, FileIo, Map, Part, Source, Wait, write_through};
+use vdisk::{Extents, FileIo, Map, Part, Source, Step, Wait, write_through_told};
 
 use anyhow::{Result, anyhow};
 
+use super::content::Content;
 use super::layout::{CLUSTER_BYTES, Range};
 
 /// The file of the virtual disk begins behind what the host's file system keeps at the beginning of the LU.
 pub(super) const FILE_AT: u64 = 128 << 20;
 /// The log of the host's file system, written round and round.
 const HOST_LOG: Range = Range { at: 16 << 20, bytes: 64 << 20 };
+
+/// Where the host's log has the n-th length of the file.
+pub(super) fn host_log(number: u64) -> Range {
+    Range { at: HOST_LOG.at + number * CLUSTER_BYTES % HOST_LOG.bytes, bytes: CLUSTER_BYTES }
+}
 
 /// A write of zeros, where a new block gets them.
 const ZEROS_BYTES: u64 = 512 << 10;
@@ -33,7 +39,15 @@ pub(in super::super) enum Format {
 
 /// One virtual disk.
 #[derive(Clone, Debug)]
-pub(super) enum Vdisk {
+pub(super) struct Vdisk {
+    kept: Kept,
+    /// Of a disk that is grown or compacted: what is known of its file.
+    content: Option<Box<Content>>,
+}
+
+/// Where what the guest wrote lies.
+#[derive(Clone, Debug)]
+enum Kept {
     /// Everything lies where the guest says.
     Fixed,
     /// Blocks of 2 MiB lie in the order of their first use, each behind its bitmap of 512 bytes and right
@@ -78,33 +92,84 @@ impl Writes {
     }
 }
 
-impl Vdisk {
-    /// A disk on which nothing has been written.
-    pub(super) fn empty(format: Format, len_bytes: u64) -> Result<Vdisk> {
-        Ok(match format {
-            Format::Fixed => Vdisk::Fixed,
-            Format::Dynamic => {
-                Vdisk::Dynamic(Box::new(DynamicMap::empty(len_bytes, vhd::BLOCK_BYTES)?.unaligned()))
-            }
-            Format::Vhdx => Vdisk::Vhdx(Box::new(NewVhdx::new(len_bytes, [Guid::ZERO; 3]).map()?)),
-        })
-    }
-
+impl Kept {
     /// What grows, and by how many bytes at a time.
     fn growing(&mut self) -> Option<(&mut dyn Map, u64)> {
         match self {
-            Vdisk::Fixed => None,
-            Vdisk::Dynamic(map) => Some((&mut **map, vhd::BLOCK_BYTES.into())),
-            Vdisk::Vhdx(map) => Some((&mut **map, vhdx::BLOCK_BYTES.into())),
+            Kept::Fixed => None,
+            Kept::Dynamic(map) => Some((&mut **map, vhd::BLOCK_BYTES.into())),
+            Kept::Vhdx(map) => Some((&mut **map, vhdx::BLOCK_BYTES.into())),
         }
+    }
+}
+
+impl Vdisk {
+    /// A disk on which nothing has been written.
+    pub(super) fn empty(format: Format, len_bytes: u64) -> Result<Vdisk> {
+        let kept = match format {
+            Format::Fixed => Kept::Fixed,
+            Format::Dynamic => {
+                Kept::Dynamic(Box::new(DynamicMap::empty(len_bytes, vhd::BLOCK_BYTES)?.unaligned()))
+            }
+            Format::Vhdx => Kept::Vhdx(Box::new(new_vhdx(len_bytes).map()?)),
+        };
+        Ok(Vdisk { kept, content: None })
+    }
+
+    /// The same, with the bytes of its file.
+    pub(super) fn with_content(format: Format, len_bytes: u64) -> Result<Vdisk> {
+        let steps = match format {
+            Format::Fixed => vec![],
+            Format::Dynamic => NewVhd::new(Kind::Dynamic, len_bytes, [0; 16], 0).steps()?.1,
+            Format::Vhdx => new_vhdx(len_bytes).steps()?.1,
+        };
+        let mut content = Content::default();
+        steps.iter().for_each(|step| note(&mut content, step));
+        Ok(Vdisk { content: Some(Box::new(content)), ..Vdisk::empty(format, len_bytes)? })
+    }
+
+    fn growing(&mut self) -> Option<(&mut dyn Map, u64)> {
+        self.kept.growing()
     }
 
     pub(super) fn format(&self) -> Format {
-        match self {
-            Vdisk::Fixed => Format::Fixed,
-            Vdisk::Dynamic(_) => Format::Dynamic,
-            Vdisk::Vhdx(_) => Format::Vhdx,
+        match &self.kept {
+            Kept::Fixed => Format::Fixed,
+            Kept::Dynamic(_) => Format::Dynamic,
+            Kept::Vhdx(_) => Format::Vhdx,
         }
+    }
+
+    /// What its blocks have.
+    pub(super) fn allocated_bytes(&mut self) -> u64 {
+        let Some((map, _)) = self.growing() else { return 0 };
+        let (mut at, mut allocated) = (0, 0);
+        while at < map.len_bytes() {
+            let (len, mapped) = map.extent(at, map.len_bytes() - at);
+            allocated += if mapped { len } else { 0 };
+            at += len;
+        }
+        allocated
+    }
+
+    /// How long its file is.
+    pub(super) fn file_bytes(&self, len_bytes: u64) -> u64 {
+        self.end(len_bytes) - FILE_AT
+    }
+
+    /// What is known of its file, which is then read and written as a file.
+    pub(super) fn take_content(&mut self) -> Option<Box<Content>> {
+        self.content.take()
+    }
+
+    /// Its file has this map from now on.
+    pub(super) fn set_dynamic(&mut self, map: DynamicMap, content: Box<Content>) {
+        *self = Vdisk { kept: Kept::Dynamic(Box::new(map)), content: Some(content) };
+    }
+
+    /// The same of a VHDX.
+    pub(super) fn set_vhdx(&mut self, map: VhdxMap, content: Box<Content>) {
+        *self = Vdisk { kept: Kept::Vhdx(Box::new(map)), content: Some(content) };
     }
 
     /// Writes these ranges in this order, as far as blocks are concerned.
@@ -123,10 +188,10 @@ impl Vdisk {
     /// Up to where its file reaches on the LU.
     pub(super) fn end(&self, len_bytes: u64) -> u64 {
         FILE_AT
-            + match self {
-                Vdisk::Fixed => len_bytes,
-                Vdisk::Dynamic(map) => map.used_len(),
-                Vdisk::Vhdx(map) => map.used_len(),
+            + match &self.kept {
+                Kept::Fixed => len_bytes,
+                Kept::Dynamic(map) => map.used_len(),
+                Kept::Vhdx(map) => map.used_len(),
             }
     }
 
@@ -138,10 +203,7 @@ impl Vdisk {
             return Ok(());
         };
         let mut extents = Extents::new();
-        map.read(range.at, range.bytes, &mut extents).map_err(|wait| match wait {
-            Wait::Error(error) => anyhow!(error),
-            wait => anyhow!("a disk that grows has all of its map in memory: {wait:?}"),
-        })?;
+        map.read(range.at, range.bytes, &mut extents).map_err(|wait| waits(&wait))?;
         out.extend(extents.iter().filter_map(|extent| match extent.source {
             Source::File(at) => Some(Range { at: FILE_AT + at, bytes: extent.len }),
             Source::Zeros | Source::Parent => None,
@@ -167,16 +229,20 @@ impl Vdisk {
     /// host's log is.
     pub(super) fn write(&mut self, range: Range, (grown, zeroes_blocks): (u64, bool)) -> Result<Writes> {
         let mut out = Writes::default();
-        let Some((map, _)) = self.growing() else {
+        let Vdisk { kept, content } = self;
+        let Some((map, _)) = kept.growing() else {
             out.push(Range { at: FILE_AT + range.at, bytes: range.bytes }, true, false);
             return Ok(out);
         };
         let (before, mut file) = (map.used_len(), Vec::<FileIo>::new());
-        write_through(map, range.at, range.bytes, &mut file)?;
+        write_through_told(map, range.at, range.bytes, &mut file, &mut |steps| {
+            if let Some(content) = content {
+                steps.iter().for_each(|step| note(content, step));
+            }
+        })?;
         out.grew = map.used_len() > before;
         if out.grew {
-            let at = HOST_LOG.at + grown * CLUSTER_BYTES % HOST_LOG.bytes;
-            out.push(Range { at, bytes: CLUSTER_BYTES }, false, false);
+            out.push(host_log(grown), false, false);
         }
         for (index, io) in file.iter().enumerate() {
             let range = Range { at: FILE_AT + io.at, bytes: io.len };
@@ -188,7 +254,82 @@ impl Vdisk {
                 block.parts(ZEROS_BYTES).for_each(|zeros| out.push(zeros, false, false));
             }
         }
+        if let Some(content) = content {
+            let payload = file.iter().filter(|io| io.part == Part::Payload);
+            payload.for_each(|io| content.data(Range { at: io.at, bytes: io.len }));
+        }
         Ok(out)
+    }
+
+    /// The guest does not need a range any more: its whole blocks are released. What has to be written.
+    pub(super) fn unmap(&mut self, range: Range) -> Result<Vec<LuWrite>> {
+        let Some((map, block_bytes)) = self.growing() else { return Ok(vec![]) };
+        let (first, end) = (range.at.div_ceil(block_bytes), range.end() / block_bytes);
+        if first >= end {
+            return Ok(vec![]);
+        }
+        let mut parts = Extents::new();
+        map.zero(first * block_bytes, (end - first) * block_bytes, &mut parts)
+            .map_err(|wait| waits(&wait))?;
+        let steps = map.commit()?;
+        // The guest's I/O to the range has ended.
+        if map.committed() {
+            map.reuse();
+        }
+        Ok(self.take_steps(&steps))
+    }
+
+    /// Nobody uses it any more; what has to be written first.
+    pub(super) fn close(&mut self) -> Result<Vec<LuWrite>> {
+        let Some((map, _)) = self.growing() else { return Ok(vec![]) };
+        let steps = map.close()?;
+        Ok(self.take_steps(&steps))
+    }
+
+    /// It is used again; what has to be written first.
+    pub(super) fn begin(&mut self) -> Result<Vec<LuWrite>> {
+        let Some((map, _)) = self.growing() else { return Ok(vec![]) };
+        let steps = map.begin()?;
+        Ok(self.take_steps(&steps))
+    }
+
+    fn take_steps(&mut self, steps: &[Step]) -> Vec<LuWrite> {
+        if let Some(content) = &mut self.content {
+            steps.iter().for_each(|step| note(content, step));
+        }
+        let (mut out, mut after_flush) = (vec![], false);
+        for step in steps {
+            let (at, bytes) = match step {
+                Step::Flush => {
+                    after_flush = true;
+                    continue;
+                }
+                Step::Write { at, bytes, .. } => (FILE_AT + at, bytes.len() as u64),
+                Step::Zero { at, len, .. } => (FILE_AT + at, *len),
+            };
+            out.push(LuWrite { range: Range { at, bytes }, is_payload: false, after_flush });
+            after_flush = false;
+        }
+        out
+    }
+}
+
+fn new_vhdx(len_bytes: u64) -> NewVhdx {
+    NewVhdx::new(len_bytes, [Guid::ZERO; 3])
+}
+
+fn waits(wait: &Wait) -> anyhow::Error {
+    match wait {
+        Wait::Error(error) => anyhow!(error.clone()),
+        wait => anyhow!("a disk that grows has all of its map in memory: {wait:?}"),
+    }
+}
+
+fn note(content: &mut Content, step: &Step) {
+    match step {
+        Step::Flush => {}
+        Step::Write { at, bytes, .. } => content.write(*at, bytes),
+        Step::Zero { at, len, .. } => content.zero(Range { at: *at, bytes: *len }),
     }
 }
 

@@ -40,6 +40,7 @@ impl Ground {
             pool_free_bytes: Some(scenario.growth.free.0),
             spare_groups: 1,
             owners: 1,
+            staged: None,
         };
         let bed = Bed::make(&scenario, shape, Some(&layout), seed)?;
         Ok(Ground { scenario, bed, set: Set { plan: plan.into(), layout: layout.into() } })
@@ -77,7 +78,7 @@ impl Ground {
             stage.check()?;
             let now = stage.near();
             let status = stage.array.status().await?;
-            let window = window((&before, &now), stage.seconds(now.at_ns), pool(&status));
+            let window = window((&before, &now), stage.seconds(now.at_ns), used_percent(pool(&status)));
             before = now;
             if window.refused > 0 {
                 refused_s = Some((refused_s.map_or(window.at_s, |(first, _)| first), window.at_s));
@@ -93,7 +94,7 @@ impl Ground {
             };
             if is_due && expanded_s.is_none() {
                 expanded_s = Some(window.at_s);
-                self.expand(&mut stage).await?;
+                expand(&mut stage).await?;
             }
             (watcher.tell)(window.at_s, settings.seconds.into());
             windows.push(window);
@@ -113,26 +114,30 @@ impl Ground {
             refused_s,
         })
     }
-
-    /// A second group joins the pool, while everything goes on.
-    async fn expand(&self, stage: &mut Stage) -> Result<()> {
-        let mut config = stage.array.config().clone();
-        let pool = config.pools.iter_mut().find(|p| p.name == POOL).context("the pool is declared")?;
-        pool.groups.push(spare_group(0));
-        stage.array.apply(config).await?;
-        Ok(())
-    }
 }
 
-fn pool(status: &[ControllerStatus]) -> Option<&Pool> {
+/// The spare group joins the pool, while everything goes on.
+pub(super) async fn expand(stage: &mut Stage) -> Result<()> {
+    let mut config = stage.array.config().clone();
+    let pool = config.pools.iter_mut().find(|p| p.name == POOL).context("the pool is declared")?;
+    pool.groups.push(spare_group(0));
+    stage.array.apply(config).await?;
+    Ok(())
+}
+
+pub(super) fn pool(status: &[ControllerStatus]) -> Option<&Pool> {
     status.iter().flat_map(|controller| &controller.pools).find(|pool| pool.name == POOL)
+}
+
+pub(super) fn used_percent(pool: Option<&Pool>) -> f64 {
+    pool.map_or(0.0, |p| 100.0 * p.used_bytes as f64 / p.size_bytes.max(1) as f64)
 }
 
 fn is_over(pool: &Pool, percent: u8) -> bool {
     u128::from(pool.used_bytes) * 100 >= u128::from(pool.size_bytes) * u128::from(percent)
 }
 
-fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&Pool>) -> GrowthWindow {
+pub(super) fn window((from, to): (&Near, &Near), at_s: f64, used_percent: f64) -> GrowthWindow {
     let (f, t) = (&from.servers[0], &to.servers[0]);
     let seconds = (to.at_ns - from.at_ns) as f64 / 1e9;
     let mb = |to: u64, from: u64| (to - from) as f64 / seconds / 1e6;
@@ -142,7 +147,7 @@ fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&Pool>) -> GrowthW
         read_mb_per_s: mb(t.tally.read_bytes, f.tally.read_bytes),
         write_mb_per_s: mb(t.tally.written_bytes, f.tally.written_bytes),
         read_ms: (t.disk.read_ns - f.disk.read_ns) as f64 / reads / 1e6,
-        used_percent: pool.map_or(0.0, |p| 100.0 * p.used_bytes as f64 / p.size_bytes.max(1) as f64),
+        used_percent,
         refused: t.disk.refused - f.disk.refused,
         held_back: t.tally.held_back,
         lost_mb: (t.tally.lost_bytes - f.tally.lost_bytes) as f64 / 1e6,

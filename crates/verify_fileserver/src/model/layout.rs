@@ -244,6 +244,11 @@ impl Placed {
     }
 }
 
+/// The cluster with the record of one of the file system's own files, and of the first files beside them.
+pub(super) fn system_record(number: u64) -> Range {
+    cluster((LOG_BYTES + BITMAP_BYTES + number * RECORD_BYTES) / CLUSTER_BYTES)
+}
+
 /// The cluster of the bitmap that knows of this address.
 pub(super) fn bitmap(at: u64) -> Range {
     let bit = at / CLUSTER_BYTES;

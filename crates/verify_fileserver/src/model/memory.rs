@@ -98,6 +98,24 @@ impl Memory {
         runs
     }
 
+    /// What waits of a range need not be written any more: its file is deleted. How much it is.
+    pub(super) fn purge(&mut self, range: Range) -> u64 {
+        let before = self.dirty_bytes;
+        let mut kept = VecDeque::with_capacity(self.dirty.len());
+        for dirty in self.dirty.drain(..) {
+            let (from, end) = (dirty.at.max(range.at), dirty.end().min(range.end()));
+            if from >= end {
+                kept.push_back(dirty);
+                continue;
+            }
+            self.dirty_bytes -= end - from;
+            let parts = [(dirty.at, from), (end, dirty.end())].into_iter().filter(|(at, end)| at < end);
+            kept.extend(parts.map(|(at, end)| Range { at, bytes: end - at }));
+        }
+        self.dirty = kept;
+        before - self.dirty_bytes
+    }
+
     /// What was taken is done with, or is to be written again.
     pub(super) fn written(&mut self, range: Range, is_done: bool) {
         match is_done {
@@ -169,6 +187,17 @@ mod tests {
         assert!(!memory.is_full());
         memory.soil(range(1024, 253));
         assert!(memory.is_full());
+    }
+
+    #[test]
+    fn what_is_deleted_is_not_written() {
+        let mut memory = Memory::new(1 << 30);
+        memory.soil(range(0, 1024));
+        memory.soil(range(4096, 64));
+        assert_eq!(memory.purge(range(256, 512)), 512 << 10);
+        assert_eq!(memory.purge(range(4000, 1000)), 64 << 10);
+        assert_eq!(memory.available_bytes(), (1 << 30) - (512 << 10));
+        assert_eq!(memory.take(), [range(0, 256), range(768, 256)]);
     }
 
     #[test]

@@ -7,19 +7,28 @@
 
 mod bed;
 mod client;
+mod content;
+mod copier;
 pub(super) mod course;
 mod disk;
+mod fabric;
 mod growth;
+mod host_file;
 mod layout;
+mod lu;
 mod memory;
+mod offline;
 mod path;
 mod play;
 mod server;
 mod space;
 mod stage;
+mod staged;
 #[cfg(test)]
 mod tests;
+mod volume;
 
+pub(super) use disk::Format;
 pub(super) use server::Refused;
 pub(super) use space::Placement;
 pub(super) use stage::{Ran, Said, run, runs};

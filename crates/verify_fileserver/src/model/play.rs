@@ -16,8 +16,10 @@ use super::super::scenario::{Fileserver, Run};
 use super::bed::{Bed, drives_of, session, volume};
 use super::client::{Load, Machine, Mix};
 use super::course::{ArrayWindow, Commands, Course, HostWindow, LuWindow, ServerWindow, Which};
+use super::fabric::Fabric;
 use super::layout::Layout;
-use super::path::{DiskTally, Fabric, GuestDisk, Place};
+use super::lu::Lu;
+use super::path::{DiskTally, GuestDisk};
 use super::server::{Server, ServerTally};
 use lab_core::interrupt::Stop;
 use lab_tools::files::Plan;
@@ -32,7 +34,7 @@ pub(super) struct Stage {
     drives: Vec<Vec<Disk>>,
     failure: Failure,
     /// When the clients began.
-    began_ns: u64,
+    pub(super) began_ns: u64,
     /// Of a server, a controller, a host.
     cores: [f64; 3],
     /// Of a host, beside what its servers have.
@@ -134,9 +136,9 @@ impl Stage {
         for number in 0..what.servers {
             let session = session(&started, &bed.shape, number)?;
             notice_attentions(&session, Lun(0)).await;
-            let place =
-                Place { host: (number / what.per_host) as usize, controller: bed.shape.owner(number) };
-            let disk = GuestDisk::new(&fabric, session, bed.vdisk.clone(), place);
+            let lu = Rc::new(Lu::new(&fabric, session, bed.shape.owner(number)));
+            let host = (number / what.per_host) as usize;
+            let disk = GuestDisk::new(&fabric, lu, bed.vdisk.clone(), host);
             let server = Rc::new(Server::new(scenario, (disk, &set.layout), what.os_cache));
             let lazy = server.clone();
             failure.spawn(world, async move { lazy.write_lazily().await });
@@ -160,6 +162,11 @@ impl Stage {
         })
     }
 
+    /// Starts something beside what runs; what fails of it ends the run.
+    pub(super) fn spawn(&self, task: impl Future<Output = Result<()>> + 'static) {
+        self.failure.spawn(&self.world, task);
+    }
+
     /// What failed first, if anything did.
     pub(super) fn check(&self) -> Result<()> {
         match &*self.failure.0.borrow() {
@@ -174,19 +181,7 @@ impl Stage {
     }
 
     pub(super) fn near(&self) -> Near {
-        let server = |server: &Rc<Server>| ServerNow {
-            tally: server.tally.get(),
-            disk: server.disk.tally(),
-            cpu_ns: server.cpu.borrow().busy_ns(self.world.now().0),
-            available_bytes: server.available_bytes(),
-        };
-        let now = self.world.now().0;
-        Near {
-            at_ns: now,
-            servers: self.servers.iter().map(server).collect(),
-            host_ns: self.fabric.hosts.iter().map(|host| host.processors.borrow().busy_ns(now)).sum(),
-            root_ns: self.fabric.hosts.iter().map(|host| host.root_ns.get()).sum(),
-        }
+        Near::of(&self.fabric, &self.servers)
     }
 
     async fn far(&self) -> Result<Far> {
@@ -210,6 +205,24 @@ pub(super) struct Near {
     pub(super) servers: Vec<ServerNow>,
     host_ns: u64,
     root_ns: u64,
+}
+
+impl Near {
+    pub(super) fn of(fabric: &Fabric, servers: &[Rc<Server>]) -> Near {
+        let now = fabric.world.now().0;
+        let server = |server: &Rc<Server>| ServerNow {
+            tally: server.tally.get(),
+            disk: server.disk.tally(),
+            cpu_ns: server.cpu.borrow().busy_ns(now),
+            available_bytes: server.available_bytes(),
+        };
+        Near {
+            at_ns: now,
+            servers: servers.iter().map(server).collect(),
+            host_ns: fabric.hosts.iter().map(|host| host.processors.borrow().busy_ns(now)).sum(),
+            root_ns: fabric.hosts.iter().map(|host| host.root_ns.get()).sum(),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -13,9 +13,10 @@ use world_model::Link;
 use world_model::station::Station;
 
 use super::super::scenario::{Fileserver, Server as Costs};
+use super::fabric::{Fabric, ns};
 use super::layout::{CLUSTER_BYTES, LOG_BYTES, Layout, Placed, Range, bitmap, clusters_of_file};
 use super::memory::Memory;
-use super::path::{Durable, Ended, Fabric, GuestDisk, ns};
+use super::path::{Durable, Ended, GuestDisk};
 use super::space::Space;
 
 /// A request or an answer beside its data: headers of SMB 2, a name.
@@ -60,16 +61,18 @@ pub(super) struct Server {
     pub(super) fabric: Rc<Fabric>,
     pub(super) disk: GuestDisk,
     pub(super) cpu: RefCell<Station>,
-    memory: RefCell<Memory>,
-    space: RefCell<Space>,
+    pub(super) memory: RefCell<Memory>,
+    pub(super) space: RefCell<Space>,
+    /// Of a volume that has grown: where, and where the bitmap of what is new lies.
+    pub(super) grown: Cell<Option<(u64, u64)>>,
     /// Files that were replaced already: a load that has used all of them begins again, and then in place.
     replaced: RefCell<BTreeSet<u64>>,
     /// Files that were written and of which nothing is lost: where each begins and ends.
-    whole: RefCell<BTreeMap<u64, u64>>,
+    pub(super) whole: RefCell<BTreeMap<u64, u64>>,
     inbound: RefCell<Station>,
     outbound: RefCell<Station>,
     link: Link,
-    costs: Costs,
+    pub(super) costs: Costs,
     /// What the log has, and what of it is on the disk.
     logged_bytes: Cell<u64>,
     log_written_bytes: Cell<u64>,
@@ -88,6 +91,7 @@ impl Server {
             cpu: RefCell::new(Station::new(costs.cores as usize)),
             memory: RefCell::new(Memory::new(costs.cache.0)),
             space: RefCell::new(Space::new(free)),
+            grown: Cell::default(),
             replaced: RefCell::default(),
             whole: RefCell::default(),
             inbound: RefCell::new(Station::new(1)),
@@ -219,10 +223,26 @@ impl Server {
 
     /// A file has been written: the file system logs it now, and changes its tables.
     pub(super) fn note(&self, tables: impl IntoIterator<Item = Range>, (old_at, at): (Option<u64>, u64)) {
-        self.logged_bytes.set(self.logged_bytes.get() + LOGGED_BYTES);
+        self.log();
         let mut memory = self.memory.borrow_mut();
-        let maps = old_at.into_iter().chain([at]).map(bitmap);
+        let maps = old_at.into_iter().chain([at]).map(|at| self.bitmap_of(at));
         tables.into_iter().chain(maps).for_each(|table| memory.soil_table(table));
+    }
+
+    /// The file system logs a change.
+    pub(super) fn log(&self) {
+        self.logged_bytes.set(self.logged_bytes.get() + LOGGED_BYTES);
+    }
+
+    /// The cluster of the bitmap that knows of this address.
+    pub(super) fn bitmap_of(&self, at: u64) -> Range {
+        match self.grown.get() {
+            Some((from, bitmap_at)) if at >= from => {
+                let byte = (at - from) / CLUSTER_BYTES / 8;
+                Range { at: bitmap_at + byte / CLUSTER_BYTES * CLUSTER_BYTES, bytes: CLUSTER_BYTES }
+            }
+            _ => bitmap(at),
+        }
     }
 
     /// Memory that nobody uses.
@@ -230,7 +250,7 @@ impl Server {
         self.memory.borrow().available_bytes()
     }
 
-    fn durable(&self) -> Durable {
+    pub(super) fn durable(&self) -> Durable {
         if self.os_cache { Durable::Later } else { Durable::AtOnce }
     }
 
@@ -256,7 +276,7 @@ impl Server {
     }
 
     /// What tables say is in the log before they are written: whole clusters, round and round.
-    async fn write_log(&self) -> Result<()> {
+    pub(super) async fn write_log(&self) -> Result<()> {
         let from = self.log_written_bytes.get() / CLUSTER_BYTES * CLUSTER_BYTES;
         let to = self.logged_bytes.get().next_multiple_of(CLUSTER_BYTES);
         self.log_written_bytes.set(self.logged_bytes.get());

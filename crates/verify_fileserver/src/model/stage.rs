@@ -4,10 +4,11 @@ use anyhow::Result;
 
 use super::super::scenario::{Fileserver, Run};
 use super::bed::{self, Bed, Shape};
-use super::course::{Course, Growth, RampStep, Which};
+use super::course::{Course, Growth, RampStep, Staged, Which};
 use super::disk::Format;
 use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
+use super::staged;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 
@@ -20,6 +21,8 @@ pub(in super::super) struct Ran {
     pub(in super::super) ramp: Vec<RampStep>,
     /// Expanded in time, and full before.
     pub(in super::super) growths: Vec<Growth>,
+    /// Stage by stage, a VHD and a VHDX.
+    pub(in super::super) staged: Vec<Staged>,
     pub(in super::super) stopped: bool,
 }
 
@@ -28,6 +31,7 @@ enum Job {
     Course(Which),
     Ramp { owners: usize, servers: u32 },
     Growth { in_time: bool },
+    Staged { format: Format },
 }
 
 /// In the order of what they give.
@@ -39,7 +43,8 @@ fn jobs(scenario: &Fileserver) -> Vec<Job> {
     let one = ramp(1, &scenario.ramp.servers);
     let all = ramp(scenario.array.controllers, &scenario.ramp.spread_servers);
     let growths = [true, false].map(|in_time| Job::Growth { in_time });
-    courses.into_iter().chain(one).chain(all).chain(growths).collect()
+    let staged = [Format::Dynamic, Format::Vhdx].map(|format| Job::Staged { format });
+    courses.into_iter().chain(one).chain(all).chain(growths).chain(staged).collect()
 }
 
 /// The virtual time of a job, of all its servers together: its cost, roughly.
@@ -50,6 +55,7 @@ fn server_seconds(scenario: &Fileserver, job: Job) -> f64 {
         Job::Course(_) => of(scenario.published.servers, &scenario.run),
         Job::Ramp { servers, .. } => of(servers, &scenario.ramp.run()),
         Job::Growth { .. } => f64::from(scenario.growth.seconds),
+        Job::Staged { .. } => staged::estimate_s(scenario),
     }
 }
 
@@ -70,6 +76,7 @@ enum Done {
     Course(Course),
     Ramp(RampStep),
     Growth(Growth),
+    Staged(Staged),
 }
 
 /// Makes what a run needs, and runs it: nothing of it is in memory afterwards but what it counted.
@@ -96,6 +103,9 @@ fn go(scenario: &Fileserver, set: &Set, job: Job, seed: u64, watcher: &Watcher<'
         Job::Growth { in_time } => {
             Ground::make(scenario, seed)?.run(in_time, seed, watcher).map(Done::Growth)
         }
+        Job::Staged { format } => {
+            staged::Ground::make(scenario, format, seed)?.run(seed, watcher).map(Done::Staged)
+        }
     }
 }
 
@@ -107,6 +117,8 @@ fn words(scenario: &Fileserver, job: Job) -> String {
         Job::Ramp { owners, servers } => format!("{servers} servers on {owners} controllers"),
         Job::Growth { in_time: true } => "a pool that is expanded in time".into(),
         Job::Growth { in_time: false } => "a pool that is full before it is expanded".into(),
+        Job::Staged { format: Format::Vhdx } => "everything grows, dynamic VHDX".into(),
+        Job::Staged { .. } => "everything grows, dynamic VHD".into(),
     }
 }
 
@@ -142,7 +154,8 @@ pub(in super::super) fn run(
     let mut done: Vec<(usize, Done)> =
         parallel::run((jobs.len(), threads), stop, work, tell)?.into_iter().map(|(_, done)| done).collect();
     done.sort_by_key(|(index, _)| *index);
-    let mut ran = Ran { courses: vec![], ramp: vec![], growths: vec![], stopped: stop.is_asked() };
+    let mut ran =
+        Ran { courses: vec![], ramp: vec![], growths: vec![], staged: vec![], stopped: stop.is_asked() };
     for (_, outcome) in done {
         match outcome {
             Done::Course(course) if course.arrays.len() < 2 => {}
@@ -150,6 +163,7 @@ pub(in super::super) fn run(
             Done::Course(course) => ran.courses.push(course),
             Done::Ramp(step) => ran.ramp.push(step),
             Done::Growth(growth) => ran.growths.push(growth),
+            Done::Staged(staged) => ran.staged.push(staged),
         }
     }
     Ok(ran)

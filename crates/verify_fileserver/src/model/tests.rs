@@ -3,11 +3,12 @@
 
 use super::Ran;
 use super::bed::{Bed, Shape, set};
-use super::course::{ArrayWindow, Course, Growth, GrowthWindow, RampStep, Which};
+use super::course::{ArrayWindow, Course, Growth, GrowthWindow, RampStep, Stage, Staged, Which};
 use super::disk::Format;
 use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
 use super::server::Refused;
+use super::staged;
 use crate::beyond;
 use crate::claims::measures;
 use crate::figures::figures;
@@ -112,7 +113,7 @@ fn each_published_figure_has_a_panel() {
     let courses: Vec<Course> = [Which::DYNAMIC, Which::FIXED, Which::CACHED, Which::VHDX].map(course).into();
     let four = courses[1].clone();
     let ramp = vec![RampStep { owners: 1, servers: 1, course: four }];
-    let ran = Ran { courses, ramp, growths: vec![], stopped: false };
+    let ran = Ran { courses, ramp, growths: vec![], staged: vec![], stopped: false };
     let measured = [measures(&ran), beyond::measures(&ran)].concat();
     let judged = scenario.claims.judge(World::Model, &measured, false);
     let figures = [figures(&scenario, &ran), beyond::figures(&scenario, &ran)].concat();
@@ -171,4 +172,49 @@ fn a_full_pool_holds_readers_up_only_if_the_server_keeps_what_was_refused() {
         let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
         assert!(after.map(|w| w.read_mb_per_s + w.write_mb_per_s).sum::<f64>() > 0.0);
     }
+}
+
+/// One server, on a pool that is full within seconds.
+fn grown(format: Format, stop: &Stop) -> Staged {
+    let mut scenario = small();
+    scenario.server.cache.0 = 256 << 20;
+    let own = &mut scenario.staged;
+    (own.trees, own.fill.0, own.seconds, own.full_seconds) = (2, 512 << 20, 3, 4);
+    (own.drive_bytes, own.disk.0) = (Some(lab_core::quantity::Size(1 << 30)), 128 << 30);
+    own.free.0 = 384 << 20;
+    let watcher = Watcher { stop, tell: &|_, _| {} };
+    staged::Ground::make(&scenario, format, 1).expect("a bed").run(1, &watcher).expect("a run")
+}
+
+#[test]
+fn everything_grows_comes_back_and_fills_up_under_both_formats() {
+    for format in [Format::Dynamic, Format::Vhdx] {
+        let run = grown(format, &Stop::default());
+        assert!(run.stages.iter().map(|span| span.stage).eq(Stage::ALL), "{:?}", run.stages);
+        let span = |stage| run.span(stage).expect("it was run");
+        // The group has the size of the first one, and takes nothing from it.
+        let [before, after] = [Stage::Full, Stage::GroupJoined].map(span);
+        assert_eq!(after.size_bytes, 2 * before.size_bytes);
+        assert!(run.seen_s.is_some_and(|s| s < 1.0), "{:?}", run.seen_s);
+        // What is deleted is the disk's no more, and the pool's when the file has been compacted.
+        assert!(run.deleted_bytes <= 512 << 20 && run.deleted_bytes > 256 << 20, "{run:?}");
+        assert_eq!(run.shrunk_bytes, 0);
+        assert!(run.compacted_bytes * 10 > (run.deleted_bytes - run.reused_bytes) * 8, "{run:?}");
+        assert!((run.returned_bytes + run.reused_bytes) * 10 > run.deleted_bytes * 8, "{run:?}");
+        let [heard, again] = run.warned_s[..] else { panic!("two thresholds: {:?}", run.warned_s) };
+        let refused = run.refused_s.expect("it was full");
+        assert!(heard < again && again < refused, "{heard}, {again}, {refused}");
+        assert_eq!(run.wrongly_refused, 0);
+        let full = run.seconds(&[Stage::Full]);
+        assert!(full.len() >= 3 && full.iter().all(|w| w.load.read_mb_per_s > 0.0), "{full:?}");
+        let after = run.seconds(&[Stage::LuGrown, Stage::Filled]);
+        assert!(after.iter().all(|w| w.load.refused == 0), "an expanded pool takes writes again");
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_with_the_stages_that_it_has() {
+    let stop = Stop::default();
+    stop.ask();
+    assert!(grown(Format::Vhdx, &stop).stages.is_empty());
 }
