@@ -23,6 +23,7 @@ const SAID = [
   "verify_qos/src/array_nodes/claims.rs", "verify_qos/src/array_nodes/figures.rs",
   "verify_sanboot/src/claims.rs", "verify_sanboot/src/findings.rs", "verify_sanboot/src/figures.rs", "verify_sanboot/src/report.rs",
   "verify_sanboot/src/summary.rs", "verify_sanboot/src/tables.rs", "verify_sanboot/src/boot/show.rs", "verify_sanboot/src/boot/survey.rs",
+  "verify_sanboot/src/takeover/outcome.rs", "verify_sanboot/src/takeover/show.rs", "verify_sanboot/src/takeover/survey.rs",
   "verify_fileserver/src/claims.rs", "verify_fileserver/src/findings.rs", "verify_fileserver/src/figures.rs", "verify_fileserver/src/report.rs",
   "verify_fileserver/src/beyond/growth.rs", "verify_fileserver/src/beyond/ramp.rs", "verify_fileserver/src/beyond/vhdx.rs",
   "verify_fileserver/src/beyond/staged.rs", "verify_fileserver/src/model/course.rs",

@@ -324,7 +324,9 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             }
             any |= began > 0;
             active = began;
-            if began == 0 && !(goes_on && under_way.end_one().await) {
+            let is_over = began == 0 && !(goes_on && under_way.end_one().await);
+            // Who detached a unit closes its store, which this turn keeps open: on a busy cache for minutes.
+            if is_over || self.is_one_detached(&units) {
                 break;
             }
         }
@@ -342,6 +344,12 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
     fn are_all(&self, units: &[Rc<State<D, J>>]) -> bool {
         let now = self.units.borrow();
         now.len() == units.len() && now.values().zip(units).all(|(now, unit)| Rc::ptr_eq(now, unit))
+    }
+
+    /// Whether one of these units is no longer attached.
+    fn is_one_detached(&self, units: &[Rc<State<D, J>>]) -> bool {
+        let now = self.units.borrow();
+        units.iter().any(|unit| !now.get(&unit.id).is_some_and(|known| Rc::ptr_eq(known, unit)))
     }
 
     /// The next run from `from` on that no direct operation has locked.

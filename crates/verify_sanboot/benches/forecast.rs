@@ -1,5 +1,5 @@
 //! How far forecasts are off: fitted on 1, 2, 4, 5 and 6 servers, held against runs of 3 and of 7 to 16, for
-//! every pattern and layout and five seeds.
+//! every pattern and layout and five seeds; and of two loads that the method was not made with.
 //!
 //! ```text
 //!   cargo bench -p verify_sanboot --bench forecast [-- DIR [SEEDS]]   points are kept in DIR, and read from there
@@ -21,12 +21,15 @@ fn main() -> Result<()> {
     let seeds = words.next().map_or(Ok(SEEDS), |text| text.parse()).context("the number of seeds")?;
     let mut all = Vec::new();
     for seed in 1..=seeds {
-        let rows = bar::rows(&points(seed, dir.as_deref())?);
+        let points = points(seed, dir.as_deref())?;
+        let (mut rows, held_out) = (bar::rows(&points), bar::rows_held_out(&points));
         println!("seed {seed}: {}", words_of(&rows));
+        println!("seed {seed}, loads that nobody fitted: {}", words_of(&held_out));
+        rows.extend(held_out);
         all.push(rows);
     }
     println!();
-    for pattern in Pattern::ALL {
+    for pattern in Pattern::ALL.into_iter().chain(Pattern::HELD_OUT) {
         for layout in [Layout::Raid5x4, Layout::Raid1x8] {
             let of = |row: &&Row| row.pattern == pattern && row.layout == layout;
             for (seed, rows) in (1..).zip(&all) {

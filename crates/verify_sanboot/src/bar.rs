@@ -42,13 +42,19 @@ pub fn points(seed: u64, threads: usize) -> Result<Results> {
     let mut sanboot = sanboot.quick();
     sanboot.run.servers = (1..=SERVERS_MAX).collect();
     sanboot.run.servers_beyond = vec![];
+    sanboot.run.held_out_servers = sanboot.run.servers.clone();
     let plan = Plan { seed, quick: true, layouts: SHARED.to_vec(), threads };
     Ok(run(&sanboot, &plan, &Stop::default())?.results)
 }
 
-/// Every row that is judged.
+/// Every row that is judged, of patterns that the method was made with.
 pub fn rows(results: &Results) -> Vec<Row> {
     rows_of(&Survey::new(results))
+}
+
+/// Those of patterns that it was not made with.
+pub fn rows_held_out(results: &Results) -> Vec<Row> {
+    rows_of(&Survey::new(&results.of_patterns_held_out()))
 }
 
 pub(crate) fn rows_of(survey: &Survey<'_>) -> Vec<Row> {

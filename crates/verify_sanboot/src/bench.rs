@@ -53,7 +53,7 @@ impl<P: Probe> Bench<'_, P> {
         }
         let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
         let measured_s = seconds(first.at_ns, last.at_ns);
-        let rate = |tally: Tally| tally.rate(measured_s, scene.transfer_bytes);
+        let rate = |tally: Tally| tally.rate(measured_s);
         Ok(Point {
             pattern: self.which.pattern,
             layout: self.which.layout,

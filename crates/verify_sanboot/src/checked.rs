@@ -3,7 +3,7 @@
 
 use lab_core::digest;
 
-use super::results::{Point, Results, Storm, Window};
+use super::results::{Load, Point, Results, Storm, Takeover, Window};
 
 /// The most servers of a point.
 const SERVERS_MAX: u32 = 1 << 10;
@@ -33,8 +33,11 @@ impl Results {
     pub fn read(text: &str) -> Result<Results, String> {
         let mut read: Results =
             serde_json::from_str(text).map_err(|e| format!("not points of verify sanboot: {e}"))?;
-        let of_points = read.points.iter().chain(&read.packed).chain(&read.lost).find_map(fault);
-        if let Some(fault) = of_points.or_else(|| read.storms.iter().find_map(fault_of_storm)) {
+        let of_points =
+            read.points.iter().chain(&read.packed).chain(&read.lost).chain(&read.held_out).find_map(fault);
+        let of_storms = || read.storms.iter().find_map(fault_of_storm);
+        let of_takeovers = || read.takeovers.iter().find_map(fault_of_takeover);
+        if let Some(fault) = of_points.or_else(of_storms).or_else(of_takeovers) {
             return Err(format!("{fault}; it is not as a run wrote it: take it from a copy, or run again"));
         }
         let Some(is) = read.digest.take() else { return Ok(read) };
@@ -56,6 +59,25 @@ fn fault_of_storm(storm: &Storm) -> Option<String> {
         && busy.iter().all(|share| (0.0..=BUSY_MAX).contains(share));
     let place = || format!("{}, {}, {} servers", storm.layout.name(), storm.form.words(), storm.servers);
     (!is_whole).then(|| format!("the boot storm {}: a time or a share is not in its range", place()))
+}
+
+/// What no run gives of a controller that goes.
+fn fault_of_takeover(one: &Takeover) -> Option<String> {
+    let is_rate = |rate: &f64| (0.0..=RATE_MAX).contains(rate);
+    let is_load = |load: &Load| {
+        let busy = load.controller_busy.iter().chain(&load.port_busy).chain(&load.drive_busy);
+        load.server_iops.len() == one.servers as usize
+            && load.iops.iter().chain(&load.server_iops).all(is_rate)
+            && busy.into_iter().all(|share| (0.0..=BUSY_MAX).contains(share))
+    };
+    let times = [one.gap_before_s, one.gap_s, one.gap_other_s, one.changed_s];
+    let is_whole = (1..=SERVERS_MAX).contains(&one.servers)
+        && [&one.before, &one.after].into_iter().all(is_load)
+        && times.iter().chain(one.bins.iter().flatten()).all(is_rate)
+        && one.bins[0].len() == one.bins[1].len();
+    let place = || format!("{}, {}, {} servers", one.pattern.name(), one.way.words(), one.servers);
+    (!is_whole)
+        .then(|| format!("the controller that goes, {}: a time or a share is not in its range", place()))
 }
 
 /// The first thing of a point that no run gives.

@@ -10,11 +10,11 @@ use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::Estimate;
 
 use super::bar::{self, Row};
-use super::boot;
 use super::results::{Layout, Pattern, Point, Results, Window};
 use super::survey::{
     FITTED_ON, FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_words, numbers_words, pattern_words,
 };
+use super::{boot, takeover};
 
 const RAID5: Layout = Layout::Raid5x4;
 const RAID1: Layout = Layout::Raid1x8;
@@ -22,7 +22,9 @@ const OWN: (Layout, u32) = (Layout::Internal, 1);
 
 /// Everything that the run tells.
 pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
-    let all = orderings(survey).into_iter().chain(prediction(survey)).chain(boot::measures(survey.results));
+    let results = survey.results;
+    let all = orderings(survey).into_iter().chain(prediction(survey));
+    let all = all.chain(boot::measures(results)).chain(takeover::measures(results));
     let in_real = |measure: Measure| match NEEDS_MODEL.iter().any(|id| measure.id().starts_with(id)) {
         true => measure.not_judged("in real time it is this machine's processor that ends it"),
         false => measure,
@@ -33,9 +35,9 @@ pub(crate) fn measures(survey: &Survey<'_>) -> Vec<Measure> {
     }
 }
 
-/// Claims on the published controller, port and servers, predictions, and boot storms: real ones are other
-/// ones.
-const NEEDS_MODEL: [&str; 5] = ["controller", "port", "sequential_mix", "prediction", "boot"];
+/// Claims on the published controller, port and servers, predictions, boot storms, and a controller that is
+/// lost: real ones are other ones.
+const NEEDS_MODEL: [&str; 6] = ["controller", "port", "sequential_mix", "prediction", "boot", "takeover"];
 
 /// What the published experiment says.
 fn orderings(survey: &Survey<'_>) -> Vec<Measure> {
@@ -129,6 +131,8 @@ fn prediction(survey: &Survey<'_>) -> Vec<Measure> {
         error("prediction.near", FITTED_TO + 1..=near),
         error("prediction.far", near + 1..=u32::MAX),
         lost(survey.results),
+        held_out(survey.results),
+        held_out_refused(survey.results),
         band.note(held_least),
         whole.note(note),
     ];
@@ -160,6 +164,28 @@ fn lost(results: &Results) -> Measure {
     };
     let measured = (!rows.is_empty()).then(|| Estimate::exact(beyond as f64));
     Measure::new("prediction.lost", measured).note(note)
+}
+
+/// How many forecasts of patterns that the method was not made with are beyond the bar.
+fn held_out(results: &Results) -> Measure {
+    let results = results.of_patterns_held_out();
+    let rows = bar::rows_of(&Survey::new(&results));
+    let is_beyond = |row: &&Row| row.forecast.is_some_and(|held| held.error.abs() > bar::most_off(row));
+    let beyond = (!rows.is_empty()).then(|| Estimate::exact(rows.iter().filter(is_beyond).count() as f64));
+    let worst = bar::worst(&rows);
+    let note = worst.map(|(row, error)| format!("the worst: {}: {:.1} %", place(row), 100.0 * error));
+    Measure::new("prediction.held_out", beyond).note(note)
+}
+
+/// How many of them are refused, in percent.
+fn held_out_refused(results: &Results) -> Measure {
+    let results = results.of_patterns_held_out();
+    let survey = Survey::new(&results);
+    let rows = bar::rows_of(&survey);
+    let share = (!rows.is_empty()).then(|| Estimate::exact(100.0 * bar::refused(&rows)));
+    let refused: Vec<String> = survey.tried.iter().filter_map(refused).collect();
+    let note = (!refused.is_empty()).then(|| format!("refused: {}", refused.join("; ")));
+    Measure::new("prediction.held_out_refused", share).note(note)
 }
 
 fn place(row: &Row) -> String {

@@ -10,7 +10,9 @@ use world::Rng;
 use super::bench::{Bench, Probe};
 use super::front::Op;
 use super::host::Ramp;
+use super::results::Pattern;
 use super::steady::pass;
+use super::steps::reads_of_boots;
 
 /// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a
 /// block.
@@ -18,16 +20,12 @@ const FILL_BYTES: u64 = 128 << 10;
 /// So many at once.
 const FILL_DEPTH: usize = 32;
 
-/// Runs these, so many at once, of so many bytes each; nobody counts them.
-pub(super) async fn condition(
-    ramp: &Ramp,
-    ops: impl IntoIterator<Item = (usize, Op)>,
-    bytes: u64,
-) -> Result<()> {
+/// Runs these of a server and so many bytes, so many at once; nobody counts them.
+pub(super) async fn condition(ramp: &Ramp, ops: impl IntoIterator<Item = (usize, Op, u64)>) -> Result<()> {
     let ops = RefCell::new(ops.into_iter());
     let next = || ops.borrow_mut().next();
     let worker = async || {
-        while let Some((server, op)) = next() {
+        while let Some((server, op, bytes)) = next() {
             ramp.condition(server, op, bytes).await?;
         }
         Ok(())
@@ -40,6 +38,9 @@ impl<P: Probe> Bench<'_, P> {
     /// files, random writers with what waits for the drives.
     pub(super) async fn fill(&self) -> Result<()> {
         let pattern = self.which.pattern;
+        if pattern == Pattern::Boots {
+            return self.fill_with_boots().await;
+        }
         if !pattern.is_random() {
             return Ok(());
         }
@@ -53,14 +54,21 @@ impl<P: Probe> Bench<'_, P> {
             let ops = places
                 .into_iter()
                 .map(|n| (n % u64::from(self.which.servers), n / u64::from(self.which.servers)));
-            let ops =
-                ops.map(|(server, chunk)| (server as usize, Op { at: chunk * FILL_BYTES, reads: true }));
-            condition(&self.ramp, ops, FILL_BYTES).await?;
+            let op = |chunk: u64| Op { at: chunk * FILL_BYTES, reads: true };
+            let ops = ops.map(|(server, chunk)| (server as usize, op(chunk), FILL_BYTES));
+            condition(&self.ramp, ops).await?;
         }
         if pattern.read_percent() == 0 {
             self.fill_with_writes(capacity, &mut rng).await?;
         }
         Ok(())
+    }
+
+    /// Images that servers boot from, as many as the cache holds.
+    async fn fill_with_boots(&self) -> Result<()> {
+        let capacity = cache_frames(&self.probe.status().await?) * array::FRAME_BYTES;
+        let rng = self.world.random("fill");
+        condition(&self.ramp, reads_of_boots(self.sanboot, self.which.servers, (capacity, rng))?).await
     }
 
     /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do
@@ -81,8 +89,7 @@ impl<P: Probe> Bench<'_, P> {
                 return Ok(true);
             }
             if last.growth() > if is_whole { BALANCED } else { FAR } {
-                let more = self.writes(last.missing() as u64, &mut rng, |even| even);
-                condition(&self.ramp, more, self.sanboot.published.transfer.0).await?;
+                condition(&self.ramp, self.writes(last.missing() as u64, &mut rng, |even| even)).await?;
                 since.clear();
             }
         }
@@ -103,12 +110,12 @@ impl<P: Probe> Bench<'_, P> {
 
     /// So many writes, of all servers in turn, at random places of their files: `place` makes them of even
     /// ones from 0 to 1.
-    fn writes(&self, count: u64, rng: &mut Rng, place: fn(f64) -> f64) -> Vec<(usize, Op)> {
+    fn writes(&self, count: u64, rng: &mut Rng, place: fn(f64) -> f64) -> Vec<(usize, Op, u64)> {
         let bytes = self.sanboot.published.transfer.0;
         let transfers = self.sanboot.published.file.0 / bytes;
         let servers = u64::from(self.which.servers);
         let mut at = || ((place(rng.f64()) * transfers as f64) as u64).min(transfers - 1) * bytes;
-        let op = |n: u64| ((n % servers) as usize, Op { at: at(), reads: false });
+        let op = |n: u64| ((n % servers) as usize, Op { at: at(), reads: false }, bytes);
         (0..count).map(op).collect()
     }
 
@@ -119,8 +126,7 @@ impl<P: Probe> Bench<'_, P> {
     async fn fill_with_writes(&self, capacity: u64, rng: &mut Rng) -> Result<()> {
         let part = capacity / WRITE_PARTS;
         for _ in 0..WRITE_PARTS {
-            condition(&self.ramp, self.writes(part, rng, gathered), self.sanboot.published.transfer.0)
-                .await?;
+            condition(&self.ramp, self.writes(part, rng, gathered)).await?;
             if waits(&self.probe.status().await?) > 0 {
                 break;
             }

@@ -5,7 +5,7 @@ use super::survey::{
     Batches, FITTED_ON, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, numbers_words,
     pattern_words,
 };
-use super::{bar, boot};
+use super::{bar, boot, takeover};
 use lab_core::report::{Axis, Figure, Mark, Panel, Series};
 use lab_core::stats::Estimate;
 use lab_core::words::capital;
@@ -19,9 +19,12 @@ pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
     let mut out: Vec<Option<Figure>> =
         Pattern::ALL.into_iter().map(|pattern| rates(survey, pattern)).collect();
     out.extend([controller(survey), port(survey)]);
-    out.extend([Layout::Raid5x4, Layout::Raid1x8].map(|layout| predicted(survey, layout)));
+    let layouts = [Layout::Raid5x4, Layout::Raid1x8];
+    out.extend(layouts.map(|layout| predicted(survey, layout, "predicted")));
+    let results = survey.results.of_patterns_held_out();
+    out.extend(layouts.map(|layout| predicted(&Survey::new(&results), layout, "held_out")));
     out.extend([spread(survey), boot::figure(survey.results)]);
-    out.into_iter().flatten().collect()
+    out.into_iter().flatten().chain(takeover::figures(survey.results)).collect()
 }
 
 fn servers_axis() -> Axis {
@@ -194,7 +197,7 @@ fn port(survey: &Survey<'_>) -> Option<Figure> {
 }
 
 /// The prediction with its band against what the model then gave.
-fn predicted(survey: &Survey<'_>, layout: Layout) -> Option<Figure> {
+fn predicted(survey: &Survey<'_>, layout: Layout, id: &str) -> Option<Figure> {
     let of = |p: &&Predicted| p.layout == layout;
     let mut series = Vec::new();
     let mut panels = Vec::new();
@@ -235,7 +238,7 @@ fn predicted(survey: &Survey<'_>, layout: Layout) -> Option<Figure> {
         });
     }
     (!panels.is_empty()).then(|| Figure {
-        id: format!("predicted_{}", layout.name()),
+        id: format!("{id}_{}", layout.name()),
         title: predicted_title(survey, layout),
         subtitle: Some(format!("Fitted on {} servers; median with the band from 5 % to 95 %; dots: the model with that many servers", numbers_words(FITTED_ON))),
         kind: "lines",

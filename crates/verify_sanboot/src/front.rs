@@ -115,19 +115,30 @@ impl Front {
     ///
     /// The array does not answer GOOD.
     pub(super) async fn reach(&self, session: &LocalSession, tag: u64, op: Op, bytes: u64) -> Result<bool> {
-        let (to, from) = if op.reads { (0, bytes) } else { (bytes, 0) };
+        self.arrive(op, bytes).await;
+        let arrived = self.world.now();
+        self.execute(session, tag, op, bytes).await?;
+        let hit = self.world.now() == arrived;
+        self.leave(op, bytes, hit).await;
+        Ok(hit)
+    }
+
+    /// A command through port and controller.
+    pub(super) async fn arrive(&self, op: Op, bytes: u64) {
+        let to = if op.reads { 0 } else { bytes };
         self.cross(&self.inbound, COMMAND_BYTES + to).await;
         let write_ns = if op.reads { 0 } else { self.costs.write_ns };
         let data_ns = self.costs.kib_ns * bytes / 1024;
         self.wait_at(&self.controller, self.costs.command_ns + data_ns + write_ns).await;
-        let arrived = self.world.now();
-        self.execute(session, tag, op, bytes).await?;
-        let hit = self.world.now() == arrived;
+    }
+
+    /// Its answer, which no drive had to be waited for if it was a hit.
+    pub(super) async fn leave(&self, op: Op, bytes: u64, hit: bool) {
         if !hit {
             self.wait_at(&self.controller, self.costs.miss_ns).await;
         }
+        let from = if op.reads { bytes } else { 0 };
         self.cross(&self.outbound, COMMAND_BYTES + from).await;
-        Ok(hit)
     }
 
     /// At the LU itself.

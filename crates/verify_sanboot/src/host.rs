@@ -19,6 +19,7 @@ use world_model::station::Station;
 use super::front::{Front, Op, ns};
 use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
+use super::steps::Steps;
 use lab_tools::hosts::Disk;
 use lab_tools::testbed::notice_attentions;
 
@@ -35,61 +36,25 @@ pub(super) enum Target {
     Session(Disk),
 }
 
-/// What a server does next.
-struct Walk {
-    pattern: Pattern,
-    read_percent: u32,
-    transfers: u64,
-    /// Where each stream is in its part of the file.
-    next: Vec<u64>,
-    rng: Rng,
-}
-
-impl Walk {
-    fn new(pattern: Pattern, read_percent: u32, (transfers, streams): (u64, u32), mut rng: Rng) -> Walk {
-        let part = transfers / u64::from(streams);
-        let next = (0..streams).map(|_| rng.u64(..part)).collect();
-        Walk { pattern, read_percent, transfers, next, rng }
-    }
-
-    fn next(&mut self, stream: usize) -> (u64, bool) {
-        let number = match self.pattern.is_random() {
-            true => self.rng.u64(..self.transfers),
-            false => {
-                let part = self.transfers / self.next.len() as u64;
-                let next = self.next[stream];
-                self.next[stream] = (next + 1) % part;
-                stream as u64 * part + next
-            }
-        };
-        let reads = match self.read_percent {
-            0 => false,
-            100 => true,
-            percent => self.rng.u32(..100) < percent,
-        };
-        (number, reads)
-    }
-}
-
 /// What happened at a server.
 pub(super) struct Tally {
     pub(super) ios: u64,
     pub(super) response_ns: u64,
+    pub(super) bytes: u64,
     pub(super) responses_us: Histogram<u64>,
 }
 
 impl Tally {
     fn new() -> Tally {
         let responses_us = Histogram::new_with_bounds(1, RESPONSE_US_MAX, 3).expect("bounds that it takes");
-        Tally { ios: 0, response_ns: 0, responses_us }
+        Tally { ios: 0, response_ns: 0, bytes: 0, responses_us }
     }
 
-    /// What it comes to, over so many seconds of transfers of so many bytes.
-    pub(super) fn rate(&self, seconds: f64, transfer_bytes: u64) -> ServerRate {
-        let iops = self.ios as f64 / seconds;
+    /// What it comes to, over so many seconds.
+    pub(super) fn rate(&self, seconds: f64) -> ServerRate {
         ServerRate {
-            iops,
-            mb_per_s: iops * transfer_bytes as f64 / 1e6,
+            iops: self.ios as f64 / seconds,
+            mb_per_s: self.bytes as f64 / seconds / 1e6,
             response_ms_mean: self.response_ns as f64 / self.ios.max(1) as f64 / 1e6,
             response_ms_p99: self.responses_us.value_at_quantile(0.99) as f64 / 1e3,
         }
@@ -98,7 +63,7 @@ impl Tally {
 
 struct Server {
     target: Target,
-    walk: RefCell<Walk>,
+    steps: RefCell<Steps>,
     /// Its own I/O path.
     path: RefCell<Station>,
     tally: RefCell<Tally>,
@@ -114,9 +79,22 @@ impl Server {
 
 /// What an I/O costs a server itself, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Costs {
+pub(super) struct Costs {
     host_ns: u64,
     host_spread_ns: u64,
+}
+
+impl Costs {
+    pub(super) fn of(sanboot: &Sanboot) -> Costs {
+        let host_ns = ns(sanboot.host.io);
+        Costs { host_ns, host_spread_ns: host_ns * u64::from(sanboot.host.spread_percent) / 100 }
+    }
+
+    /// Of one I/O.
+    pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
+        let (mean, spread) = (self.host_ns, self.host_spread_ns);
+        mean - spread + rng.u64(..=2 * spread)
+    }
 }
 
 /// Everything between the servers and their disks, and the servers.
@@ -125,7 +103,6 @@ pub(super) struct Ramp {
     servers: Vec<Server>,
     pub(super) front: Front,
     costs: Costs,
-    transfer_bytes: u64,
     /// Where the file is on a disk in a server.
     disk_from: u64,
     pub(super) counts: Cell<Counts>,
@@ -139,40 +116,42 @@ pub(super) struct Counts {
     pub(super) reads: u64,
     /// Reads that waited for no drive.
     pub(super) hits: u64,
+    pub(super) bytes: u64,
 }
 
 impl Ramp {
-    pub(super) fn new(sanboot: &Sanboot, world: &World, pattern: Pattern, targets: Vec<Target>) -> Ramp {
-        let transfer_bytes = sanboot.published.transfer.0;
-        let host_ns = ns(sanboot.host.io);
-        let costs = Costs { host_ns, host_spread_ns: host_ns * u64::from(sanboot.host.spread_percent) / 100 };
-        let transfers = sanboot.published.file.0 / transfer_bytes;
-        let read_percent = match pattern.read_percent() {
-            0 => 0,
-            100 => 100,
-            _ => sanboot.published.mix_read_percent,
-        };
+    /// Servers with these disks, none of them started.
+    ///
+    /// # Errors
+    ///
+    /// What the pattern replays cannot be read.
+    pub(super) fn new(
+        sanboot: &Sanboot,
+        world: &World,
+        pattern: Pattern,
+        targets: Vec<Target>,
+    ) -> Result<Ramp> {
         let server = |(number, target)| {
             let rng = world.random(&format!("server {number}"));
-            let walk = Walk::new(pattern, read_percent, (transfers, sanboot.run.streams), rng);
-            Server {
+            Ok(Server {
                 target,
-                walk: RefCell::new(walk),
+                steps: RefCell::new(Steps::new(sanboot, pattern, rng)?),
                 path: RefCell::new(Station::new(1)),
                 tally: RefCell::new(Tally::new()),
                 tag: Cell::new(0),
-            }
+            })
         };
-        Ramp {
+        let servers = targets.into_iter().enumerate().map(server).collect::<Result<Vec<Server>>>()?;
+        let longest = servers.iter().map(|server| server.steps.borrow().bytes_max()).max();
+        Ok(Ramp {
             world: world.clone(),
-            servers: targets.into_iter().enumerate().map(server).collect(),
-            front: Front::new(sanboot, world, transfer_bytes),
-            costs,
-            transfer_bytes,
+            servers,
+            front: Front::new(sanboot, world, longest.unwrap_or(0)),
+            costs: Costs::of(sanboot),
             disk_from: sanboot.internal.from.0,
             counts: Cell::default(),
             failure: RefCell::default(),
-        }
+        })
     }
 
     /// With other content to write, at least as long as what is written at once: somebody's array may treat
@@ -206,51 +185,51 @@ impl Ramp {
     /// One of the I/Os that a server keeps in flight, again and again; they are shared out to its streams.
     async fn go_on(&self, server: usize, number: usize) -> Result<()> {
         let server = &self.servers[server];
-        let stream = number % server.walk.borrow().next.len();
+        let stream = number % server.steps.borrow().streams();
         loop {
-            let (transfer, reads) = server.walk.borrow_mut().next(stream);
+            let (op, bytes) = server.steps.borrow_mut().next(stream);
             let began = self.world.now();
             let work_ns = self.host_ns(server);
             self.front.wait_at(&server.path, work_ns).await;
-            let op = Op { at: transfer * self.transfer_bytes, reads };
-            let hit = self.reach(server, op).await?;
+            let hit = self.reach(server, op, bytes).await?;
             let mut counts = self.counts.get();
             counts.ios += 1;
-            counts.reads += u64::from(reads);
-            counts.hits += u64::from(reads && hit);
+            counts.reads += u64::from(op.reads);
+            counts.hits += u64::from(op.reads && hit);
+            counts.bytes += bytes;
             self.counts.set(counts);
             let took = self.world.now().since(began);
             let mut tally = server.tally.borrow_mut();
             tally.ios += 1;
+            tally.bytes += bytes;
             tally.response_ns += took.as_nanos() as u64;
             tally.responses_us.saturating_record((took.as_micros() as u64).max(1));
         }
     }
 
     fn host_ns(&self, server: &Server) -> u64 {
-        let (mean, spread) = (self.costs.host_ns, self.costs.host_spread_ns);
-        mean - spread + server.walk.borrow_mut().rng.u64(..=2 * spread)
+        self.costs.draw(server.steps.borrow_mut().rng())
     }
 
     /// Through port and controller to the disk and back. Whether no drive had to be waited for.
-    async fn reach(&self, server: &Server, op: Op) -> Result<bool> {
+    async fn reach(&self, server: &Server, op: Op, bytes: u64) -> Result<bool> {
         let session = match &server.target {
-            Target::Disk(drive) => return self.use_disk(drive, op).await.map(|()| false),
+            Target::Disk(drive) => return self.use_disk(drive, op, bytes).await.map(|()| false),
             Target::Session(disk) => {
                 // What waited for a drive only the array knows.
-                return self.use_session(disk, op, self.transfer_bytes).await.map(|()| false);
+                return self.use_session(disk, op, bytes).await.map(|()| false);
             }
             Target::Lu(session) => session,
         };
-        self.front.reach(session, server.next_tag(), op, self.transfer_bytes).await
+        self.front.reach(session, server.next_tag(), op, bytes).await
     }
 
-    async fn use_disk(&self, drive: &Drive, op: Op) -> Result<()> {
+    async fn use_disk(&self, drive: &Drive, op: Op, bytes: u64) -> Result<()> {
         self.front.count();
         let at = self.disk_from + op.at;
         match op.reads {
-            true => drive.read(at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
-            false => drive.write(at, self.front.content(self.transfer_bytes)).await?,
+            true => drive.read(at, Buf::shared_zeros(bytes as usize)).await.result?,
+            false => drive.write(at, self.front.content(bytes)).await?,
         }
         Ok(())
     }

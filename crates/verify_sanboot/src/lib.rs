@@ -5,7 +5,8 @@
 //!    │        └─────> bench ──> conditioning (the cache as it is in the long run)
 //!    │                  └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
 //!    ├── scenario
-//!    └── boot (a recorded boot, replayed for many servers at once) ──> results
+//!    ├── boot (a recorded boot, replayed for many servers at once) ──> results
+//!    └── takeover (two controllers, of which one goes) ──> results
 //!   real ──> bench: the same servers, over iSCSI
 //!
 //!   results ──> ramp (predict) ──> survey ──> claims (measures), figures, tables, summary ──> report
@@ -40,9 +41,11 @@ pub mod results;
 mod run;
 pub mod scenario;
 mod steady;
+mod steps;
 mod summary;
 mod survey;
 mod tables;
+mod takeover;
 mod which;
 mod write;
 

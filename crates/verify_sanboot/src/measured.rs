@@ -36,7 +36,6 @@ pub(super) struct ArraySample {
 /// What samples are of.
 pub(super) struct Scene<'a> {
     which: &'a Which,
-    pub(super) transfer_bytes: u64,
     controllers: usize,
     /// Of a controller.
     cores: u32,
@@ -47,12 +46,7 @@ const OWNER: usize = 0;
 
 impl<'a> Scene<'a> {
     pub(super) fn of(sanboot: &Sanboot, which: &'a Which) -> Scene<'a> {
-        Scene {
-            which,
-            transfer_bytes: sanboot.published.transfer.0,
-            controllers: sanboot.array.controllers,
-            cores: sanboot.controller.cores,
-        }
+        Scene { which, controllers: sanboot.array.controllers, cores: sanboot.controller.cores }
     }
 
     pub(super) fn window(&self, from: &Sample, to: &Sample) -> Window {
@@ -65,8 +59,8 @@ impl<'a> Scene<'a> {
             let share_of = |n, share| if n == OWNER { share } else { 0.0 };
             share.map_or(vec![], |share| (0..self.controllers).map(|n| share_of(n, share)).collect())
         };
-        let through_port =
-            if to.array.is_some() { per_s(ios) * self.transfer_bytes as f64 / 1e6 } else { 0.0 };
+        let bytes = (to.counts.bytes - from.counts.bytes) as f64;
+        let through_port = if to.array.is_some() { per_s(bytes) / 1e6 } else { 0.0 };
         Window {
             seconds: ns / 1e9,
             iops: per_s(ios),

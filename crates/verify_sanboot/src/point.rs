@@ -49,7 +49,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64, stop: &
                         }
                     });
                 }
-                let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
+                let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets)?);
                 ramp.log_in().await?;
                 if which.lost {
                     // Who reads from it first finds that out.

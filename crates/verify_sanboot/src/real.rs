@@ -140,7 +140,7 @@ impl Place {
                 }
                 None => sessions(&world, &logins, sanboot.published.file.0).await?,
             };
-            let ramp = Ramp::new(&sanboot, &world, own.pattern, targets);
+            let ramp = Ramp::new(&sanboot, &world, own.pattern, targets)?;
             let ramp = Rc::new(match own.layout {
                 Layout::Given => ramp.with_content(noise(&world)),
                 _ => ramp,
@@ -210,8 +210,8 @@ async fn sessions(world: &World, logins: &[(Options, Lun)], file_bytes: u64) -> 
 async fn prepare(ramp: &Ramp, file_bytes: u64, servers: u32) -> Result<()> {
     let pieces = file_bytes / PREPARE_BYTES;
     let writes = (0..pieces).flat_map(|n| (0..servers as usize).map(move |server| (server, n)));
-    let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
-    condition(ramp, ops, PREPARE_BYTES).await
+    let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }, PREPARE_BYTES));
+    condition(ramp, ops).await
 }
 
 /// What can be asked: an array of the laboratory's own, or the drive in a server. LUs of --target have no

@@ -255,8 +255,15 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
             &["controller", "port", "spread"],
             &[],
         ),
-        section("prediction", "Forecast for additional servers", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
+        section("prediction", "Forecast for additional servers", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4", "held_out_raid1x8", "held_out_raid5x4"], &["ends", "demands"]),
         section("boot", "Boot storms", boot_text(survey), &["boot"], &["boot"]),
+        section(
+            "takeover",
+            "A controller is lost",
+            takeover_text(survey),
+            &["takeover", "takeover_alone"],
+            &["takeover"],
+        ),
         section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], &["conditions"]),
     ]
 }
@@ -266,6 +273,17 @@ fn boot_text(survey: &Survey<'_>) -> String {
         true => "Not run: boot storms need the model world and an array of the laboratory's own.".into(),
         false => "Servers are switched on at once. Each replays the boot of a recorded guest: every command follows the answer that it followed \
             there, after the time that the guest took. Servers go to the groups in turn. The cache is empty at first."
+            .into(),
+    }
+}
+
+fn takeover_text(survey: &Survey<'_>) -> String {
+    match survey.results.takeovers.is_empty() {
+        true => "Not run: it needs the model world and RAID1 × 8 of the laboratory's own array.".into(),
+        false => "Each server has a system disk and a data disk, each kind on eight groups RAID1 at a controller of its own, and uses the path that \
+            this reports as optimized. Then the controller of the one kind is lost under load, or two of its pools are moved. The other controller takes \
+            over; its processor and its port have to carry all from then on. Every block is written with a content of its own, or one in eight \
+            where servers write one after the other, and read again at the end."
             .into(),
     }
 }

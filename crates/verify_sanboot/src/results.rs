@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use lab_core::record::Metric;
 use serde::{Deserialize, Serialize};
 
+use super::steps::FILE_READ_PERCENT;
+pub use super::takeover::{Disks, Load, Takeover, Way};
+
 /// What a server does with its file, 4 KiB at a time. A mix is 75 % reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,6 +24,10 @@ pub enum Pattern {
     SequentialWrite,
     /// Walks the file, 75 % reads.
     SequentialMix,
+    /// Whole files, 80 % read: what no forecast was made for.
+    Fileserver,
+    /// A recorded boot, of one image after the other: what no forecast was made for.
+    Boots,
 }
 
 /// Where the servers' system disks are.
@@ -243,9 +250,15 @@ pub struct Results {
     /// only judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Point>,
+    /// The same of patterns that the method of forecasts was not made with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_out: Vec<Point>,
     /// Servers that are switched on at once: layout, form, servers, repeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storms: Vec<Storm>,
+    /// Controllers that go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takeovers: Vec<Takeover>,
     /// Of all the rest ([`lab_core::digest`]); none: of a run before points had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -285,7 +298,21 @@ impl Results {
     /// The results of the array that had lost a drive, alone.
     pub(super) fn with_a_drive_lost(&self) -> Results {
         let (points, packed) = self.lost.iter().cloned().partition(|point| point.packing.is_empty());
-        Results { points, packed, lost: vec![], storms: vec![], ..self.clone() }
+        Results {
+            points,
+            packed,
+            lost: vec![],
+            held_out: vec![],
+            storms: vec![],
+            takeovers: vec![],
+            ..self.clone()
+        }
+    }
+
+    /// The results of patterns that the method of forecasts was not made with, alone.
+    pub(super) fn of_patterns_held_out(&self) -> Results {
+        let (points, packed) = self.held_out.iter().cloned().partition(|point| point.packing.is_empty());
+        Results { points, packed, held_out: vec![], ..self.with_a_drive_lost() }
     }
 
     /// Of each storm when its last server runs.
@@ -338,6 +365,9 @@ impl Pattern {
         Pattern::SequentialMix,
     ];
 
+    /// Those that the method of forecasts was not made with.
+    pub const HELD_OUT: [Pattern; 2] = [Pattern::Fileserver, Pattern::Boots];
+
     /// Whether it jumps.
     pub fn is_random(self) -> bool {
         matches!(self, Pattern::RandomRead | Pattern::RandomWrite | Pattern::RandomMix)
@@ -346,9 +376,10 @@ impl Pattern {
     /// Of 100 requests, how many read.
     pub fn read_percent(self) -> u32 {
         match self {
-            Pattern::RandomRead | Pattern::SequentialRead => 100,
+            Pattern::RandomRead | Pattern::SequentialRead | Pattern::Boots => 100,
             Pattern::RandomMix | Pattern::SequentialMix => 75,
             Pattern::RandomWrite | Pattern::SequentialWrite => 0,
+            Pattern::Fileserver => FILE_READ_PERCENT,
         }
     }
 
@@ -371,6 +402,8 @@ impl Pattern {
             Pattern::SequentialRead => "sequential_read",
             Pattern::SequentialWrite => "sequential_write",
             Pattern::SequentialMix => "sequential_mix",
+            Pattern::Fileserver => "fileserver",
+            Pattern::Boots => "boots",
         }
     }
 }

@@ -8,7 +8,7 @@ use super::bed::{Bed, Shape};
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
 use super::which::Which;
-use super::{boot, point};
+use super::{boot, point, takeover};
 use lab_core::interrupt::{Abandoned, Stop, unless_abandoned};
 use lab_core::parallel;
 use lab_core::progress::Progress;
@@ -84,9 +84,9 @@ pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
 }
 
 /// What predictions need besides: as many servers on a group as there will be, with few servers in all.
-fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+fn packed(sanboot: &Sanboot, (patterns, layouts): (&[Pattern], &[Layout])) -> Vec<Which> {
     let mut all = Vec::new();
-    for pattern in Pattern::ALL {
+    for &pattern in patterns {
         for &layout in layouts {
             let Some(shape) = Shape::of(layout) else { continue };
             for packing in shape.packings(sanboot.run.packed_to) {
@@ -104,15 +104,25 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
 /// then.
 fn lost(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
     let layouts: Vec<Layout> = layouts.iter().copied().filter(|layout| *layout == Layout::Raid5x4).collect();
-    let mut only = sanboot.clone();
-    (only.run.servers, only.run.repeats) = (only.run.lost_servers.clone(), 1);
-    only.run.servers_beyond = vec![];
-    if only.run.servers.is_empty() {
+    let all = once_each(sanboot, (&[Pattern::RandomRead], &layouts), &sanboot.run.lost_servers);
+    all.into_iter().map(|which| Which { lost: true, ..which }).collect()
+}
+
+/// Patterns that the method of forecasts was not made with.
+fn held_out(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+    let is_shared = |layout: &Layout| Shape::of(*layout).is_some();
+    let layouts: Vec<Layout> = layouts.iter().copied().filter(is_shared).collect();
+    once_each(sanboot, (&Pattern::HELD_OUT, &layouts), &sanboot.run.held_out_servers)
+}
+
+/// So many servers once each, and those that are packed, for a forecast that is only judged.
+fn once_each(sanboot: &Sanboot, (patterns, layouts): (&[Pattern], &[Layout]), servers: &[u32]) -> Vec<Which> {
+    if servers.is_empty() {
         return vec![];
     }
-    let all = points(&only, &layouts).into_iter().chain(packed(&only, &layouts));
-    let all = all.filter(|which| which.pattern == Pattern::RandomRead);
-    all.map(|which| Which { lost: true, ..which }).collect()
+    let each = patterns.iter().flat_map(|pattern| layouts.iter().map(move |layout| (*pattern, *layout)));
+    let all = each.flat_map(|(p, l)| servers.iter().map(move |n| Which::in_turn(p, l, *n)));
+    all.chain(packed(sanboot, (patterns, layouts))).collect()
 }
 
 /// Among how many servers each of those that are packed has its share of the cache; 0: among themselves.
@@ -159,8 +169,9 @@ fn run_jobs(
 /// Runs all points. After a stop request, the completed ones are kept.
 pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     let mut all = points(sanboot, &plan.layouts);
-    all.extend(packed(sanboot, &plan.layouts));
+    all.extend(packed(sanboot, (&Pattern::ALL, &plan.layouts)));
     all.extend(lost(sanboot, &plan.layouts));
+    all.extend(held_out(sanboot, &plan.layouts));
     let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
     let beds = beds.collect::<Result<Vec<Bed>>>()?;
     let job = |which: &Which| {
@@ -185,16 +196,17 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
         virtual_s: points.iter().map(|p| p.virtual_s).sum(),
     };
     let (storms, is_whole) = boot::run(sanboot, plan, stop)?;
-    let stopped = points.len() < all.len() || !is_whole;
-    Ok(Ran {
-        results: Results { quick: plan.quick, stopped, storms, ..results_of(sanboot, plan.seed, points) },
-        pace,
-    })
+    let (takeovers, are_whole) = takeover::run(sanboot, plan, stop)?;
+    let stopped = points.len() < all.len() || !is_whole || !are_whole;
+    let measured = results_of(sanboot, plan.seed, points);
+    Ok(Ran { results: Results { quick: plan.quick, stopped, storms, takeovers, ..measured }, pace })
 }
 
 /// Points with what they were run with.
 pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Results {
     let (lost, points): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| point.lost);
+    let is_held_out = |point: &Point| Pattern::HELD_OUT.contains(&point.pattern);
+    let (held_out, points): (Vec<Point>, Vec<Point>) = points.into_iter().partition(is_held_out);
     let (points, packed) = points.into_iter().partition(|point| point.packing.is_empty());
     Results {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -207,7 +219,9 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         points,
         packed,
         lost,
+        held_out,
         storms: vec![],
+        takeovers: vec![],
         digest: None,
     }
 }
@@ -249,7 +263,9 @@ mod tests {
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 3], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
-        (small.run.packed_to, small.run.lost_servers) = (4, vec![2]);
+        (small.run.packed_to, small.run.lost_servers, small.run.held_out_servers) = (3, vec![2], vec![2]);
+        (small.takeover.servers, small.takeover.journal.0) = (vec![2], 32 << 20);
+        (small.takeover.warm_up.0, small.takeover.time.0) = (Duration::from_secs(1), Duration::from_secs(1));
         small.run.balance_time.0 = small.run.round_time.0;
         (small.boot.servers, small.boot.repeats, small.boot.lu.0) = (vec![2], 1, 128 << 20);
         let bytes = |threads| {
@@ -257,7 +273,9 @@ mod tests {
             let ran = run(&small, &plan, &Stop::default()).expect("points");
             assert_eq!(ran.results.points.len(), 6 * 5);
             assert_eq!(ran.results.with_a_drive_lost().points.len(), 1);
+            assert_eq!(ran.results.of_patterns_held_out().points.len(), 2 * 2);
             assert_eq!(ran.results.storms.len(), 2 * 3);
+            assert_eq!(ran.results.takeovers.len(), 2);
             serde_json::to_string_pretty(&ran.results).expect("text")
         };
         assert_eq!(bytes(1), bytes(2));

@@ -13,6 +13,8 @@ use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 use lab_core::scenario::ScenarioFile;
 use lab_core::toml_text::TomlFileError;
 
+use super::takeover::scenario::Takeover;
+
 /// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held
 /// against.
 pub const SERVERS_MAX: u32 = 16;
@@ -45,6 +47,8 @@ pub struct Sanboot {
     pub internal: Internal,
     /// Servers that are switched on at once.
     pub boot: Boot,
+    /// Two controllers, of which one goes.
+    pub takeover: Takeover,
     /// Above these something holds the servers up.
     pub bottleneck: Bottleneck,
     /// What is claimed.
@@ -77,6 +81,8 @@ pub struct Run {
     pub packed_to: u32,
     /// Numbers of servers with a drive of the first group lost, once each.
     pub lost_servers: Vec<u32>,
+    /// Numbers of servers with the patterns that forecasts were not made with, once each.
+    pub held_out_servers: Vec<u32>,
     /// How often each point is run.
     pub repeats: u32,
     /// I/Os that a server keeps in flight.
@@ -126,6 +132,8 @@ pub struct Quick {
     pub balance_windows: u32,
     /// Numbers of servers with a drive of the first group lost.
     pub lost_servers: Vec<u32>,
+    /// The same with the patterns that forecasts were not made with.
+    pub held_out_servers: Vec<u32>,
     /// Numbers of servers that are switched on at once.
     pub boot_servers: Vec<u32>,
     /// How often each of these is run.
@@ -275,6 +283,8 @@ impl ScenarioFile for Sanboot {
         "prediction.band",
         "prediction.between",
         "prediction.far",
+        "prediction.held_out",
+        "prediction.held_out_refused",
         "prediction.lost",
         "prediction.near",
         "prediction.whole",
@@ -289,6 +299,12 @@ impl ScenarioFile for Sanboot {
         "sequential_write.least",
         "spread.raid1",
         "spread.raid5",
+        "takeover.gap",
+        "takeover.moved",
+        "takeover.others",
+        "takeover.random",
+        "takeover.sequential",
+        "takeover.wrong",
     ];
 
     fn claims(&self) -> &Claims {
@@ -298,6 +314,7 @@ impl ScenarioFile for Sanboot {
     fn check(&self, c: &mut Checks) {
         self.check_runs(c);
         self.check_hardware(c);
+        self.takeover.check(c);
     }
 }
 
@@ -309,6 +326,7 @@ impl Sanboot {
             servers: q.servers,
             servers_beyond: q.servers_beyond,
             lost_servers: q.lost_servers,
+            held_out_servers: q.held_out_servers,
             repeats: q.repeats,
             windows: q.windows,
             window_ios: q.window_ios,
@@ -318,7 +336,8 @@ impl Sanboot {
             balance_windows: q.balance_windows,
             ..self.run
         };
-        Sanboot { run, boot: Boot { servers: q.boot_servers, repeats: q.boot_repeats, ..self.boot }, ..self }
+        let boot = Boot { servers: q.boot_servers, repeats: q.boot_repeats, ..self.boot };
+        Sanboot { run, boot, takeover: self.takeover.quick(), ..self }
     }
 
     /// In real time: scaled, and without what is modelled of servers, port and controller, because these are
@@ -341,6 +360,7 @@ impl Sanboot {
             servers_beyond: vec![],
             packed_to: 0,
             lost_servers: vec![],
+            held_out_servers: vec![],
             repeats: form.repeats,
             windows: form.windows,
             window_ios: form.window_ios,
@@ -362,6 +382,8 @@ impl Sanboot {
             ("run.servers_beyond", &run.servers_beyond, false),
             ("run.lost_servers", &run.lost_servers, false),
             ("quick.lost_servers", &quick.lost_servers, false),
+            ("run.held_out_servers", &run.held_out_servers, false),
+            ("quick.held_out_servers", &quick.held_out_servers, false),
             ("quick.servers", &quick.servers, true),
             ("quick.servers_beyond", &quick.servers_beyond, false),
             ("real.servers", &real.servers, true),
@@ -479,6 +501,10 @@ impl Sanboot {
             ("boot.lu", size(self.boot.lu), Source::Chosen),
             ("boot.think_percent", self.boot.think_percent.to_string(), Source::Chosen),
             ("boot.spread_percent", self.boot.spread_percent.to_string(), Source::Chosen),
+            ("takeover.journal", size(self.takeover.journal), Source::Chosen),
+            ("takeover.memory", time(self.takeover.memory), Source::Chosen),
+            ("takeover.latency", time(self.takeover.latency), Source::Chosen),
+            ("takeover.retry", time(self.takeover.retry), Source::Chosen),
         ];
         all.into_iter().map(|(name, value, source)| Condition { name: name.into(), value, source }).collect()
     }

@@ -35,7 +35,8 @@ impl<'a> Survey<'a> {
     pub(crate) fn new(results: &'a Results) -> Survey<'a> {
         let to = results.points.iter().map(|p| p.servers).max().unwrap_or(0);
         let all = |on: FittedOn, to: u32| -> Vec<Predicted> {
-            let each = Pattern::ALL.into_iter().flat_map(|p| Layout::ALL.map(|l| (p, l)));
+            let each = Pattern::ALL.into_iter().chain(Pattern::HELD_OUT);
+            let each = each.flat_map(|p| Layout::ALL.map(|l| (p, l)));
             each.filter_map(|(pattern, layout)| {
                 let forecast = predicted(results, pattern, layout, on, to)?;
                 Some(Predicted { pattern, layout, forecast })
@@ -197,6 +198,8 @@ pub(crate) fn pattern_words(pattern: Pattern) -> &'static str {
         Pattern::SequentialRead => "sequential reads",
         Pattern::SequentialWrite => "sequential writes",
         Pattern::SequentialMix => "sequential 75/25",
+        Pattern::Fileserver => "a file server",
+        Pattern::Boots => "boots of many images",
     }
 }
 

@@ -1,9 +1,9 @@
 //! The tables: what drives cost per server, what ends each pattern, how predictions held, the inputs.
 
-use super::boot;
 use super::results::{Layout, Pattern, Source};
 use super::summary::{SHARED, end_words};
 use super::survey::{PUBLISHED_SERVERS, Survey, drives, layout_words, pattern_words};
+use super::{boot, takeover};
 use lab_core::report::{Column, Table, Value};
 
 fn text(name: &str) -> Column {
@@ -26,7 +26,9 @@ fn rounded(value: f64, digits: i32) -> Value {
 
 /// All tables.
 pub(crate) fn tables(survey: &Survey<'_>) -> Vec<Table> {
-    vec![cost(survey), ends(survey), demands(survey), boot::table(survey.results), conditions(survey)]
+    let results = survey.results;
+    let (boots, takeovers) = (boot::table(results), takeover::table(results));
+    vec![cost(survey), ends(survey), demands(survey), boots, takeovers, conditions(survey)]
 }
 
 /// The layouts have different numbers of drives: what a drive gives.

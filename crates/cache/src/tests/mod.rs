@@ -2,6 +2,7 @@
 
 mod allocations;
 mod crash;
+mod detached;
 mod mutation;
 mod partitions;
 mod second;

@@ -132,6 +132,14 @@ pub fn report_supported_operation(opcode: u8, len: u32) -> Cdb {
     cdb
 }
 
+/// REPORT TARGET PORT GROUPS (SPC-5 6.39).
+pub fn report_target_port_groups(len: u32) -> Cdb {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (0xa3, 0x0a);
+    cdb[6..10].copy_from_slice(&len.to_be_bytes());
+    cdb
+}
+
 /// EXTENDED COPY(LID1) with its parameter list: two targets named by their NAA designators, then
 /// block-to-block segments.
 pub fn extended_copy(naa: [&[u8]; 2], block_bytes: u32, segments: &[Segment]) -> (Cdb, Vec<u8>) {

@@ -12,7 +12,7 @@ use array::{
     Array, Config, ControllerHandle, Exchange, LocalPort, Mailbox, Told, answer_for_absent, event_channel,
     move_channel, run_with_local_port,
 };
-use futures::future::{AbortHandle, abortable};
+use futures::future::{AbortHandle, abortable, try_join_all};
 use world::World;
 use world_model::{Machine, Model};
 
@@ -153,9 +153,10 @@ impl Nodes {
     /// A drive cannot be fenced, or the controller cannot open it.
     pub async fn take_over(&mut self, node: usize) -> Result<()> {
         let owner = &self.machines[0];
-        for drive in &self.array.config().of_controllers(&[node]).drives {
-            owner.world().fence(&drive.spec).await?;
-        }
+        // All at once, as masu does.
+        let drives = self.array.config().of_controllers(&[node]).drives;
+        let world = owner.world();
+        try_join_all(drives.iter().map(|drive| world.fence(&drive.spec))).await?;
         self.links[node].end();
         self.ports[node] = run(owner, (node, self.mailboxes[node].clone()), self.handles.clone());
         self.array.bring_up(node).await.with_context(|| format!("the controller of {}", name(node)))
