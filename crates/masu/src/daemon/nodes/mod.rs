@@ -46,8 +46,8 @@ use thread::{Keeper, Leaves, Thread};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::ports::until_all_free;
 use super::controllers::Footing;
+use super::ports::until_all_free;
 use super::signals::Signals;
 use super::supervision;
 use crate::known_nodes::known_nodes;
