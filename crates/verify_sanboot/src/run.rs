@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_results_to_the_byte() {
         let (mut small, _) = Sanboot::load(None).expect("built in");
-        (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
+        (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 128 << 20, 16 << 20);
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 3], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 50, 25);
         (small.run.packed_to, small.run.lost_servers, small.run.held_out_servers) = (3, vec![2], vec![2]);

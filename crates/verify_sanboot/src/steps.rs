@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use world::Rng;
 
 use super::boot::Trace;
@@ -211,6 +211,7 @@ pub(super) struct Boots {
 impl Boots {
     fn new(sanboot: &Sanboot, mut rng: Rng) -> Result<Boots> {
         let trace = Rc::new(Trace::load(&sanboot.boot.trace)?);
+        ensure!(trace.end() <= sanboot.array.lu.0, "array.lu: the boot reads beyond its end");
         let image_bytes = trace.end().next_multiple_of(1 << 20);
         let images = (sanboot.published.file.0 / image_bytes).max(1);
         // Not all servers are at the same command.

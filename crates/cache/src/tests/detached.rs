@@ -11,41 +11,44 @@ use crate::{Cache, Unit, WritePolicy};
 
 /// A store that is open as long as somebody holds it.
 #[derive(Clone)]
-struct Held(OnDrive, Rc<()>);
+struct Held {
+    store: OnDrive,
+    _open: Rc<()>,
+}
 
 impl Device for Held {
     fn geometry(&self) -> Geometry {
-        self.0.geometry()
+        self.store.geometry()
     }
 
     async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
-        self.0.read(at, len, out).await
+        self.store.read(at, len, out).await
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        self.0.write(at, data).await
+        self.store.write(at, data).await
     }
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        self.0.zero(at, len).await
+        self.store.zero(at, len).await
     }
 
     async fn flush(&self) -> Result<(), BlockError> {
-        self.0.flush().await
+        self.store.flush().await
     }
 }
 
 impl BackingStore for Held {
     fn takes_in_place(&self, at: u64, len: u64) -> bool {
-        self.0.takes_in_place(at, len)
+        self.store.takes_in_place(at, len)
     }
 
     fn row_bytes(&self) -> u64 {
-        self.0.row_bytes()
+        self.store.row_bytes()
     }
 
     fn row_drives(&self) -> u32 {
-        self.0.row_drives()
+        self.store.row_drives()
     }
 }
 
@@ -61,7 +64,7 @@ fn a_unit_that_is_detached_is_let_go_though_others_have_much_to_destage() {
         let cache: Cache<Held, OnDrive> = Cache::new(world.clone(), small());
         let alive = Rc::new(());
         let attach = |name: &str, id: u64, alive: &Rc<()>| -> Unit<Held, OnDrive> {
-            let store = Held(OnDrive::open(&world, name), alive.clone());
+            let store = Held { store: OnDrive::open(&world, name), _open: alive.clone() };
             cache.attach(store, spec(id, WritePolicy::Back), None)
         };
         let (quick, slow) = (attach("quick", 1, &alive), attach("slow", 2, &Rc::new(())));

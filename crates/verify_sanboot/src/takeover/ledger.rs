@@ -1,7 +1,7 @@
 //! What a server has written to a disk, block by block, so that it is known whether what it reads is what was
 //! acknowledged last.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use block::Pieces;
 use world::{Buf, Data};
@@ -26,14 +26,14 @@ pub(super) struct Ledger {
     /// other would else take gigabytes of this machine.
     stamped: u64,
     zeros: Data,
-    entries: HashMap<u64, Entry>,
+    entries: BTreeMap<u64, Entry>,
 }
 
 impl Ledger {
     /// Of a disk, by its number, whose blocks have so many bytes.
     pub(super) fn new(disk: u32, block_bytes: u64, stamped: u64) -> Ledger {
         let zeros = Buf::shared_zeros(block_bytes as usize).freeze();
-        Ledger { disk, stamped, zeros, entries: HashMap::new() }
+        Ledger { disk, stamped, zeros, entries: BTreeMap::new() }
     }
 
     /// Whether a write of this block is under way.
@@ -87,10 +87,7 @@ impl Ledger {
     /// All blocks that have an acknowledged content of their own, in order.
     pub(super) fn blocks(&self) -> Vec<u64> {
         let own = self.entries.iter().filter(|(_, entry)| entry.acknowledged > 0);
-        let mut all: Vec<u64> =
-            own.map(|(block, _)| *block).filter(|block| block.is_multiple_of(self.stamped)).collect();
-        all.sort_unstable();
-        all
+        own.map(|(block, _)| *block).filter(|block| block.is_multiple_of(self.stamped)).collect()
     }
 
     fn stamp(&self, block: u64, number: u32) -> [u8; STAMP] {
