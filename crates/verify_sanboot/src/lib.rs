@@ -33,6 +33,7 @@ mod findings;
 mod front;
 mod host;
 mod measured;
+mod pattern;
 mod point;
 pub mod ramp;
 mod real;

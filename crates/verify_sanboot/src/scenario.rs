@@ -314,7 +314,7 @@ impl ScenarioFile for Sanboot {
     fn check(&self, c: &mut Checks) {
         self.check_runs(c);
         self.check_hardware(c);
-        self.takeover.check(c);
+        self.takeover.check(c, SERVERS_MAX);
     }
 }
 

@@ -1,4 +1,5 @@
-//! What servers do, step by step: transfers of one size as published, and loads that no forecast was made for.
+//! What servers do, step by step: transfers of one size as published, and loads that no forecast was made
+//! for.
 
 use std::rc::Rc;
 
@@ -7,7 +8,7 @@ use world::Rng;
 
 use super::boot::Trace;
 use super::front::Op;
-use super::results::Pattern;
+use super::pattern::{FILE_READ_PERCENT, Pattern};
 use super::scenario::Sanboot;
 
 /// What a server does next.
@@ -134,15 +135,13 @@ impl Steps {
 
 /// The longest read and write of SMB 2.0 (MS-SMB2 3.3.5.4), as in fileserver.toml.
 const REQUEST_BYTES: u64 = 64 << 10;
-/// The published set of the file servers: the logarithm of a size is normal, with this mean and deviation. Its
-/// clients use files from here on.
+/// The published set of the file servers: the logarithm of a size is normal, with this mean and deviation.
+/// Its clients use files from here on.
 const SIZE_MU: f64 = 9.0624;
 const SIZE_SIGMA: f64 = 2.6055;
 const SIZE_BYTES_MIN: f64 = 50_000.0;
 /// A part of what a server has: one file is not most of it.
 const SIZE_BYTES_MAX: f64 = (64 << 20) as f64;
-/// Of 100 steps of the published clients, so many copy a file from the server; the others copy one to it.
-pub(super) const FILE_READ_PERCENT: u32 = 80;
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file server: whole files are read, or written, each from its beginning to its end.

@@ -1,9 +1,9 @@
 //! The array: for each server a system disk at one controller and a data disk at the other, each kind on
 //! eight groups RAID1 of its own.
 //!
-//! An array of that time keeps acknowledged writes in memory with a battery, mirrored to the other controller.
-//! That is the journal of each pool here, on two memories that both controllers reach, as masu requires of all
-//! drives of an array with several nodes.
+//! An array of that time keeps acknowledged writes in memory with a battery, mirrored to the other
+//! controller. That is the journal of each pool here, on two memories that both controllers reach, as masu
+//! requires of all drives of an array with several nodes.
 
 use anyhow::{Context, Result};
 use array::Config;

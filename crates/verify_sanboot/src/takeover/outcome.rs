@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::Pattern;
+use crate::pattern::Pattern;
 
 /// A server's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -254,7 +254,8 @@ struct Reading {
     drives: [u64; 2],
 }
 
-/// A number of its own for each pattern and number of servers: what is compared differs in what goes, and how.
+/// A number of its own for each pattern and number of servers: what is compared differs in what goes, and
+/// how.
 fn seed_of(seed: u64, which: TakeoverOf) -> u64 {
     let parts = [which.pattern as u64, u64::from(which.servers)];
     // The odd constant is 2^64 divided by the golden ratio.

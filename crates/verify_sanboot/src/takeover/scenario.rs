@@ -6,8 +6,7 @@ use lab_core::checks::Checks;
 use lab_core::quantity::{Size, Time};
 use serde::Deserialize;
 
-use crate::results::Pattern;
-use crate::scenario::SERVERS_MAX;
+use crate::pattern::Pattern;
 
 /// How the loss of a controller is run.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,12 +44,13 @@ impl Takeover {
         Takeover { servers: self.quick_servers.clone(), ..self }
     }
 
-    pub(crate) fn check(&self, c: &mut Checks) {
+    /// The array has LUs for so many servers.
+    pub(crate) fn check(&self, c: &mut Checks, servers_max: u32) {
         for (key, servers) in
             [("takeover.servers", &self.servers), ("takeover.quick_servers", &self.quick_servers)]
         {
             c.must(key, servers.is_sorted_by(|a, b| a < b), "grow from one to the next");
-            servers.iter().for_each(|n| c.range(key, *n, 1..=SERVERS_MAX));
+            servers.iter().for_each(|n| c.range(key, *n, 1..=servers_max));
         }
         c.must("takeover.patterns", !self.patterns.is_empty(), "name one pattern or more");
         let mut known: Vec<Pattern> = self.patterns.clone();
