@@ -73,25 +73,24 @@ fn mean(series: &[f64]) -> f64 {
     series.iter().sum::<f64>() / series.len().max(1) as f64
 }
 
-fn sections(run: &Finished<'_>) -> Vec<Section> {
-    let here = |wanted: &[&str]| -> Vec<String> {
-        wanted
-            .iter()
-            .filter(|id| run.figures.iter().any(|f| f.id == **id))
-            .map(|id| (*id).to_owned())
-            .collect()
-    };
-    let section = |id: &str, title: &str, text: &str, figures: &[&str]| Section {
+/// A section with those of its figures that the run has.
+fn section(run: &Finished<'_>, (id, title, text): (&str, &str, &str), figures: &[&str]) -> Section {
+    let has = |id: &&&str| run.figures.iter().any(|figure| figure.id == **id);
+    Section {
         id: id.into(),
         title: title.into(),
         text: Some(text.into()),
-        figures: here(figures),
+        figures: figures.iter().filter(|id| has(id)).map(|id| (*id).to_owned()).collect(),
         tables: match id {
             "disks" => vec!["configurations".into()],
             "staged" => vec!["stages".into()],
             _ => vec![],
         },
-    };
+    }
+}
+
+fn sections(run: &Finished<'_>) -> Vec<Section> {
+    let section = |id, title, text, figures: &[&str]| section(run, (id, title, text), figures);
     vec![
         section(
             "disks",

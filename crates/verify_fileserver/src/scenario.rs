@@ -12,7 +12,7 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 use lab_core::scenario::ScenarioFile;
 
-use super::model::{Placement, Refused};
+use super::model::Placement;
 
 /// `fileserver.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -115,6 +115,16 @@ pub(super) struct Host {
     pub(super) io: Time,
     pub(super) lookup: Time,
     pub(super) zeroes_blocks: bool,
+}
+
+/// What becomes of dirty pages whose write the disk has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Refused {
+    /// The system logs that the data are lost, and forgets them.
+    Discarded,
+    /// They stay dirty, and are written again.
+    Kept,
 }
 
 /// A file server.

@@ -42,7 +42,8 @@ pub(super) async fn until_all_free(addresses: impl IntoIterator<Item = SocketAdd
 mod tests {
     use super::*;
 
-    /// A standby that was started again right after its process had ended found its portal in use, and gave up.
+    /// A standby that was started again right after its process had ended found its portal in use, and gave
+    /// up.
     #[tokio::test]
     async fn an_address_that_is_in_use_for_a_moment_is_waited_for() {
         let held = TcpListener::bind("127.0.0.1:0").await.expect("a port");

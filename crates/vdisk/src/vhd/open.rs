@@ -104,8 +104,8 @@ fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
     Ok(Opened { footer, header: None, map, faults, notes, parent_paths, repairs, cut_to: None })
 }
 
-/// The map of a closed dynamic image, read from its file: for models, which count the I/O of an implementation
-/// that keeps it in memory.
+/// The map of a closed dynamic image, read from its file: for models, which count the I/O of an
+/// implementation that keeps it in memory.
 ///
 /// # Errors
 ///

@@ -213,7 +213,7 @@ pub(in super::super) enum Stage {
     Full,
     /// A group joins the pool.
     GroupJoined,
-    /// The LU is grown.
+    /// The LU has a new length, and its host hears of it.
     LuGrown,
     /// The virtual disk is grown.
     DiskGrown,

@@ -1,8 +1,9 @@
 //! The file of a virtual disk as the host's tools open it: to grow the disk, and to compact the file.
 //!
-//! Every I/O goes to the LU, with its time; the bytes are those that are known ([`Content`]). The host's write
-//! cache is off: each write carries FUA, and a flush has nothing to do. The file's length is in the host's log
-//! before anything uses it; of a file that becomes shorter the host gives the rest back to the LU (UNMAP).
+//! Every I/O goes to the LU, with its time; the bytes are those that are known ([`Content`]). The host's
+//! write cache is off: each write carries FUA, and a flush has nothing to do. The file's length is in the
+//! host's log before anything uses it; of a file that becomes shorter the host gives the rest back to the LU
+//! (UNMAP).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,8 +15,7 @@ use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io};
 use super::content::Content;
 use super::disk::{FILE_AT, host_log};
 use super::layout::{CLUSTER_BYTES, Range};
-use super::lu::Lu;
-use super::path::{Durable, Ended};
+use super::lu::{Durable, Ended, Lu};
 
 const NAME: &str = "the file of a virtual disk";
 const BLOCK_BYTES: u32 = 512;

@@ -11,7 +11,6 @@ use scsi::{Request, Response, Status};
 
 use super::fabric::{COMMAND_BYTES, Fabric};
 use super::layout::Range;
-use super::path::{Durable, Ended};
 use lab_tools::hosts::cdb;
 use lab_tools::testbed;
 
@@ -25,6 +24,23 @@ const ATTENTIONS_MAX: usize = 8;
 const UNIT_ATTENTION: u8 = 0x06;
 /// SPACE ALLOCATION FAILED, WRITE PROTECT (SBC-4 4.7).
 const NO_SPACE: u16 = 0x2707;
+
+/// How an I/O of the guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    /// SPACE ALLOCATION FAILED, WRITE PROTECT (SBC-4 4.7): the pool has no page.
+    NoSpace,
+}
+
+/// When a write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durable {
+    /// Before it ends: it carries FUA.
+    AtOnce,
+    /// After a flush.
+    Later,
+}
 
 /// A LU of one host.
 pub(super) struct Lu {

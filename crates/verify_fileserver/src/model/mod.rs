@@ -29,6 +29,5 @@ mod tests;
 mod volume;
 
 pub(super) use disk::Format;
-pub(super) use server::Refused;
 pub(super) use space::Placement;
 pub(super) use stage::{Ran, Said, run, runs};

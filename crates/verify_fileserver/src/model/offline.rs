@@ -8,7 +8,8 @@ use world::Drive;
 use super::disk::{Format, LuWrite};
 use super::host_file::HostFile;
 use super::layout::Range;
-use super::path::{Durable, Ended, GuestDisk};
+use super::lu::{Durable, Ended};
+use super::path::GuestDisk;
 
 impl GuestDisk {
     /// Grows the disk.

@@ -20,7 +20,7 @@ use futures::future::{join_all, try_join_all};
 use super::disk::{Format, Vdisk};
 use super::fabric::{Fabric, Host};
 use super::layout::Range;
-use super::lu::Lu;
+use super::lu::{Durable, Ended, Lu};
 
 /// What a guest saw of its disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,23 +59,6 @@ pub(super) struct GuestDisk {
     /// One at a time changes the tables.
     pub(super) tables: RangeLocks,
     tally: Cell<DiskTally>,
-}
-
-/// How an I/O of the guest ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Done,
-    /// SPACE ALLOCATION FAILED, WRITE PROTECT (SBC-4 4.7): the pool has no page.
-    NoSpace,
-}
-
-/// When a write is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Durable {
-    /// Before it ends: it carries FUA.
-    AtOnce,
-    /// After a flush.
-    Later,
 }
 
 impl GuestDisk {

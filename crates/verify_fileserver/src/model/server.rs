@@ -7,16 +7,16 @@ use std::rc::Rc;
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt};
-use serde::Deserialize;
 use world::Instant;
 use world_model::Link;
 use world_model::station::Station;
 
-use super::super::scenario::{Fileserver, Server as Costs};
+use super::super::scenario::{Fileserver, Refused, Server as Costs};
 use super::fabric::{Fabric, ns};
 use super::layout::{CLUSTER_BYTES, LOG_BYTES, Layout, Placed, Range, bitmap, clusters_of_file};
+use super::lu::{Durable, Ended};
 use super::memory::Memory;
-use super::path::{Durable, Ended, GuestDisk};
+use super::path::GuestDisk;
 use super::space::Space;
 
 /// A request or an answer beside its data: headers of SMB 2, a name.
@@ -30,16 +30,6 @@ const OPEN_REQUESTS: u32 = 2;
 const LOGGED_BYTES: u64 = 2048;
 /// The lazy writer has runs of this length written at a time, in transfers of the disk's size.
 const RUN_BYTES_MAX: u64 = 1 << 20;
-
-/// What becomes of dirty pages whose write the disk has refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(in super::super) enum Refused {
-    /// The system logs that the data are lost, and forgets them.
-    Discarded,
-    /// They stay dirty, and are written again.
-    Kept,
-}
 
 /// What came and went.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,13 +1,13 @@
 //! One server or two for some seconds: the same seed gives the same counters, the formats differ where they
 //! must, and the report has what it must.
 
+use super::super::scenario::Refused;
 use super::Ran;
 use super::bed::{Bed, Shape, set};
 use super::course::{ArrayWindow, Course, Growth, GrowthWindow, RampStep, Stage, Staged, Which};
 use super::disk::Format;
 use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
-use super::server::Refused;
 use super::staged;
 use crate::beyond;
 use crate::claims::measures;

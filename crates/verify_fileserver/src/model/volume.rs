@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::layout::{CLUSTER_BYTES, Range, system_record};
-use super::path::Ended;
+use super::lu::Ended;
 use super::server::Server;
 
 const SECTOR_BYTES: u64 = 512;
