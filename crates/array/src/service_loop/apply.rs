@@ -13,13 +13,11 @@ use std::sync::Arc;
 
 use block::Device;
 use pool::{Pool, Volume};
-use status::Reason;
 
 use super::later::at_next_start;
-use crate::cached::{
-    close_journals, let_go, new_ssd, open_cache, open_journal, open_second_level, put_back_caching,
-};
-use crate::config::{Config, GroupId, Identities, Made, NotOpen, PoolConfig, VolumeConfig};
+use super::prepare_pools::prepare_pools;
+use crate::cached::{close_journals, let_go, new_ssd, open_cache, open_second_level, put_back_caching};
+use crate::config::{Config, GroupId, Identities, Made, NotOpen, VolumeConfig};
 use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
@@ -31,9 +29,7 @@ use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images, raw_files};
 use crate::journal_groups::check_journals;
 use crate::policies::set_policies;
-use crate::pools::{
-    DELETING, create_volumes, drop_pool, expect_lus, grow_volumes, open_pool, open_volume, set_classes,
-};
+use crate::pools::{create_volumes, drop_pool, expect_lus, grow_volumes, open_volume};
 use crate::trace::choose_traced;
 use crate::why::Told;
 
@@ -83,22 +79,8 @@ pub(crate) async fn prepare(
     look_at_spares(controller, config, starting).await?;
     let spares = free_spares(controller, config);
     controller.state.borrow_mut().spares = spares;
-    for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
-        if made.deleted_pools.contains(&pool.name) {
-            let object = (Kind::Pool, pool.name.clone());
-            controller.state.borrow_mut().missing.insert(object, Told::new(Reason::Deleting, DELETING));
-            continue;
-        }
-        let is_open = controller.state().pools.contains_key(&pool.name);
-        let was_missing = is_missing(controller, Kind::Pool, &pool.name);
-        let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
-        let may_miss = starting
-            || !is_open
-                && (was_missing || made.pools.contains(&pool.name))
-                && arriving.as_ref() != Some(&pool.name);
-        settle(controller, (Kind::Pool, &pool.name), may_miss, opened)?;
-    }
     let opening = Opening { index: &index, arriving, starting };
+    prepare_pools(controller, (config, &made), &opening, &mut done).await?;
     let larger = open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
     grow_volumes(controller, larger, &mut done).await?;
@@ -153,7 +135,7 @@ fn not_open(controller: &Controller) -> NotOpen {
 }
 
 /// Whether an object is missing already: what was not made then, and still cannot be, refuses nothing else.
-fn is_missing(controller: &Controller, kind: Kind, name: &str) -> bool {
+pub(super) fn is_missing(controller: &Controller, kind: Kind, name: &str) -> bool {
     controller.state().missing.contains_key(&(kind, name.to_owned()))
 }
 
@@ -177,33 +159,9 @@ fn arrives(config: &Config, arriving: Option<&String>, group: &String) -> bool {
     pool.is_some_and(|p| p.all_groups().any(|name| name == group))
 }
 
-async fn prepare_pool(
-    controller: &Rc<Controller>,
-    config: &Config,
-    (pool, index): (&PoolConfig, &Index<'_>),
-    slices: &mut Slices,
-    done: &mut Vec<String>,
-) -> Result<(), ControlError> {
-    let was_open = controller.state().pools.contains_key(&pool.name);
-    let mut lines = Vec::new();
-    let opened = async {
-        open_pool(controller, config, pool, &mut lines).await?;
-        set_classes(controller, config, pool, &mut lines)?;
-        open_journal(controller, index, pool, slices, &mut lines).await
-    }
-    .await;
-    if opened.is_ok() {
-        done.extend(lines);
-    } else if !was_open {
-        // Half open it is not served: without its journal it lacks writes that were acknowledged.
-        drop_pool(controller, &pool.name).await;
-    }
-    opened
-}
-
 /// What `may_miss` and cannot be opened is missing; everything else must succeed. What is open already is not
 /// missing when it cannot be changed: the change is refused.
-fn settle(
+pub(super) fn settle(
     controller: &Controller,
     (kind, name): (Kind, &String),
     may_miss: bool,
@@ -356,11 +314,11 @@ async fn units_without_volume(
 const MANY_VOLUMES: usize = 64;
 
 /// What is opened: the declaration by name, and the pool that comes from another controller.
-struct Opening<'a> {
-    index: &'a Index<'a>,
-    arriving: Option<String>,
+pub(super) struct Opening<'a> {
+    pub(super) index: &'a Index<'a>,
+    pub(super) arriving: Option<String>,
     /// A start from a state of an earlier life.
-    starting: bool,
+    pub(super) starting: bool,
 }
 
 /// Opens the volumes of this controller that are not open. Gives those that are, and are declared larger.
