@@ -17,6 +17,7 @@ mod later;
 mod lost_journal;
 mod many_volumes;
 mod moving;
+mod opening;
 mod overtaken;
 mod paths;
 mod places;

@@ -1,0 +1,61 @@
+//! How long a start takes that finds many pools.
+
+use std::time::Duration;
+
+use world_model::{DiskSpec, Model};
+
+use super::deleting::Stored;
+use super::rig::{DISK_BYTES, Host, declaration, drive, group, start};
+use crate::config::{Config, Level, PoolConfig};
+
+const ID: u8 = 67;
+
+/// Pool `p` with volume `v`, and so many others without, each on a drive of its own.
+fn with_others(others: usize) -> Config {
+    let mut config = declaration(ID, 1, vec![group("g", Level::Raid0, 0..1)]);
+    for i in 1..=others {
+        config.drives.push(drive(i));
+        config.groups.push(group(&format!("g{i}"), Level::Raid0, i..i + 1));
+        let pool = PoolConfig::new(format!("p{i}"), vec![format!("g{i}")]);
+        config.pools.push(PoolConfig { page_bytes: 64 << 10, ..pool });
+    }
+    config
+}
+
+/// The time of the second start of an array, on drives that take 5 ms for an I/O. Its host finds what it
+/// wrote.
+fn second_start(others: usize) -> Duration {
+    let model = Model::new(1);
+    for i in 0..=others {
+        model.disk(&format!("d{i}"), DiskSpec::new(DISK_BYTES).with_latency(Duration::from_millis(5)));
+    }
+    let stored = Stored::default();
+    model.run(async |world| {
+        let mut array = start(&world).kept_by(Box::new(stored.clone()), None);
+        array.apply(with_others(others)).await.expect("created");
+        let mut host = Host::log_in(&world, ID).await;
+        host.fill().await;
+        host.log_out().await;
+        array.stop().await.expect("stopped");
+    });
+    model.run(async |world| {
+        let mut array = start(&world).kept_by(Box::new(stored.clone()), stored.last());
+        let began = world.now();
+        array.apply(with_others(others)).await.expect("opened");
+        let took = world.now().since(began);
+        let mut host = Host::log_in(&world, ID).await;
+        host.number = 1;
+        host.verify().await;
+        host.log_out().await;
+        array.stop().await.expect("stopped");
+        took
+    })
+}
+
+/// Pools were opened one after the other: a controller with eight of them on drives with platters was away
+/// for nine seconds when another node took it over.
+#[test]
+fn many_pools_open_in_little_more_time_than_one() {
+    let (one, eight) = (second_start(0), second_start(7));
+    assert!(eight < one * 2, "one pool {one:?}, eight {eight:?}");
+}
