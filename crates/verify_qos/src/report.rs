@@ -325,20 +325,23 @@ fn sections(run: &Finished<'_>) -> Vec<Section> {
 /// One array at several nodes, if any run had them.
 fn array_nodes_section(run: &Finished<'_>, figures: Vec<String>) -> Option<Section> {
     let shape = run.qos.array_nodes.as_ref().filter(|_| !figures.is_empty())?;
-    let between = match run.is_real() {
-        true => "nodes are processes of masu serve, with hosts over iSCSI and drives that take the time of the model. \
-                 A node is killed"
+    let text = match run.is_real() {
+        true => "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: \
+                 a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; \
+                 nodes are processes of masu serve, with hosts over iSCSI and drives that take the time of the model. A node is \
+                 killed, and the first one takes over its controller."
             .to_owned(),
-        false => format!("messages between nodes take {} µs. A node dies", shape.latency.0.as_micros()),
+        false => format!(
+            "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: \
+             a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; \
+             messages between nodes take {} µs. A node dies, and the first one takes over its controller.",
+            shape.latency.0.as_micros()
+        ),
     };
     Some(Section {
         id: "array_nodes".into(),
         title: "One array at several nodes".into(),
-        text: Some(format!(
-            "Each node runs a controller with a pool on drives of its own and five VMs. Two aggregated policies span all nodes: \
-             a minimum (gold) and a maximum (bronze). The first controller divides both every 500 ms by what each pool reports; \
-             {between}, and the first one takes over its controller."
-        )),
+        text: Some(text),
         figures,
         tables: vec![],
     })
