@@ -158,7 +158,9 @@ fn a_full_pool_holds_readers_up_only_if_the_server_keeps_what_was_refused() {
         let lost_files: u64 = growth.windows.iter().map(|w| w.lost_files).sum();
         match refused {
             Refused::Kept => {
-                assert!(2 * silent.len() > full.len() && silent.iter().all(|w| w.held_back > 30));
+                // A worker at the end of a file has one request instead of two.
+                let are_held = silent.iter().all(|w| w.held_back >= 30);
+                assert!(2 * silent.len() > full.len() && are_held, "{full:?}");
                 assert_eq!((lost_mb, lost_files), (0.0, 0));
             }
             Refused::Discarded => {
