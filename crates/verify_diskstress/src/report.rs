@@ -293,9 +293,7 @@ fn sections(f: &Finished<'_>) -> Vec<Section> {
 }
 
 fn table(run: &Run) -> Table {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number =
-        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let (text, number) = (Column::text, Column::number);
     let rounded = |v: Option<f64>, by: f64| match v.filter(|v| v.is_finite()) {
         Some(v) => Value::Number((v * by).round() / by),
         None => Value::Text("–".into()),

@@ -150,9 +150,7 @@ fn rounded(value: f64) -> Value {
 
 /// Everything that was counted, on average.
 fn configurations(run: &Finished<'_>) -> Table {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number =
-        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let (text, number) = (Column::text, Column::number);
     let row = |course: &super::model::course::Course| {
         let all = [
             course.of_servers(|w| w.tool_mb_per_s),

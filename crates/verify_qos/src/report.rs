@@ -376,9 +376,7 @@ fn rates(run: &Finished<'_>) -> Table {
             ]);
         }
     }
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number =
-        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let (text, number) = (Column::text, Column::number);
     Table {
         id: "rates".into(),
         title: "Every phase: a VM of the first and of the second half, on average".into(),

@@ -235,12 +235,8 @@ fn table(plan: &Plan, recording: &Recording) -> Table {
             rows.push(row);
         }
     }
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let measured = MEASURED.map(|quantity| Column {
-        name: quantity.words().into(),
-        unit: Some(quantity.unit().into()),
-        numeric: true,
-    });
+    let text = Column::text;
+    let measured = MEASURED.map(|quantity| Column::number(quantity.words(), quantity.unit()));
     Table {
         id: "measured".into(),
         title: "What each load did in each phase".into(),

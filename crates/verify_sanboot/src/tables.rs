@@ -6,14 +6,6 @@ use super::survey::{PUBLISHED_SERVERS, Survey, drives, layout_words, pattern_wor
 use super::{boot, takeover};
 use lab_core::report::{Column, Table, Value};
 
-fn text(name: &str) -> Column {
-    Column { name: name.into(), unit: None, numeric: false }
-}
-
-fn number(name: &str, unit: &str) -> Column {
-    Column { name: name.into(), unit: (!unit.is_empty()).then(|| unit.into()), numeric: true }
-}
-
 fn cell(value: &str) -> Value {
     Value::Text(value.into())
 }
@@ -53,12 +45,12 @@ fn cost(survey: &Survey<'_>) -> Table {
         id: "cost".into(),
         title: format!("What drives give with {PUBLISHED_SERVERS} servers"),
         columns: vec![
-            text("pattern"),
-            text("layout"),
-            number("drives", ""),
-            number("drives per server", ""),
-            number("per server", "I/O per second"),
-            number("per drive", "I/O per second"),
+            Column::text("pattern"),
+            Column::text("layout"),
+            Column::number("drives", ""),
+            Column::number("drives per server", ""),
+            Column::number("per server", "I/O per second"),
+            Column::number("per drive", "I/O per second"),
         ],
         rows,
     }
@@ -88,12 +80,12 @@ fn ends(survey: &Survey<'_>) -> Table {
         id: "ends".into(),
         title: format!("What ends it: predicted from 1 to {PUBLISHED_SERVERS} servers"),
         columns: vec![
-            text("layout"),
-            text("pattern"),
-            text("what ends it"),
-            number("used now", "%"),
-            number("headroom", "%"),
-            number("off in the validation", "%"),
+            Column::text("layout"),
+            Column::text("pattern"),
+            Column::text("what ends it"),
+            Column::number("used now", "%"),
+            Column::number("headroom", "%"),
+            Column::number("off in the validation", "%"),
         ],
         rows,
     }
@@ -124,13 +116,13 @@ fn demands(survey: &Survey<'_>) -> Table {
         id: "demands".into(),
         title: "What an I/O costs".into(),
         columns: vec![
-            text("layout"),
-            text("pattern"),
-            text("resource"),
-            number("demand", "µs"),
-            text("5 % to 95 %"),
-            number("utilisation", "%"),
-            text("over the throughput"),
+            Column::text("layout"),
+            Column::text("pattern"),
+            Column::text("resource"),
+            Column::number("demand", "µs"),
+            Column::text("5 % to 95 %"),
+            Column::number("utilisation", "%"),
+            Column::text("over the throughput"),
         ],
         rows,
     }
@@ -147,7 +139,7 @@ fn conditions(survey: &Survey<'_>) -> Table {
     Table {
         id: "conditions".into(),
         title: "The inputs".into(),
-        columns: vec![text("input"), text("value"), text("where it comes from")],
+        columns: vec![Column::text("input"), Column::text("value"), Column::text("where it comes from")],
         rows: rows.collect(),
     }
 }

@@ -116,12 +116,8 @@ fn table(
     metrics: &[Metric],
     rows: Vec<(&str, &str, String)>,
 ) -> Table {
-    let first = Column { name: "operation".into(), unit: None, numeric: false };
-    let columns = metrics.iter().map(|(name, unit, ..)| Column {
-        name: (*name).into(),
-        unit: (!unit.is_empty()).then(|| (*unit).into()),
-        numeric: true,
-    });
+    let first = Column::text("operation");
+    let columns = metrics.iter().map(|(name, unit, ..)| Column::number(name, unit));
     let row = |(test, mode, words): (&str, &str, String)| {
         let number = |(_, _, metric, by): &Metric| {
             mean_of(judgement, test, mode, metric)

@@ -204,6 +204,18 @@ pub struct Column {
     pub numeric: bool,
 }
 
+impl Column {
+    /// A column of words.
+    pub fn text(name: &str) -> Column {
+        Column { name: name.into(), unit: None, numeric: false }
+    }
+
+    /// A column of numbers; an empty unit is none.
+    pub fn number(name: &str, unit: &str) -> Column {
+        Column { name: name.into(), unit: (!unit.is_empty()).then(|| unit.into()), numeric: true }
+    }
+}
+
 /// A cell.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]

@@ -165,12 +165,8 @@ fn figure(record: &SweepRecord) -> Figure {
     }
 }
 
-fn column(name: &str, numeric: bool) -> Column {
-    Column { name: name.into(), unit: None, numeric }
-}
-
 fn texts(columns: &[&str]) -> Vec<Column> {
-    columns.iter().map(|name| column(name, false)).collect()
+    columns.iter().map(|name| Column::text(name)).collect()
 }
 
 fn claims_table(record: &SweepRecord) -> Table {

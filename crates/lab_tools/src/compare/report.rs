@@ -299,8 +299,7 @@ fn figure(comparison: &Comparison) -> Option<Figure> {
 }
 
 fn tables(comparison: &Comparison) -> Vec<Table> {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number = |name: &str| Column { name: name.into(), unit: None, numeric: true };
+    let (text, number) = (Column::text, |name| Column::number(name, ""));
     // Six digits: more is noise for a reader, and the CSV has all.
     let rounded = |v: f64| match v.is_finite() {
         true => Value::Number(format!("{v:.5e}").parse().unwrap_or(v)),

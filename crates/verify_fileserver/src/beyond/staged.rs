@@ -97,29 +97,24 @@ fn number(value: f64) -> Value {
 
 /// Every stage, with what clients got in it.
 pub(in super::super) fn table(all: &[Staged]) -> Table {
-    let column = |name: &str, unit: Option<&str>| Column {
-        name: name.into(),
-        unit: unit.map(str::to_owned),
-        numeric: unit.is_some(),
-    };
     Table {
         id: "stages".into(),
         title: "Every stage of growth: what it took, and what clients got meanwhile".into(),
         columns: vec![
-            column("virtual disk", None),
-            column("number", Some("")),
-            column("stage", None),
-            column("what is done takes", Some("s")),
-            column("stage lasts", Some("s")),
-            column("reads", Some("MB/s")),
-            column("writes", Some("MB/s")),
-            column("time with reads", Some("%")),
-            column("time with writes", Some("%")),
-            column("a read", Some("ms")),
-            column("copied besides", Some("MB/s")),
-            column("writes refused", Some("")),
-            column("acknowledged and lost", Some("MB")),
-            column("pool used", Some("%")),
+            Column::text("virtual disk"),
+            Column::number("number", ""),
+            Column::text("stage"),
+            Column::number("what is done takes", "s"),
+            Column::number("stage lasts", "s"),
+            Column::number("reads", "MB/s"),
+            Column::number("writes", "MB/s"),
+            Column::number("time with reads", "%"),
+            Column::number("time with writes", "%"),
+            Column::number("a read", "ms"),
+            Column::number("copied besides", "MB/s"),
+            Column::number("writes refused", ""),
+            Column::number("acknowledged and lost", "MB"),
+            Column::number("pool used", "%"),
         ],
         rows: all.iter().flat_map(|staged| staged.stages.iter().map(move |span| row(staged, span))).collect(),
     }

@@ -236,8 +236,7 @@ fn rounded(value: f64) -> Value {
 }
 
 fn configurations(run: &Finished<'_>) -> Table {
-    let number =
-        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let number = Column::number;
     type Of = fn(&Run) -> f64;
     let array: [(Column, Of); 8] = [
         (number("array reads", "MB/s"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.read_mb_per_s)),
@@ -271,7 +270,7 @@ fn configurations(run: &Finished<'_>) -> Table {
         id: "configurations".into(),
         title: "Every configuration, on average over its rounds".into(),
         rows: run.ran.shown.iter().map(row).collect(),
-        columns: std::iter::once(Column { name: "configuration".into(), unit: None, numeric: false })
+        columns: std::iter::once(Column::text("configuration"))
             .chain(columns.into_iter().map(|(column, _)| column))
             .collect(),
     }

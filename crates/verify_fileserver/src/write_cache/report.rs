@@ -152,8 +152,7 @@ pub(in super::super) fn section(outcomes: &[Outcome]) -> Section {
 
 /// Every kind of cut in every configuration.
 pub(in super::super) fn table(outcomes: &[Outcome]) -> Table {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number = |name: &str| Column { name: name.into(), unit: None, numeric: true };
+    let (text, number) = (Column::text, |name| Column::number(name, ""));
     let row = |outcome: &Outcome, cut: Cut| {
         let losses = outcome.sum(|other| other == cut);
         let counts = [

@@ -78,12 +78,7 @@ fn title(results: &Results, places: &[Place]) -> String {
 
 /// What each storm took, and of what.
 pub(crate) fn table(results: &Results) -> Table {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number = |name: &str, unit: &str| Column {
-        name: name.into(),
-        unit: (!unit.is_empty()).then(|| unit.into()),
-        numeric: true,
-    };
+    let (text, number) = (Column::text, Column::number);
     let row = |place: Place| {
         let rounded = |value: f64, by: f64| Value::Number((value * by).round() / by);
         let of = |of: &dyn Fn(&Storm) -> f64, by: f64| rounded(mean(&place.values(results, of)), by);

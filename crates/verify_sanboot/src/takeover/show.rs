@@ -92,12 +92,7 @@ fn alone(results: &Results) -> Option<Figure> {
 
 /// Each run.
 pub(crate) fn table(results: &Results) -> Table {
-    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number = |name: &str, unit: &str| Column {
-        name: name.into(),
-        unit: (!unit.is_empty()).then(|| unit.into()),
-        numeric: true,
-    };
+    let (text, number) = (Column::text, Column::number);
     let row = |one: &Takeover| {
         let rounded = |value: f64, by: f64| Value::Number((value * by).round() / by);
         let percent = |share: f64| rounded(100.0 * share, 1.0);
