@@ -11,6 +11,7 @@ use crate::attention::Attention;
 use crate::cdb::Cdb;
 use crate::dispatch::{self, respond_failed};
 use crate::error::CommandError;
+use crate::holding::Wait;
 use crate::host_view::{Elsewhere, HostView, Owner};
 use crate::limits::DATA_OUT_BYTES_MAX;
 use crate::opcode::{self, Access, Handler};
@@ -268,9 +269,12 @@ impl<D: LogicalDisk> HostView for View<D> {
         }
         if self.holding.is_on()
             && let Some(lun) = lun
-            && !Box::pin(self.holding.pass(lun, request.tag)).await
         {
-            return self.aborted_while_held();
+            match Box::pin(self.holding.pass(lun, request.tag)).await {
+                Wait::Over => {}
+                Wait::Aborted => return self.aborted_while_held(),
+                Wait::Stopped => return Response::failed(Status::Busy, Vec::new(), 0),
+            }
         }
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
             let key = seat.lu.identity.key;

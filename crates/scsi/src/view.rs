@@ -216,6 +216,11 @@ impl<D: LogicalDisk> View<D> {
         self.holding.is_on()
     }
 
+    /// The controller stops: commands that wait for a logical unit that moves are to be sent again.
+    pub fn stop_holding(&self) {
+        self.holding.stop();
+    }
+
     /// Takes a held logical unit out of the view: it moves to another controller, and its nexus with it.
     pub fn move_out(&self, lun: Lun) {
         let seat = self.seats.borrow_mut().remove(&lun);

@@ -60,6 +60,8 @@ pub(crate) struct Controller {
     /// Start time, and the CPU time that the thread had used by then.
     pub(crate) started: (Instant, Duration),
     pub(crate) stopping: Cell<bool>,
+    /// Cloned by each command from the port of another controller, until it has been carried out.
+    pub(crate) carried: Rc<()>,
     /// Whether it has had a declaration, and what hosts have sent before.
     begun: (Cell<bool>, RefCell<Vec<Message>>),
     /// Whether it was told to open what is declared. What changes before that is not for it: it has nothing
@@ -92,6 +94,7 @@ impl Controller {
             state,
             started,
             stopping,
+            carried: Rc::default(),
             begun,
             was_prepared: Cell::new(false),
         }

@@ -88,7 +88,7 @@ async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
 
 /// What hosts send at the ports of other controllers.
 fn carry_out(controller: &Rc<Controller>, message: Message) {
-    let world = &controller.world;
+    let (world, carried) = (&controller.world, controller.carried.clone());
     match message {
         Message::Execute { nexus, lun, request, reply } => {
             let (seen, controller) = (remote_nexus(controller, &nexus), controller.clone());
@@ -98,18 +98,21 @@ fn carry_out(controller: &Rc<Controller>, message: Message) {
                     name_drives(&controller, trace);
                 }
                 let _ = reply.send(response);
+                drop(carried);
             });
         }
         Message::Manage { nexus, function, reply } => {
             let seen = remote_nexus(controller, &nexus);
             world.spawn(async move {
                 let _ = reply.send(seen.view.manage(function).await);
+                drop(carried);
             });
         }
         Message::Copy { nexus, request, reply } => {
             let seen = remote_nexus(controller, &nexus);
             world.spawn(async move {
                 let _ = reply.send(seen.view.serve_copy(request).await);
+                drop(carried);
             });
         }
         Message::Open { nexus } => drop(remote_nexus(controller, &nexus)),

@@ -1,5 +1,6 @@
 //! The end of a controller: hosts are told, work ends, everything is made durable and closed.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use pool::Pool;
@@ -14,6 +15,9 @@ use crate::status::JobKind;
 /// How long the commands of sessions that were dropped may take: longer than it takes to give up a drive that
 /// does not answer.
 const COMMANDS_END: Duration = Duration::from_secs(15);
+
+/// Between two looks whether they have ended.
+const COMMANDS_LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the sessions at the ports of a controller; hosts get so long to log out.
 pub(super) async fn end_sessions(controller: &Controller, grace: Duration) {
@@ -31,6 +35,7 @@ pub(super) async fn end_sessions(controller: &Controller, grace: Duration) {
 /// Stops a controller; hosts get so long to log out.
 pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Reply, ControlError> {
     end_sessions(controller, grace).await;
+    end_carried(controller).await;
     controller.state().group_watches.values().for_each(Watch::end);
     controller.state().pool_watches.values().for_each(Watch::end);
     controller.state().image_watch.end();
@@ -40,12 +45,22 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
     close_all(controller).await.map(|()| Reply::Done(vec![]))
 }
 
+/// Waits for what hosts have sent at the ports of other controllers: it would write to what is closed next, and
+/// would hold the drives. What waits for a move, of which nobody here hears any more, is to be sent again.
+async fn end_carried(controller: &Controller) {
+    controller.state().nexuses.iter().for_each(|seen| seen.view.stop_holding());
+    let deadline = controller.world.now() + COMMANDS_END;
+    while Rc::strong_count(&controller.carried) > 1 && controller.world.now() < deadline {
+        controller.world.sleep(COMMANDS_LOOK).await;
+    }
+}
+
 /// Waits until no host has a session; whether it is so.
 async fn nexuses_ended(controller: &Controller, within: Duration) -> bool {
     let deadline = controller.world.now() + within;
     let any = || controller.state().nexuses.iter().any(|seen| seen.local);
     while any() && controller.world.now() < deadline {
-        controller.world.sleep(Duration::from_millis(10)).await;
+        controller.world.sleep(COMMANDS_LOOK).await;
     }
     !any()
 }

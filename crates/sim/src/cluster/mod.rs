@@ -87,6 +87,10 @@ mod tests {
         // A controller had begun at the owner, and had not opened its pools: the move of another pool had it
         // answer hosts.
         history::tell(1016, (Places::Several, Fault::None), false);
+        // A node ended while the owner had begun to bring its controllers back: the owner asked them, and
+        // nobody answered any more, with the array locked. Then a command that waited for a move held the
+        // drives of a controller that had stopped in order.
+        history::tell(100_378, (Places::Drawn, Fault::None), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of

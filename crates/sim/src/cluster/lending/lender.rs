@@ -288,31 +288,34 @@ impl Lender {
         self.runs.borrow_mut().insert(peer.number, first);
         self.changed.wake_all();
         self.process.node.lent.set(self.process.node.lent.get() + 1);
-        peer.place = Place::There { exchange, carries, changing, ended: None };
+        peer.place = Place::There { exchange, carries, changing, closed: None };
         let _ = begins.send(());
     }
 
     /// The node is to stop what it runs: it ends, or the declaration has changed.
     fn recall(self: &Rc<Lender>, peer: &mut Peer) {
-        let Place::There { changing, ended, .. } = &mut peer.place else { return };
-        if self.stops.get() || ended.is_some() || !changing.is_finished() {
+        let Place::There { changing, closed, .. } = &mut peer.place else { return };
+        if self.stops.get() || closed.is_some() || !changing.is_finished() {
             return;
         }
-        let (has_ended, waits) = oneshot::channel();
+        let (tell, is_closed) = oneshot::channel();
         let (lender, controllers) = (self.clone(), peer.controllers.iter().copied().collect::<Vec<_>>());
-        *ended = Some(has_ended);
+        *closed = Some(is_closed);
         *changing =
-            Changing::begin(&self.process.world, async move { lender.bring_back(&controllers, waits).await });
+            Changing::begin(&self.process.world, async move { lender.bring_back(&controllers, tell).await });
     }
 
     /// Closes controllers at the node where they run, and opens them here when it has ended them.
     async fn bring_back(
         &self,
         controllers: &[usize],
-        ended: oneshot::Receiver<()>,
+        tell: oneshot::Sender<oneshot::Sender<()>>,
     ) -> Result<(), ControlError> {
         let change = async || {
-            let _ = ended.await;
+            let (begins, begin) = oneshot::channel();
+            if tell.send(begins).is_ok() {
+                let _ = begin.await;
+            }
             controllers.iter().for_each(|index| self.start(*index));
         };
         self.array.lock().await.change_places(controllers, change).await

@@ -46,12 +46,13 @@ pub(super) enum Place {
         changing: Changing,
         closed: oneshot::Receiver<oneshot::Sender<()>>,
     },
-    /// It runs them; `changing` opens them there, and brings them back at last.
+    /// It runs them; `changing` opens them there, and brings them back at last: `closed` says when they are
+    /// closed there, and takes when they are to begin here.
     There {
         exchange: Arc<Exchange>,
         carries: Carries,
         changing: Changing,
-        ended: Option<oneshot::Sender<()>>,
+        closed: Option<oneshot::Receiver<oneshot::Sender<()>>>,
     },
 }
 

@@ -46,7 +46,7 @@ impl Lender {
                 drop(closed);
                 let _ = changing.end().await;
             }
-            Place::There { exchange, carries, changing, ended } => {
+            Place::There { exchange, carries, changing, closed } => {
                 self.process
                     .tell(|| format!("{:?} are to begin here, in order: {}", peer.controllers, peer.ended));
                 carries.end().await;
@@ -57,7 +57,7 @@ impl Lender {
                 if !peer.ended {
                     self.again.borrow_mut().insert(peer.number, self.process.now() + AGAIN);
                 }
-                self.replace(&peer, changing, ended).await;
+                self.replace(&peer, changing, closed).await;
             }
         }
         self.forget(&mut peer);
@@ -65,13 +65,22 @@ impl Lender {
     }
 
     /// Runs the controllers of a node that does not run them any more.
-    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
+    async fn replace(
+        &self,
+        peer: &Peer,
+        changing: Changing,
+        brings_back: Option<oneshot::Receiver<oneshot::Sender<()>>>,
+    ) {
         let Peer { controllers, over, ended, .. } = peer;
         // What it has stopped in order it does not hold any more.
         if !self.stops.get() && !*ended {
             self.claim(controllers, *over).await;
         }
-        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
+        let begins = match brings_back {
+            Some(closed) => self.until_closed(controllers, closed).await,
+            None => None,
+        };
+        if begins.is_some_and(|begins| begins.send(()).is_ok()) {
             let _ = changing.end().await;
         } else if self.stops.get() {
             drop(self.answer_for(controllers, "its node is gone"));
@@ -102,6 +111,19 @@ impl Lender {
             () = self.until_stop().boxed_local().fuse() => {}
         }
         absent.shutdown().await;
+    }
+
+    /// Who brings them back asks them and all others before it has them begin, and others who change the array
+    /// ask them, too. None: it has given up.
+    async fn until_closed(
+        &self,
+        controllers: &BTreeSet<usize>,
+        closed: oneshot::Receiver<oneshot::Sender<()>>,
+    ) -> Option<oneshot::Sender<()>> {
+        let absent = self.answer_for(controllers, "its node is gone");
+        let begins = closed.await.ok();
+        absent.shutdown().await;
+        begins
     }
 
     /// Answers for controllers that run nowhere.

@@ -121,12 +121,13 @@ enum Place {
     Idle,
     /// They are closed here, to begin there: `closed` says when, and takes when they have begun.
     Closing { changing: Changing, closed: oneshot::Receiver<oneshot::Sender<()>> },
-    /// It runs them; `changing` opens them there, and brings them back at last.
+    /// It runs them; `changing` opens them there, and brings them back at last: `closed` says when they are
+    /// closed there, and takes when they are to begin here.
     There {
         exchange: Arc<Exchange>,
         carries: Carries,
         changing: Changing,
-        ended: Option<oneshot::Sender<()>>,
+        closed: Option<oneshot::Receiver<oneshot::Sender<()>>>,
     },
 }
 
@@ -368,32 +369,35 @@ impl Lender {
         peer.wire.send(Frame::Assign(Box::new(assignment))).await;
         let carries = peer.wire.carry(exchange.clone());
         self.own.runs.send_modify(|runs| _ = runs.insert(peer.number, first));
-        peer.place = Place::There { exchange, carries, changing, ended: None };
+        peer.place = Place::There { exchange, carries, changing, closed: None };
         let _ = begins.send(());
     }
 
     /// The node is to stop what it runs: it ends, or the declaration has changed.
     fn recall(self: &Arc<Lender>, peer: &mut Peer) {
-        let Place::There { changing, ended, .. } = &mut peer.place else { return };
-        if self.stops() || ended.is_some() || !changing.is_finished() {
+        let Place::There { changing, closed, .. } = &mut peer.place else { return };
+        if self.stops() || closed.is_some() || !changing.is_finished() {
             // All are about to stop; it is under way already; or they are being opened there: the next look
             // comes in a second.
             return;
         }
-        let (has_ended, waits) = oneshot::channel();
+        let (tell, is_closed) = oneshot::channel();
         let (lender, controllers) = (self.clone(), peer.controllers.iter().copied().collect::<Vec<_>>());
-        *ended = Some(has_ended);
-        *changing = tokio::spawn(async move { lender.bring_back(&controllers, waits).await });
+        *closed = Some(is_closed);
+        *changing = tokio::spawn(async move { lender.bring_back(&controllers, tell).await });
     }
 
     /// Closes controllers at the node where they run, and opens them here when it has ended them.
     async fn bring_back(
         &self,
         controllers: &[usize],
-        ended: oneshot::Receiver<()>,
+        tell: oneshot::Sender<oneshot::Sender<()>>,
     ) -> Result<(), ControlError> {
         let change = async || {
-            let _ = ended.await;
+            let (begins, begin) = oneshot::channel();
+            if tell.send(begins).is_ok() {
+                let _ = begin.await;
+            }
             controllers.iter().for_each(|index| self.start(*index));
         };
         self.served.owner.change_places(controllers, change).await

@@ -24,7 +24,7 @@ impl Lender {
                 drop(closed);
                 let _ = changing.await;
             }
-            Place::There { exchange, carries, changing, ended } => {
+            Place::There { exchange, carries, changing, closed } => {
                 carries.end().await;
                 // Who waits for an answer of the node learns that there is none.
                 drop(exchange);
@@ -32,7 +32,7 @@ impl Lender {
                 if !peer.ended {
                     self.again().insert(peer.number, boot_now() + AGAIN);
                 }
-                self.replace(&peer, changing, ended).await;
+                self.replace(&peer, changing, closed).await;
             }
         }
         self.forget(&mut peer);
@@ -40,7 +40,12 @@ impl Lender {
     }
 
     /// Runs the controllers of a node that does not run them any more.
-    async fn replace(&self, peer: &Peer, changing: Changing, brings_back: Option<oneshot::Sender<()>>) {
+    async fn replace(
+        &self,
+        peer: &Peer,
+        changing: Changing,
+        brings_back: Option<oneshot::Receiver<oneshot::Sender<()>>>,
+    ) {
         let Peer { name, controllers, over, ended, .. } = peer;
         if !self.stops() {
             let what = text_of(&numbers(&controllers.iter().copied().collect::<Vec<_>>()));
@@ -58,7 +63,11 @@ impl Lender {
             }
         }
         // Who brings them back starts them, and opens them with what they had in memory.
-        if brings_back.is_some_and(|brings_back| brings_back.send(()).is_ok()) {
+        let begins = match brings_back {
+            Some(closed) => self.until_closed(controllers, name, closed).await,
+            None => None,
+        };
+        if begins.is_some_and(|begins| begins.send(()).is_ok()) {
             let _ = changing.await;
         } else if self.stops() {
             // All are told to stop, and these have: nothing of them is open here.
@@ -99,6 +108,20 @@ impl Lender {
             () = told(&mut stop) => {}
         }
         absent.shutdown().await;
+    }
+
+    /// Who brings them back asks them and all others before it has them begin, and others who change the array
+    /// ask them, too. None: it has given up.
+    async fn until_closed(
+        &self,
+        controllers: &BTreeSet<usize>,
+        name: &str,
+        closed: oneshot::Receiver<oneshot::Sender<()>>,
+    ) -> Option<oneshot::Sender<()>> {
+        let mut absent = self.answer_for(controllers, &format!("node {name} is gone"));
+        let begins = closed.await.ok();
+        absent.shutdown().await;
+        begins
     }
 
     /// Answers for controllers that run nowhere, until the tasks are dropped or the array has ended.
