@@ -45,8 +45,9 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
     close_all(controller).await.map(|()| Reply::Done(vec![]))
 }
 
-/// Waits for what hosts have sent at the ports of other controllers: it would write to what is closed next, and
-/// would hold the drives. What waits for a move, of which nobody here hears any more, is to be sent again.
+/// Waits for what hosts have sent at the ports of other controllers: it would write to what is closed next,
+/// and would hold the drives. What waits for a move, of which nobody here hears any more, is to be sent
+/// again.
 async fn end_carried(controller: &Controller) {
     controller.state().nexuses.iter().for_each(|seen| seen.view.stop_holding());
     let deadline = controller.world.now() + COMMANDS_END;

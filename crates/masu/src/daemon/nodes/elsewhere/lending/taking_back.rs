@@ -110,7 +110,7 @@ impl Lender {
         absent.shutdown().await;
     }
 
-    /// Who brings them back asks them and all others before it has them begin, and others who change the array
+    /// Who brings them back asks them and all others before it has them begin; others who change the array
     /// ask them, too. None: it has given up.
     async fn until_closed(
         &self,
