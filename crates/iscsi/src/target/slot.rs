@@ -78,10 +78,22 @@ impl<T: Target> Session<T> {
             return;
         }
         *slot.future.borrow_mut() = Some(Box::pin(slot_task(self.clone(), slot.clone(), index)));
+        let task = SlotTask(slot);
         self.world.spawn(poll_fn(move |cx| {
-            slot.waker.get_or_init(|| cx.waker().clone());
-            slot.poll(cx)
+            task.0.waker.get_or_init(|| cx.waker().clone());
+            task.0.poll(cx)
         }));
+    }
+}
+
+/// Held by the executor's task of a slot.
+struct SlotTask(Rc<Slot>);
+
+impl Drop for SlotTask {
+    /// The executor ends, maybe in the middle of a command: that holds the session, which holds the slot.
+    fn drop(&mut self) {
+        let future = self.0.future.try_borrow_mut().ok().and_then(|mut future| future.take());
+        drop(future);
     }
 }
 

@@ -55,6 +55,24 @@ fn abort_task_suppresses_the_response_and_waits() {
     });
 }
 
+/// A simulation of thousands of lives grew by 10 MB with each: a command holds its session, which has its slot.
+#[test]
+fn nothing_is_left_of_a_session_whose_executor_ends_in_the_middle_of_a_command() {
+    let left = Rc::new(RefCell::new(None));
+    check(|rig| {
+        let left = left.clone();
+        async move {
+            rig.ram.holds.set(true);
+            let session = rig.session(1).await;
+            let outcome = slow_read(&rig, &session).await;
+            assert!(outcome.borrow().is_none() && rig.ram.nexuses.get() == 1);
+            *left.borrow_mut() = Some(rig.ram.clone());
+        }
+    });
+    let ram = left.take().expect("the test has run");
+    assert_eq!(ram.nexuses.get(), 0);
+}
+
 #[test]
 fn sets_and_resets_reach_the_array_and_abort_own_tasks() {
     check(|rig| async move {
