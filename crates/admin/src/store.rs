@@ -2,9 +2,13 @@
 //! checksum; the ten forms before it are in `array.state.history`. Beside it lies the declaration that was
 //! applied last, to tell what a person changed in a file from what was changed by command.
 
+mod history;
+#[cfg(test)]
+mod tests;
+
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,13 +17,10 @@ use config::{ArrayId, Config, Made, read_small_text};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use config::DeclarationError;
+use history::History;
 
 /// The file's name; secrets are in it, so it is readable by its owner only.
 const FILE: &str = "array.state.toml";
-/// Earlier forms of it, named by their numbers.
-const HISTORY: &str = "array.state.history";
-/// So many are kept.
-const HISTORY_LEN: usize = 10;
 /// The declaration that was applied last.
 const DECLARED: &str = "array.declared.toml";
 /// What this version writes. It reads all before; the first had no such line.
@@ -152,7 +153,7 @@ impl Store {
             return Ok(());
         }
         if name == FILE {
-            self.remember(&path).map_err(|e| failed(&path, e))?;
+            self.history().remember(&path).map_err(|e| failed(&path, e))?;
         }
         self.replace_text(name, text).map_err(|e| failed(&path, e))
     }
@@ -223,7 +224,7 @@ impl Store {
     /// Without its state an array looks like a directory without one, in which a start makes a new array.
     fn refuse_missing(&self, path: &Path) -> Result<(), StoreError> {
         let signs = [
-            self.has_forms().then(|| self.dir.join(HISTORY)),
+            self.history().has_forms().then(|| self.history().dir),
             Some(self.dir.join(DECLARED)).filter(|path| path.exists()),
         ];
         let Some(sign) = signs.into_iter().flatten().next() else { return Ok(()) };
@@ -231,16 +232,17 @@ impl Store {
         Err(StoreError::Missing { path: shown(path), sign: shown(&sign), way_out: self.way_out(path) })
     }
 
-    fn has_forms(&self) -> bool {
-        numbers_in(&self.dir.join(HISTORY)).is_ok_and(|numbers| !numbers.is_empty())
+    /// The forms of the state before this one.
+    fn history(&self) -> History {
+        History::of(&self.dir)
     }
 
     /// What to do where the state cannot be used.
     fn way_out(&self, path: &Path) -> String {
-        match self.has_forms() {
+        match self.history().has_forms() {
             true => format!(
                 "Earlier forms are in {}: copy the newest one to {}",
-                self.dir.join(HISTORY).display(),
+                self.history().dir.display(),
                 path.display()
             ),
             false => format!("No earlier form is there: restore {} from a backup", path.display()),
@@ -276,9 +278,9 @@ impl Store {
         self.share(FILE, &text)?;
         let keep = || -> std::io::Result<()> {
             if !was_step {
-                self.remember(&path)?;
+                self.history().remember(&path)?;
             }
-            self.forget_dangerous(config, made);
+            self.history().forget_dangerous(&self.dir, (config, made));
             self.replace_text(FILE, &text)
         };
         keep().map_err(|e| failed(&path, e))
@@ -293,16 +295,14 @@ impl Store {
             // Its name may not be durable: that may have been what failed.
             return File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&path, e));
         }
-        let history = self.dir.join(HISTORY);
-        let numbers = numbers_in(&history).unwrap_or_default();
-        let name = |number: &u64| history.join(format!("{number:08}.toml"));
-        let Some(at) = numbers.iter().rposition(|number| self.is_form(&name(number), config, made)) else {
+        let forms = self.history().forms().unwrap_or_default();
+        let Some(at) = forms.iter().rposition(|form| self.is_form(form, config, made)) else {
             return self.save((config, made), false);
         };
         let put = || -> std::io::Result<()> {
-            fs::rename(name(&numbers[at]), &path)?;
+            fs::rename(&forms[at], &path)?;
             // Forms of the change that is refused.
-            numbers[at + 1..].iter().try_for_each(|number| fs::remove_file(name(number)))?;
+            forms[at + 1..].iter().try_for_each(fs::remove_file)?;
             File::open(&self.dir)?.sync_all()
         };
         put().map_err(|e| failed(&path, e))
@@ -310,11 +310,7 @@ impl Store {
 
     /// Removes the state and its earlier forms, which are all of first starts that were refused.
     fn remove_state(&self) -> std::io::Result<()> {
-        let history = self.dir.join(HISTORY);
-        for number in numbers_in(&history).unwrap_or_default() {
-            fs::remove_file(history.join(format!("{number:08}.toml")))?;
-        }
-        let _ = fs::remove_dir(&history);
+        self.history().remove()?;
         fs::remove_file(self.dir.join(FILE))?;
         File::open(&self.dir)?.sync_all()
     }
@@ -349,50 +345,6 @@ impl Store {
         let written = self.write_new(TRIAL, TRIAL_TEXT).map_err(|e| failed(&fresh, e));
         let _ = fs::remove_file(&fresh);
         written
-    }
-
-    /// Keeps the form that is to be replaced, under the next number.
-    fn remember(&self, path: &Path) -> std::io::Result<()> {
-        let dir = self.dir.join(HISTORY);
-        let Ok(_) = fs::symlink_metadata(path) else { return Ok(()) };
-        fs::create_dir_all(&dir)?;
-        let numbers = numbers_in(&dir)?;
-        // The last attempt to replace this form failed: it must not push the others out.
-        let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| facts.ino()).ok();
-        let newest = numbers.last().and_then(|last| inode(&dir.join(format!("{last:08}.toml"))));
-        if newest.is_some() && newest == inode(path) {
-            return Ok(());
-        }
-        let next = numbers.last().map_or(1, |last| last + 1);
-        // A second name for the file, so that the form cannot be half written.
-        fs::hard_link(path, dir.join(format!("{next:08}.toml")))?;
-        for old in numbers.iter().rev().skip(HISTORY_LEN - 1) {
-            fs::remove_file(dir.join(format!("{old:08}.toml")))?;
-        }
-        Ok(())
-    }
-
-    /// Removes earlier forms that record the deletion of what is declared now under the same name: a start
-    /// with one of them would delete it. What cannot be removed or read is left.
-    fn forget_dangerous(&self, config: &Config, now: &Made) {
-        let dir = self.dir.join(HISTORY);
-        for number in numbers_in(&dir).unwrap_or_default() {
-            let path = dir.join(format!("{number:08}.toml"));
-            // Most have no such records: they are not parsed.
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            if !["discarded", "deleted_pools"].iter().any(|record| text.contains(record)) {
-                continue;
-            }
-            let Ok((_, Some(made))) = Config::parse_state(&text, "", &self.dir) else { continue };
-            let volume = |(name, pool): (&String, &String)| {
-                let is_declared = config.volume(name).is_some_and(|volume| volume.pool == *pool);
-                is_declared && !now.discarded.contains_key(name)
-            };
-            let pool = |name: &String| config.pool(name).is_some() && !now.deleted_pools.contains(name);
-            if made.discarded.iter().any(volume) || made.deleted_pools.iter().any(pool) {
-                let _ = fs::remove_file(&path);
-            }
-        }
     }
 
     /// Puts a text in the place of a file: after a crash either the old one or the new one is there.
@@ -502,217 +454,6 @@ fn checksum(body: &str) -> String {
     format!("{:08x}", crc_fast::checksum(Crc32Iscsi, body.as_bytes()) as u32)
 }
 
-/// The numbers of the kept forms, in order.
-fn numbers_in(dir: &Path) -> std::io::Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        numbers.extend(name.to_str().and_then(|n| n.strip_suffix(".toml")?.parse::<u64>().ok()));
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
 fn failed(path: &Path, error: std::io::Error) -> StoreError {
     StoreError::Io { path: path.display().to_string(), cause: error.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(controllers: usize) -> Config {
-        Config { controllers, ..Config::empty("iqn.2026-11.net.example:x") }
-    }
-
-    fn store() -> (tempfile::TempDir, Store) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Store::open(dir.path()).expect("a store");
-        (dir, store)
-    }
-
-    #[test]
-    fn the_state_comes_back_and_its_last_ten_forms_stay() {
-        let (_dir, mut store) = store();
-        assert_eq!(store.load().expect("nothing"), None);
-        let made = Made { volumes: ["v".to_owned()].into(), ..Made::default() };
-        for controllers in 1..=14 {
-            store.keep(&config(controllers), &made).expect("kept");
-        }
-        assert_eq!(store.load().expect("kept"), Some(Kept { config: config(14), made }));
-        let history = store.dir().join(HISTORY);
-        let numbers = numbers_in(&history).expect("a history");
-        assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
-        let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
-        assert!(newest.contains("controllers = 13"), "{newest}");
-    }
-
-    /// A start with such a form deleted a volume of today that has the name of a deleted one.
-    #[test]
-    fn no_earlier_form_deletes_what_is_declared_now() {
-        let (dir, mut store) = store();
-        let with = |volumes: &[&str], discarded: &[&str]| {
-            let volume =
-                |name: &&str| format!("[[volume]]\nname = \"{name}\"\npool = \"p\"\nsize = \"1MiB\"\n");
-            let text = "[[drive]]\nname = \"d\"\nfile = \"d.img\"\nsize = \"1GiB\"\n\
-                        [[group]]\nname = \"g\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n\
-                        [[pool]]\nname = \"p\"\ngroups = [\"g\"]\n"
-                .to_owned()
-                + &volumes.iter().map(volume).collect::<String>();
-            let config = Config::parse(&text, "array.toml", dir.path()).expect("good");
-            let discarded = discarded.iter().map(|name| ((*name).to_owned(), "p".to_owned())).collect();
-            (config, Made { discarded, ..Made::default() })
-        };
-        let forms = || numbers_in(&dir.path().join(HISTORY)).expect("a history");
-        for (volumes, discarded) in [(&["v"][..], &[][..]), (&[], &["v"]), (&["w"], &["v"])] {
-            let (config, made) = with(volumes, discarded);
-            store.keep(&config, &made).expect("kept");
-        }
-        assert_eq!(forms(), [1, 2], "v is still to be deleted");
-        let (config, made) = with(&["w"], &[]);
-        store.keep(&config, &made).expect("kept");
-        assert_eq!(forms(), [1, 2, 3], "it has been deleted");
-        let (config, made) = with(&["w", "v"], &[]);
-        store.keep(&config, &made).expect("kept");
-        assert_eq!(forms(), [1, 4], "there is another one of that name");
-        let (config, made) = with(&["w"], &["v"]);
-        store.keep(&config, &made).expect("kept");
-        let (config, made) = with(&["w"], &[]);
-        store.keep(&config, &made).expect("kept");
-        assert_eq!(forms(), [1, 4, 5, 6]);
-        // A clone: its last form takes the place of a step.
-        let (config, made) = with(&["w", "v"], &[]);
-        store.replace(&config, &made).expect("kept");
-        assert_eq!(forms(), [1, 4, 5]);
-    }
-
-    #[test]
-    fn a_state_that_is_gone_is_not_taken_for_a_new_array() {
-        let (_dir, mut store) = store();
-        (1..=2).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
-        let text = store.text(FILE).expect("readable").expect("a state");
-        fs::remove_file(store.dir().join(FILE)).expect("removed");
-        let refused = store.load().expect_err("there was an array").to_string();
-        assert!(refused.contains(HISTORY) && refused.contains("copy the newest one"), "{refused}");
-        fs::remove_dir_all(store.dir().join(HISTORY)).expect("removed");
-        assert_eq!(store.load().expect("nothing shows it"), None);
-        fs::write(store.dir().join(DECLARED), "").expect("written");
-        let refused = store.load().expect_err("there was an array").to_string();
-        assert!(refused.contains("No earlier form is there: restore"), "{refused}");
-        fs::write(store.dir().join(FILE), text).expect("put back");
-        assert_eq!(store.load().expect("kept").expect("a state").config, config(2));
-    }
-
-    #[test]
-    fn an_empty_state_is_a_damaged_one_and_a_save_that_fails_pushes_no_form_out() {
-        let (_dir, mut store) = store();
-        (1..=4).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
-        // The new form cannot be written: there is a directory in its place.
-        let fresh = store.dir().join(format!("{FILE}.new"));
-        fs::create_dir(&fresh).expect("made");
-        for controllers in 5..=30 {
-            store.keep(&config(controllers), &Made::default()).expect_err("it cannot be replaced");
-        }
-        assert_eq!(numbers_in(&store.dir().join(HISTORY)).expect("a history"), (1..=4).collect::<Vec<_>>());
-        fs::remove_dir(&fresh).expect("removed");
-        for text in ["", "\n", "# What this array is.\n"] {
-            fs::write(store.dir().join(FILE), text).expect("written");
-            assert!(matches!(store.load(), Err(StoreError::Damaged { .. })), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn the_form_before_a_refused_change_is_put_back_without_room() {
-        let (_dir, mut store) = store();
-        (1..=4).for_each(|controllers| store.keep(&config(controllers), &Made::default()).expect("kept"));
-        store.keep(&config(9), &Made::default()).expect("the first save of a change");
-        // Nothing new can be written: there is a directory in its place.
-        fs::create_dir(store.dir().join(format!("{FILE}.new"))).expect("made");
-        store.keep(&config(10), &Made::default()).expect_err("the second one");
-        store.may_keep(&config(10), &Made::default()).expect_err("nor would another");
-        for _ in 0..2 {
-            store.put_back(&config(4), &Made::default()).expect("it is put back, also again");
-            assert_eq!(store.load().expect("read").expect("kept").config, config(4));
-        }
-        // What was refused is no earlier form.
-        assert_eq!(numbers_in(&store.dir().join(HISTORY)).expect("a history"), (1..=3).collect::<Vec<_>>());
-        fs::remove_dir(store.dir().join(format!("{FILE}.new"))).expect("removed");
-        store.may_keep(&config(10), &Made::default()).expect("there is room");
-        store.put_back(&config(7), &Made::default()).expect("a form that is not there is kept as ever");
-        assert_eq!(store.load().expect("read").expect("kept").config, config(7));
-    }
-
-    #[test]
-    fn what_cannot_be_shared_is_not_kept_and_what_was_shared_is_adopted() {
-        let (_dir, first) = store();
-        let shared = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let (into, room) = (shared.clone(), Arc::new(std::sync::atomic::AtomicBool::new(true)));
-        let has_room = room.clone();
-        let mut first = first.shared_by(Arc::new(move |name, text| {
-            if !has_room.load(std::sync::atomic::Ordering::Relaxed) {
-                return Err("away".into());
-            }
-            into.lock().expect("a lock").push((name.to_owned(), text.to_owned()));
-            Ok(())
-        }));
-        first.keep(&config(2), &Made::default()).expect("kept");
-        room.store(false, std::sync::atomic::Ordering::Relaxed);
-        assert!(first.keep(&config(3), &Made::default()).expect_err("refused").contains("away"));
-        assert_eq!(first.load().expect("read").expect("kept").config, config(2));
-        let (_dir, mut second) = store();
-        second.keep(&config(9), &Made::default()).expect("kept");
-        for (name, text) in shared.lock().expect("a lock").iter() {
-            second.adopt(name, text).expect("adopted");
-            second.adopt(name, text).expect("adopted again");
-        }
-        assert_eq!(second.load().expect("read").expect("kept").config, config(2));
-    }
-
-    #[test]
-    fn a_damaged_declaration_of_before_is_named_with_what_to_do() {
-        let (_dir, store) = store();
-        assert_eq!(store.declared().expect("none"), None);
-        store.save_declared(&config(3)).expect("kept");
-        assert_eq!(store.declared().expect("read").map(|c| c.controllers), Some(3));
-        let path = store.dir().join(DECLARED);
-        let text = fs::read_to_string(&path).expect("readable");
-        // An older masu wrote no checksum.
-        let older: String = text.lines().skip(2).map(|line| format!("{line}\n")).collect();
-        fs::write(&path, &older).expect("written");
-        assert_eq!(store.declared().expect("read").map(|c| c.controllers), Some(3));
-        let other = text.replace("controllers = 3", "controllers = 2");
-        let cut = &text[..text.find("target").expect("a key")];
-        for damaged in [other.as_bytes(), cut.as_bytes(), b"", b"[[drive\n", b"\xff\xfe"] {
-            fs::write(&path, damaged).expect("written");
-            let said = store.declared().expect_err("damaged").to_string();
-            for part in [DECLARED, "damaged", "move this file away", "SIGHUP"] {
-                assert!(said.contains(part), "{damaged:?}: {said}");
-            }
-        }
-        fs::remove_file(&path).expect("removed");
-        fs::create_dir(&path).expect("made");
-        assert!(matches!(store.declared(), Err(StoreError::Declared { .. })));
-    }
-
-    #[test]
-    fn a_state_that_was_damaged_or_is_newer_starts_nothing() {
-        let (_dir, mut store) = store();
-        store.keep(&config(1), &Made::default()).expect("kept");
-        let path = store.dir().join(FILE);
-        let text = fs::read_to_string(&path).expect("readable");
-        fs::write(&path, text.replace("controllers = 1", "controllers = 2")).expect("written");
-        assert!(matches!(store.load(), Err(StoreError::Damaged { .. })));
-        fs::write(&path, text.replace("masu-state 2", "masu-state 3")).expect("written");
-        assert!(matches!(store.load(), Err(StoreError::Newer { format: 3, .. })));
-    }
-
-    #[test]
-    fn a_state_of_the_first_format_was_all_made() {
-        let (_dir, store) = store();
-        let text = "target = \"iqn.2026-11.net.example:x\"\n[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"1GiB\"\n\
-             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n[[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
-        fs::write(store.dir().join(FILE), text).expect("written");
-        let made = store.load().expect("read").expect("kept").made;
-        assert!(made.has_group("g0") && made.pools.contains("p0") && made.drives.contains("d0"));
-    }
 }

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::layout;
 use super::lease::Leases;
 use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, VALUE_LEN_MAX, Version};
 
@@ -34,9 +35,6 @@ use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, VALUE_LEN_MAX, Version
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-const FORMAT: &str = "masu registry 1\n";
-/// All formats begin with this.
-const FORMAT_NAME: &str = "masu registry ";
 /// A read that meets a change looks again; so often in a row it meets one only if something is wrong.
 const LOOKS_MAX: usize = 1000;
 /// Stands for a value that is not there: no text, so that nobody takes it for a record.
@@ -129,49 +127,10 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<bool, RegistryError> {
     }
 }
 
-fn durable(path: &Path) -> Result<(), RegistryError> {
+pub(super) fn durable(path: &Path) -> Result<(), RegistryError> {
     let opened = rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
     let synced = opened.and_then(|file| rustix::fs::fsync(&file));
     synced.map_err(|e| failed(path, &e.into()))
-}
-
-/// The name of the layout; none: there is no such file. What is no text is no name.
-fn format_of(file: &Path) -> Result<Option<String>, RegistryError> {
-    match fs::read(file) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(file, &error)),
-    }
-}
-
-/// Names the layout in a directory that had no such name a moment ago; false: it has other files.
-fn name_format(root: &Path, file: &Path) -> Result<bool, RegistryError> {
-    let known = |name: &String| name == "keys" || name.starts_with("format");
-    if !names(root)?.unwrap_or_default().iter().all(known) {
-        // Another process may have named it since, and have gone on: the name comes before everything else.
-        return Ok(format_of(file)?.as_deref() == Some(FORMAT));
-    }
-    write_format(root, file)?;
-    Ok(true)
-}
-
-/// What to do about a registry whose `format` does not name its layout, while no node runs that puts it
-/// again.
-fn without_format(file: &Path, what: &str) -> RegistryError {
-    let (shown, line) = (file.display(), FORMAT.trim_end());
-    let cause = format!(
-        "{shown}: {what}. A node that runs puts it again within 10 s; if none does, and this is the registry, write it \
-         anew: echo '{line}' > {shown}"
-    );
-    RegistryError::Damaged { cause }
-}
-
-/// In the place of whatever is there.
-fn write_format(root: &Path, file: &Path) -> Result<(), RegistryError> {
-    let new = root.join(format!("format.{:016x}", unique()?));
-    write_new(&new, FORMAT.as_bytes(), true)?;
-    rename(&new, file)?;
-    durable(root)
 }
 
 impl Files {
@@ -184,49 +143,13 @@ impl Files {
             made.map_err(|e| failed(&dir, &e)).map(|()| dir)
         };
         let root = make(path.to_owned())?;
-        Files::check_format(&root)?;
+        layout::check(&root)?;
         make(root.join("keys"))?;
         make(root.join("new"))?;
         let leases = Leases::new(make(root.join("leases").join(&boot))?);
         let files = Files { root, boot, leases };
         files.sweep()?;
         Ok(files)
-    }
-
-    /// Names the layout in a new directory; refuses one with another layout, or with other files.
-    fn check_format(root: &Path) -> Result<(), RegistryError> {
-        let file = root.join("format");
-        let refused = |cause: &str| {
-            let cause = format!("{}: {cause}", root.display());
-            Err(RegistryError::Unreachable { cause })
-        };
-        match format_of(&file)? {
-            Some(text) if text == FORMAT => Ok(()),
-            Some(text) if text.starts_with(FORMAT_NAME) => refused("a registry of another format"),
-            Some(_) => Err(without_format(&file, "damaged")),
-            None if name_format(root, &file)? => Ok(()),
-            None if root.join("keys").is_dir() && root.join("leases").is_dir() => {
-                Err(without_format(&file, "missing"))
-            }
-            None => refused("not empty, and not a registry; name a new directory"),
-        }
-    }
-
-    /// Puts the name of the layout again where it was lost: this client has read it when it opened the
-    /// directory. Then, what was wrong.
-    fn mend_format(&self) -> Result<Option<String>, RegistryError> {
-        let file = self.root.join("format");
-        let what = match format_of(&file)? {
-            Some(text) if text == FORMAT => return Ok(None),
-            Some(text) if text.starts_with(FORMAT_NAME) => {
-                let cause = format!("{}: names another format now; restart the nodes", file.display());
-                return Err(RegistryError::Damaged { cause });
-            }
-            Some(_) => "damaged",
-            None => "missing",
-        };
-        write_format(&self.root, &file).map_err(|_| without_format(&file, what))?;
-        Ok(Some(format!("{}: {what}", file.display())))
     }
 
     /// Removes what a crash has left: keys in creation, and leases of earlier boots.
@@ -256,7 +179,7 @@ impl Files {
 
     /// See [`crate::Registry::examine`].
     pub(super) fn examine(&self) -> Result<Option<String>, RegistryError> {
-        let mended = self.mend_format()?;
+        let mended = layout::mend(&self.root)?;
         self.try_put()?;
         Ok(mended)
     }
@@ -569,15 +492,6 @@ mod tests {
     }
 
     #[test]
-    fn a_new_directory_that_another_process_opens_at_the_same_moment_is_a_registry() {
-        let (dir, _other) = opened();
-        // This process saw no name before the other one opened the directory, and lists it afterwards.
-        assert_eq!(name_format(dir.path(), &dir.path().join("format")), Ok(true));
-        fs::write(dir.path().join("format"), "another").expect("written");
-        assert_eq!(name_format(dir.path(), &dir.path().join("format")), Ok(false));
-    }
-
-    #[test]
     fn what_a_crash_leaves_is_the_old_value_or_the_new_one() {
         let (dir, files) = opened();
         let one = files.put(&key(), None, Some(b"one"), None).expect("put");
@@ -614,35 +528,6 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_layout_is_put_again_by_who_has_read_it_and_others_say_what_to_do() {
-        let (dir, files) = opened();
-        let format = dir.path().join("format");
-        files.put(&key(), None, Some(b"one"), None).expect("put");
-        let harms: [(&str, &dyn Fn()); 4] = [
-            ("damaged", &|| fs::write(&format, "").expect("written")),
-            ("damaged", &|| fs::write(&format, "masu reg").expect("written")),
-            ("damaged", &|| fs::write(&format, b"\xff\xfe").expect("written")),
-            ("missing", &|| fs::remove_file(&format).expect("removed")),
-        ];
-        for (what, harm) in harms {
-            harm();
-            assert_eq!(files.is_there(), Ok(()), "a node goes on");
-            let refused = Files::open(dir.path()).err().expect("refused").to_string();
-            let advice = format!("echo 'masu registry 1' > {}", format.display());
-            assert!(refused.contains(what) && refused.contains(&advice), "{refused}");
-            assert_eq!(files.examine(), Ok(Some(format!("{}: {what}", format.display()))));
-            assert_eq!(files.examine(), Ok(None));
-            assert!(Files::open(dir.path()).is_ok_and(|again| again.get(&key()).is_ok_and(|e| e.is_some())));
-        }
-        // Another version has it now.
-        fs::write(&format, "masu registry 2\n").expect("written");
-        assert!(matches!(files.examine(), Err(RegistryError::Damaged { .. })));
-        assert!(fs::read_to_string(&format).is_ok_and(|text| text == "masu registry 2\n"));
-        fs::rename(dir.path().join("keys"), dir.path().join("gone")).expect("renamed");
-        assert!(files.is_there().is_err());
-    }
-
-    #[test]
     fn a_directory_that_cannot_be_written_says_so_and_what_to_do() {
         let (dir, files) = opened();
         let new = dir.path().join("new");
@@ -657,16 +542,5 @@ mod tests {
             if cause.contains(&format!("df {}", dir.path().display()))),
             "{refused}"
         );
-    }
-
-    #[test]
-    fn a_directory_with_other_files_is_refused() {
-        let dir = tempfile::tempdir().expect("a directory");
-        fs::write(dir.path().join("holiday.jpg"), b"x").expect("written");
-        let refused = Files::open(dir.path()).err().expect("refused").to_string();
-        assert!(refused.contains("not empty"), "{refused}");
-        let other = tempfile::tempdir().expect("a directory");
-        fs::write(other.path().join("format"), "masu registry 9\n").expect("written");
-        assert!(Files::open(other.path()).is_err());
     }
 }

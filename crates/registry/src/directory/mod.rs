@@ -4,6 +4,7 @@
 //! end as unreachable. [`files`] has the layout, and why no process has to wait for another one.
 
 mod files;
+mod layout;
 mod lease;
 
 use std::collections::BTreeMap;
