@@ -64,8 +64,8 @@ impl History {
         numbers.iter().rev().skip(HISTORY_LEN - 1).try_for_each(|old| fs::remove_file(self.form(*old)))
     }
 
-    /// Removes forms that record the deletion of what is declared now under the same name: a start with one of
-    /// them would delete it. What cannot be removed or read is left.
+    /// Removes forms that record the deletion of what is declared now under the same name: a start with one
+    /// of them would delete it. What cannot be removed or read is left.
     pub(super) fn forget_dangerous(&self, data_dir: &Path, (config, now): (&Config, &Made)) {
         for path in self.forms().unwrap_or_default() {
             // Most have no such records: they are not parsed.

@@ -55,7 +55,8 @@ fn abort_task_suppresses_the_response_and_waits() {
     });
 }
 
-/// A simulation of thousands of lives grew by 10 MB with each: a command holds its session, which has its slot.
+/// A command holds its session, which has its slot, which holds the command: a simulation of thousands of
+/// lives grew by 10 MB with each.
 #[test]
 fn nothing_is_left_of_a_session_whose_executor_ends_in_the_middle_of_a_command() {
     let left = Rc::new(RefCell::new(None));
