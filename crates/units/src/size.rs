@@ -15,6 +15,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
              (KiB MiB GiB TiB PiB by 1024, KB MB GB TB PB by 1000, none for bytes)"
         )
     };
+    let too_large = || format!("invalid size {text:?}: must be less than 16384PiB");
     let (number, unit) = split(text);
     let scale: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -34,10 +35,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     match number.contains('.') {
-        false => number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(wrong),
+        false => number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(too_large),
         true => {
             let bytes = number.parse::<f64>().map_err(|_| wrong())? * scale as f64;
-            if bytes.is_finite() && bytes < 9e18 { Ok(bytes.round() as u64) } else { Err(wrong()) }
+            if bytes < u64::MAX as f64 { Ok(bytes.round() as u64) } else { Err(too_large()) }
         }
     }
 }
@@ -74,6 +75,15 @@ pub fn exact_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_that_is_written_well_and_too_large_is_told_so() {
+        for text in ["16384PiB", "18446744073709551616", "99999999.5PiB", "16384.0PiB"] {
+            assert!(parse_bytes(text).expect_err(text).contains("must be less than 16384PiB"));
+        }
+        assert_eq!(parse_bytes("16383PiB"), Ok(16383 << 50));
+        assert!(parse_bytes("1e3").expect_err("no number").contains("write a number and a unit"));
+    }
 
     #[test]
     fn an_exact_size_is_read_back_as_it_was() {
