@@ -160,6 +160,14 @@ fn a_stop_interrupts_a_new_thick_volume_and_leaves_nothing_of_it() {
     let make =
         std::thread::spawn(move || masu(&data, &["volume", "create", "big", "--size", "7GiB", "--thick"]));
     running.wait_until(&["status"], "that it is made", |said| said.contains("A change is being made"));
+    let mut waits = Command::new(env!("CARGO_BIN_EXE_masu"));
+    waits.env("MASU_DATA", running.data()).args(["volume", "create", "small", "--size", "1MiB"]);
+    let waits = waits.stderr(Stdio::piped()).spawn().expect("masu runs");
+    sleep(Duration::from_secs(1));
+    tell(waits.id(), "-INT");
+    let waited = waits.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&waited.stderr);
+    assert!(waited.status.code() == Some(130) && said.contains("may go on in the array"), "{said}");
     let begun = Instant::now();
     running.stop();
     assert!(begun.elapsed() < WAIT, "it took {:?}", begun.elapsed());
