@@ -78,8 +78,9 @@ mod tests {
 
     #[test]
     fn a_size_that_is_written_well_and_too_large_is_told_so() {
-        for text in ["16384PiB", "18446744073709551616", "99999999.5PiB", "16384.0PiB"] {
-            assert!(parse_bytes(text).expect_err(text).contains("must be less than 16384PiB"));
+        for text in ["16384PiB", "9999999PiB", "99999999999999999999", "99999999.5PiB", "16384.0PiB"] {
+            let error = parse_bytes(text).expect_err(text);
+            assert!(error.contains(&format!("{text:?}: must be less than 16384PiB")), "{error}");
         }
         assert_eq!(parse_bytes("16383PiB"), Ok(16383 << 50));
         assert!(parse_bytes("1e3").expect_err("no number").contains("write a number and a unit"));
@@ -99,19 +100,7 @@ mod tests {
         assert_eq!(parse_bytes("10 g"), Ok(10 << 30));
         assert_eq!(parse_bytes("1.5MB"), Ok(1_500_000));
         assert_eq!(parse_bytes(" 4096 "), Ok(4096));
-        for bad in [
-            "",
-            "ten",
-            "5 parsecs",
-            "99999999999999999999",
-            "1.2.3G",
-            ".",
-            "1.",
-            ".5G",
-            "-1",
-            "1e3",
-            "9999999PiB",
-        ] {
+        for bad in ["", "ten", "5 parsecs", "1.2.3G", ".", "1.", ".5G", "-1", "1e3"] {
             let error = parse_bytes(bad).expect_err(bad);
             assert!(error.contains(&format!("{bad:?}")) && error.contains("as in 10GiB"), "{error}");
         }
