@@ -47,8 +47,8 @@ impl LockMode {
     }
 }
 
-/// From so many locks on there is an index, until there are a quarter as many: fewer are read as fast as it is
-/// kept.
+/// From so many locks on there is an index, until there are a quarter as many: fewer are read as fast as it
+/// is kept.
 const INDEXED_FROM: usize = 256;
 
 /// No slot.

@@ -126,6 +126,14 @@ pub(crate) fn begin(tell_lost: fn(u64)) -> io::Result<()> {
     Ok(())
 }
 
+/// The same, where lines are plain text.
+///
+/// # Errors
+/// The thread cannot be started.
+pub(crate) fn begin_plain() -> io::Result<()> {
+    begin(|lines| note(&format!("{lines} lines are lost: standard error did not take them")))
+}
+
 /// Writes whole lines, with their line breaks.
 pub(crate) fn put(lines: &[u8]) {
     match QUEUE.get() {

@@ -131,8 +131,8 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
     assert!(!data.join("api.sock").exists());
 }
 
-/// A terminal that was stopped, or a program that has stopped reading: the array hung at the first lines of the
-/// log, and SIGTERM with it.
+/// A terminal that was stopped, or a program that has stopped reading: the array hung at the first lines of
+/// the log, and SIGTERM with it.
 #[test]
 fn a_log_that_nobody_reads_holds_up_no_change_and_no_stop() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,6 +1,6 @@
-//! An index of many locks by their ranges: a treap whose nodes know the last end below them, so that the locks
-//! on a range are found without looking at the others. Its nodes are kept by slot: once it has grown to the
-//! number of locks, it allocates nothing.
+//! An index of many locks by their ranges: a treap whose nodes know the last end below them, so that the
+//! locks on a range are found without looking at the others. Its nodes are kept by slot: once it has grown to
+//! the number of locks, it allocates nothing.
 
 use std::ops::Range;
 

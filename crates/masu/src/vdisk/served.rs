@@ -88,9 +88,7 @@ pub(super) fn serve(
 ) -> Result<ExitCode> {
     let stop = stop_signals()?;
     // Clients wait for nobody who reads what is said of the images.
-    stderr_queue::begin(|lines| {
-        stderr_queue::note(&format!("{lines} lines are lost: standard error did not take them"));
-    })?;
+    stderr_queue::begin_plain()?;
     let served = in_world(async |world| {
         let access = if read_only { Access::Read } else { Access::Write };
         let mut images = Vec::new();
