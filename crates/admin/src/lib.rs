@@ -56,7 +56,7 @@ pub use own_files::refuse_own_files;
 pub use random::random;
 pub use request::{Change, Declared, Done, Limit, Terms, Work};
 pub use room::no_room_for_any;
-pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
+pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind, cut_short};
 pub use socket_file::SocketFile;
 pub use standby::{STARTING, Standby};
 pub use status::*;

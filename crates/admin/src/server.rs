@@ -7,8 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::{Array, Event, EventSender, MoveReceiver};
+use array::{Array, Control, ControllerHandle, Event, EventSender, MoveReceiver};
 use axum::middleware;
+use futures::future::join_all;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
@@ -41,6 +42,8 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// takes a tenth of a second.
 const SOCKET_TIME: Duration = Duration::from_secs(2);
 const SOCKET_PAUSE: Duration = Duration::from_millis(20);
+/// A stop interrupts what is being changed so often: other changes may have waited for their turn.
+const INTERRUPT_PAUSE: Duration = Duration::from_millis(200);
 /// Connections that wait to be accepted.
 const TCP_BACKLOG: u32 = 128;
 
@@ -343,15 +346,38 @@ impl ArrayOwner {
         self.0.array.hold("a look at the declaration").await.config().clone()
     }
 
-    /// Stops the array in order.
+    /// Comes to the end of a change before a stop, as [`cut_short`].
+    pub async fn cut_short<T>(&self, change: impl Future<Output = T>) -> T {
+        cut_short(self.0.array.controllers(), change).await
+    }
+
+    /// Stops the array in order. What is being changed is cut short.
     ///
     /// # Errors
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
-        let mut array = self.0.array.hold("its stop").await;
+        let mut array = self.cut_short(self.0.array.hold("its stop")).await;
         array.settle();
         array.stop().await
+    }
+}
+
+/// Comes to the end of a change before a stop: what would take minutes (a new thick volume is zeroed) is
+/// interrupted, and taken back.
+pub async fn cut_short<T>(controllers: &[ControllerHandle], change: impl Future<Output = T>) -> T {
+    tokio::select! {
+        ended = change => ended,
+        () = interrupt(controllers) => unreachable!("it has no end"),
+    }
+}
+
+async fn interrupt(controllers: &[ControllerHandle]) {
+    loop {
+        // What ends at once needs no interruption.
+        tokio::time::sleep(INTERRUPT_PAUSE).await;
+        // A controller that has ended has nothing to interrupt.
+        let _ = join_all(controllers.iter().map(|one| one.ask(Control::StopJobs))).await;
     }
 }
 

@@ -381,7 +381,7 @@ impl Array {
         Ok(config)
     }
 
-    /// Stops all background jobs at their next step. Rebuilds continue.
+    /// Stops all background jobs at their next step, and creations of thick volumes. Rebuilds continue.
     pub async fn stop_jobs(&self) -> Result<(), ControlError> {
         for controller in &self.controllers {
             controller.ask(Control::StopJobs).await?;

@@ -106,7 +106,7 @@ pub enum Control {
     Rebalance(String),
     /// Reclaim the pages of a volume that hold only zeros, as a job.
     Reclaim(String),
-    /// End all jobs of this controller at their next step.
+    /// End all jobs of this controller at their next step, and creations and growth of thick volumes.
     StopJobs,
     /// Export a pool that is no longer declared: close it and its groups, and write labels without an owner.
     ExportPool(String),

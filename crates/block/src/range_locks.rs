@@ -14,13 +14,18 @@
 //! locks of several tables are taken in the same order everywhere. So there is no deadlock.
 //!
 //! The common case, a shared lock without any exclusive lock held or waiting, reads no other lock; a write
-//! reads the locks of the other writes. Once the
-//! table has grown to the number of concurrent locks, a lock of one range allocates nothing.
+//! reads the locks of the other writes. From [`INDEXED_FROM`] locks on they are found by an index: hosts with
+//! ten thousand outstanding commands do not hold up others. Once the table has grown to the number of
+//! concurrent locks, a lock of one range allocates nothing.
+
+mod index;
 
 use std::cell::RefCell;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use index::Index;
 
 /// Which other locks may be held with a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,10 @@ impl LockMode {
         }
     }
 }
+
+/// From so many locks on there is an index, until there are a quarter as many: fewer are read as fast as it
+/// is kept.
+const INDEXED_FROM: usize = 256;
 
 /// No slot.
 const NONE: usize = usize::MAX;
@@ -87,6 +96,8 @@ struct Entry {
     /// The older locks that conflict with it: it is held when there is none.
     blockers: usize,
     waker: Option<Waker>,
+    /// The number of locks before it.
+    number: u64,
     /// The slots of the next older and the next younger lock; in a free slot, `younger` is the next free one.
     older: usize,
     younger: usize,
@@ -104,6 +115,13 @@ struct Table {
     exclusive: usize,
     writes: usize,
     waiting: usize,
+    /// All locks so far.
+    numbered: u64,
+    index: Index,
+    is_indexed: bool,
+    indexed_from: usize,
+    /// Memory for locks to be granted, with their numbers.
+    granted: Vec<(u64, usize)>,
 }
 
 impl Default for Table {
@@ -117,6 +135,11 @@ impl Default for Table {
             exclusive: 0,
             writes: 0,
             waiting: 0,
+            numbered: 0,
+            index: Index::default(),
+            is_indexed: false,
+            indexed_from: INDEXED_FROM,
+            granted: Vec::new(),
         }
     }
 }
@@ -133,6 +156,23 @@ impl Table {
         })
     }
 
+    /// Gives at least the entries that overlap a range.
+    fn around(&self, range: &Range<u64>, mut found: impl FnMut(usize, &Entry)) {
+        match self.is_indexed {
+            true => {
+                self.index.overlapping(range, &mut |slot| found(slot, &self.slots[slot]));
+            }
+            false => self.entries().for_each(|(slot, entry)| found(slot, entry)),
+        }
+    }
+
+    /// Whether it holds of an entry that overlaps a range.
+    fn any(&self, range: &Range<u64>, holds: impl Fn(&Entry) -> bool) -> bool {
+        let mut any = false;
+        self.around(range, |_, entry| any = any || entry.claim.covers_any_of(range) && holds(entry));
+        any
+    }
+
     /// The locks that conflict with `claim`.
     fn conflicting(&self, claim: &Claim) -> usize {
         let others = match claim.mode {
@@ -143,7 +183,21 @@ impl Table {
         if others == 0 {
             return 0;
         }
-        self.entries().filter(|(_, entry)| entry.claim.conflicts(claim)).count()
+        let mut count = 0;
+        self.around(&claim.range, |_, entry| count += usize::from(entry.claim.conflicts(claim)));
+        count
+    }
+
+    /// Begins or ends the index, as the number of locks says.
+    fn keep_index(&mut self) {
+        if !self.is_indexed && self.in_use >= self.indexed_from {
+            let mut index = std::mem::take(&mut self.index);
+            self.entries().for_each(|(slot, entry)| index.insert(slot, entry.claim.range.clone()));
+            (self.index, self.is_indexed) = (index, true);
+        } else if self.is_indexed && self.in_use < self.indexed_from / 4 {
+            self.index.clear();
+            self.is_indexed = false;
+        }
     }
 
     fn insert(&mut self, claim: Claim) -> usize {
@@ -152,7 +206,9 @@ impl Table {
         self.waiting += usize::from(blockers > 0);
         self.exclusive += usize::from(claim.mode == LockMode::Exclusive);
         self.writes += usize::from(claim.mode == LockMode::Write);
-        let entry = Entry { claim, blockers, waker: None, older: self.youngest, younger: NONE };
+        let (number, range) = (self.numbered, claim.range.clone());
+        self.numbered += 1;
+        let entry = Entry { claim, blockers, waker: None, number, older: self.youngest, younger: NONE };
         let slot = match self.free {
             NONE => {
                 self.slots.push(entry);
@@ -169,11 +225,19 @@ impl Table {
             youngest => self.slots[youngest].younger = slot,
         }
         self.youngest = slot;
+        match self.is_indexed {
+            true => self.index.insert(slot, range),
+            false => self.keep_index(),
+        }
         slot
     }
 
     fn remove(&mut self, slot: usize) {
+        if self.is_indexed {
+            self.index.remove(slot);
+        }
         let entry = &mut self.slots[slot];
+        let number = entry.number;
         let claim = std::mem::replace(&mut entry.claim, Claim::of(0..0, LockMode::Shared));
         let (older, younger, was_held) = (entry.older, entry.younger, entry.blockers == 0);
         (entry.younger, entry.waker) = (self.free, None);
@@ -190,8 +254,37 @@ impl Table {
         self.exclusive -= usize::from(claim.mode == LockMode::Exclusive);
         self.writes -= usize::from(claim.mode == LockMode::Write);
         self.waiting -= usize::from(!was_held);
-        if self.waiting > 0 {
-            self.grant_after(&claim, younger);
+        self.keep_index();
+        match (self.waiting > 0, self.is_indexed) {
+            (false, _) => {}
+            (true, true) => self.grant_found(&claim, number),
+            (true, false) => self.grant_after(&claim, younger),
+        }
+    }
+
+    /// Grants the locks that waited only for `gone`, the oldest first, by the index. What waits for it is
+    /// younger.
+    fn grant_found(&mut self, gone: &Claim, number: u64) {
+        let mut granted = std::mem::take(&mut self.granted);
+        self.around(&gone.range, |slot, entry| {
+            if entry.number > number && entry.blockers > 0 && entry.claim.conflicts(gone) {
+                granted.push((entry.number, slot));
+            }
+        });
+        granted.sort_unstable();
+        granted.drain(..).for_each(|(_, slot)| self.unblock(slot));
+        self.granted = granted;
+    }
+
+    /// One of the locks that a lock waits for is gone.
+    fn unblock(&mut self, slot: usize) {
+        let entry = &mut self.slots[slot];
+        entry.blockers -= 1;
+        if entry.blockers == 0 {
+            self.waiting -= 1;
+            if let Some(waker) = entry.waker.take() {
+                waker.wake();
+            }
         }
     }
 
@@ -199,18 +292,13 @@ impl Table {
     /// waits for: looking for it again would take the square of the locks.
     fn grant_after(&mut self, gone: &Claim, from: usize) {
         let mut slot = from;
-        while let Some(entry) = self.slots.get_mut(slot) {
-            slot = entry.younger;
+        while let Some(entry) = self.slots.get(slot) {
             if entry.blockers == 0 || !entry.claim.conflicts(gone) {
+                slot = entry.younger;
                 continue;
             }
-            entry.blockers -= 1;
-            if entry.blockers == 0 {
-                self.waiting -= 1;
-                if let Some(waker) = entry.waker.take() {
-                    waker.wake();
-                }
-            }
+            let granted = std::mem::replace(&mut slot, entry.younger);
+            self.unblock(granted);
         }
     }
 }
@@ -278,26 +366,21 @@ impl RangeLocks {
 
     /// Whether nobody holds, or waits for, any of the range.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
-        self.0.borrow().entries().all(|(_, entry)| !entry.claim.covers_any_of(range))
+        !self.0.borrow().any(range, |_| true)
     }
 
     /// Whether an exclusive lock on any of the range is held or waiting: a shared lock would wait.
     pub fn has_exclusive(&self, range: &Range<u64>) -> bool {
         let table = self.0.borrow();
-        table.exclusive > 0
-            && table
-                .entries()
-                .any(|(_, entry)| entry.claim.mode == LockMode::Exclusive && entry.claim.covers_any_of(range))
+        table.exclusive > 0 && table.any(range, |entry| entry.claim.mode == LockMode::Exclusive)
     }
 
     /// Whether an exclusive lock on any of the range is held. (A waiting one does not count: it may wait for
     /// the caller.)
     pub fn is_held_exclusively(&self, range: &Range<u64>) -> bool {
         let table = self.0.borrow();
-        let is_in_the_way = |entry: &Entry| {
-            entry.blockers == 0 && entry.claim.mode == LockMode::Exclusive && entry.claim.covers_any_of(range)
-        };
-        table.exclusive > 0 && table.entries().any(|(_, entry)| is_in_the_way(entry))
+        let is_held = |entry: &Entry| entry.blockers == 0 && entry.claim.mode == LockMode::Exclusive;
+        table.exclusive > 0 && table.any(range, is_held)
     }
 
     /// The number of locks held or waiting.

@@ -277,12 +277,17 @@ impl Config {
                 return refuse(place, format!("no pool {:?} is declared", volume.pool));
             }
             if volume.block_bytes != 512 && volume.block_bytes != 4096 {
-                return refuse(place, "block is 512 or 4096".into());
+                let cause = format!("invalid block {}: must be 512 or 4096", volume.block_bytes);
+                return refuse(place, cause);
             }
             if ![512, 4096].contains(&volume.physical_block_bytes)
                 || volume.physical_block_bytes < volume.block_bytes
             {
-                return refuse(place, "physical_block is 512 or 4096, and no less than block".into());
+                let cause = format!(
+                    "invalid physical_block {}: must be 512 or 4096, and no less than block",
+                    volume.physical_block_bytes
+                );
+                return refuse(place, cause);
             }
             if let Some(partition) = &volume.partition
                 && !partitions.contains(partition.as_str())
@@ -294,10 +299,9 @@ impl Config {
                 return refuse(place, cause);
             }
             if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
-                return refuse(
-                    place,
-                    format!("size {} is not a positive multiple of 4096 bytes", volume.len_bytes),
-                );
+                let cause =
+                    format!("invalid size {}: must be a positive multiple of 4096 bytes", volume.len_bytes);
+                return refuse(place, cause);
             }
         }
         Ok(())
@@ -356,7 +360,7 @@ impl Config {
             }
             for (lun, volume) in &host.luns {
                 if *lun > LUN_MAX {
-                    return refuse(place, format!("LUN {lun} is over {LUN_MAX}"));
+                    return refuse(place, format!("invalid LUN {lun}: must be at most {LUN_MAX}"));
                 }
                 if !disks.contains(volume.as_str()) {
                     return refuse(place, format!("LUN {lun}: no volume or image {volume:?} is declared"));
@@ -421,7 +425,8 @@ pub fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> R
     let mut seen = BTreeSet::new();
     for name in names {
         if !has_form(name, NAME_LEN_MAX) {
-            let cause = format!("a name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'");
+            let cause =
+                format!("invalid name: must have 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'");
             return refuse(format!("{kind} {name:?}"), cause);
         }
         if !seen.insert(name) {
@@ -444,7 +449,7 @@ fn has_form(name: &str, len_max: usize) -> bool {
 /// What a name must be.
 pub fn new_name(name: &str, len_max: usize) -> Result<(), String> {
     if !has_form(name, len_max) {
-        return Err(format!("a name has 1 to {len_max} letters, digits, '-', '_' or '.'"));
+        return Err(format!("invalid name: must have 1 to {len_max} letters, digits, '-', '_' or '.'"));
     }
     match name {
         "." | ".." => Err("a name, and not a directory, is needed".into()),

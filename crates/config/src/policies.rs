@@ -21,7 +21,7 @@ const FLOOR_PERCENT: std::ops::RangeInclusive<u32> = 0..=50;
 /// rebuilt in 16 hours.
 const BACKGROUND_MINIMUM_IOPS: u64 = 1280;
 /// What a limit of zero is answered, by whatever way it comes.
-const NOTHING: &str = "a limit is 1 at least: for no limit leave it out, give null to the API or none to masu policy set; \
+const NOTHING: &str = "must be at least 1; for no limit leave it out, give null to the API or none to masu policy set; \
      to keep hosts from a volume, unmap it: masu host unmap";
 
 /// Settings of all policies.
@@ -176,7 +176,7 @@ impl Config {
             let place = || format!("policy {:?}", policy.name);
             let limits = [("maximum", policy.maximum_iops), ("bandwidth", policy.bandwidth_bytes_per_s)];
             if let Some((what, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
-                return refuse(place(), format!("{what} 0: {NOTHING}"));
+                return refuse(place(), format!("invalid {what} 0: {NOTHING}"));
             }
             policy.policy().check().or_else(|e| refuse(place(), e.to_string()))?;
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use admin::{
     ArrayOwner, Bound, CertificateFiles, EventLog, EventWriter, NewFiles, Server, ServerOptions, Store, Tls,
-    Tokens, TraceExporter, random,
+    Tokens, TraceExporter, cut_short, random,
 };
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, Event, EventReceiver, EventSender, MoveSender, Openers};
@@ -41,6 +41,7 @@ use crate::declared::Start;
 use crate::manage::socket_in;
 use crate::registry_option::{RegistryOption, node_name};
 use crate::state_key::StateKeys;
+use crate::stderr_queue;
 use world_real::is_lent;
 
 /// Serve block storage over iSCSI
@@ -165,15 +166,17 @@ pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
     }
     // A thousand sessions need more open files than the default limit.
     world_real::raise_open_files_max();
+    world_real::start_releasing_memory().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    match (runtime.block_on(start_and_serve(serve)), serve.log_format) {
+    let ended = runtime.block_on(start_and_serve(serve));
+    match (&ended, serve.log_format) {
+        (Ok(()), _) => {}
         // The reader of a JSON log gets why it ended as JSON, too.
-        (Err(error), LogFormat::Json) => {
-            tracing::error!("{error:#}");
-            Ok(ExitCode::from(2))
-        }
-        (ended, _) => ended.map(|()| ExitCode::SUCCESS),
+        (Err(error), LogFormat::Json) => tracing::error!("{error:#}"),
+        (Err(error), LogFormat::Text) => stderr_queue::note(&format!("masu: {error:#}")),
     }
+    stderr_queue::drain();
+    Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 /// The life of the daemon. If a step of the start fails, the earlier ones are undone in order.
@@ -442,7 +445,7 @@ async fn begin(
             () = signals.stop() => {
                 tracing::info!("stopping: waiting for objects that are being opened");
                 // Its result no longer matters.
-                let _ = tokio::time::timeout(OPEN_GRACE, applying).await;
+                let _ = tokio::time::timeout(OPEN_GRACE, cut_short(&controllers.handles, applying)).await;
                 None
             }
         }
@@ -475,6 +478,17 @@ async fn begin(
     Ok(Begun::Serves)
 }
 
+/// Applies the declaration again. True: a signal to stop came meanwhile.
+async fn reload_until_told(serve: &Serve, owner: &ArrayOwner, signals: &mut Signals) -> bool {
+    let mut reloading = pin!(reload(serve, owner));
+    tokio::select! {
+        () = &mut reloading => return false,
+        () = signals.stop() => {}
+    }
+    owner.cut_short(reloading).await;
+    true
+}
+
 /// Why an array stops in order.
 enum Told {
     /// A signal.
@@ -505,7 +519,9 @@ async fn serve_until_told(
                 Asked::Stop => return Ok(Told::Stop),
                 Asked::Reload => {
                     supervision::reloading();
-                    reload(serve, owner).await;
+                    if reload_until_told(serve, owner, signals).await {
+                        return Ok(Told::Stop);
+                    }
                     supervision::ready();
                 }
             },

@@ -20,6 +20,7 @@ mod registry_option;
 mod report;
 mod sample;
 mod state_key;
+mod stderr_queue;
 mod table;
 mod texts;
 mod vdisk;

@@ -10,7 +10,7 @@
 mod running;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
@@ -23,6 +23,8 @@ use running::{Running, masu};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fcntl_lock, flock};
 
 const WAIT: Duration = Duration::from_secs(20);
+/// What a pipe takes without a reader (pipe(7)).
+const PIPE_BYTES: usize = 64 << 10;
 const DRIVES: &str = "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"64MiB\"\n\
     [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
     [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\npage = \"1MiB\"\n";
@@ -127,6 +129,55 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
     assert!(status.success(), "{status}: {said}");
     assert!(said.contains("stopped") && !said.contains("API at"), "{said}");
     assert!(!data.join("api.sock").exists());
+}
+
+/// A terminal that was stopped, or a program that has stopped reading: the array hung at the first lines of
+/// the log, and SIGTERM with it.
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_change_and_no_stop() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let (reader, mut full) = std::io::pipe().expect("a pipe");
+    full.write_all(&[b'\n'; PIPE_BYTES]).expect("filled");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    let listen = format!("127.0.0.1:{}", test_ports::claim());
+    command.arg("serve").arg("--data").arg(&data).args(["--listen", &listen]).env("RUST_LOG", "debug");
+    let mut start = Start(command.stderr(full).spawn().expect("masu runs"));
+    assert!(masu(&data, &["wait", "--timeout", "15s"]).status.success(), "it does not serve");
+    assert!(masu(&data, &["volume", "create", "v0", "--size", "1MiB"]).status.success());
+    tell(start.0.id(), "-TERM");
+    until("its end", || start.0.try_wait().expect("wait").is_some());
+    assert!(start.0.wait().expect("it ended").success());
+    drop(reader);
+}
+
+/// A new thick volume is zeroed for minutes on drives without a command for it: a stop waited for that.
+#[test]
+fn a_stop_interrupts_a_new_thick_volume_and_leaves_nothing_of_it() {
+    let drives = DRIVES.replace("64MiB", "8GiB");
+    let mut running = Running::start_with(&drives, &["--drive-model", "cheetah-15k5"]);
+    let data = running.data();
+    let make =
+        std::thread::spawn(move || masu(&data, &["volume", "create", "big", "--size", "7GiB", "--thick"]));
+    running.wait_until(&["status"], "that it is made", |said| said.contains("A change is being made"));
+    let mut waits = Command::new(env!("CARGO_BIN_EXE_masu"));
+    waits.env("MASU_DATA", running.data()).args(["volume", "create", "small", "--size", "1MiB"]);
+    let waits = waits.stderr(Stdio::piped()).spawn().expect("masu runs");
+    sleep(Duration::from_secs(1));
+    tell(waits.id(), "-INT");
+    let waited = waits.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&waited.stderr);
+    assert!(waited.status.code() == Some(130) && said.contains("may go on in the array"), "{said}");
+    let begun = Instant::now();
+    running.stop();
+    assert!(begun.elapsed() < WAIT, "it took {:?}", begun.elapsed());
+    let made = make.join().expect("it ends");
+    assert_eq!(made.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(said.contains("volume \"big\"") && said.contains("interrupted"), "{said}");
+    running.restart();
+    assert!(!running.ok(&["volume", "list"]).contains("big"));
+    running.ok(&["volume", "create", "big", "--size", "1MiB"]);
 }
 
 #[test]

@@ -115,3 +115,23 @@ fn a_policy_that_is_not_declared_is_told_and_promises_nothing() {
     assert!(!line(&volumes, "v0").contains("unknown"), "{volumes}");
     array.stop();
 }
+
+/// The minimum of background work was counted, and exceeds what a quiet pool has been seen to give.
+#[test]
+fn policies_without_a_minimum_warn_of_no_minimums() {
+    let mut array = Running::start(&array("lead"));
+    array.ok(&["policy", "create", "lead", "--maximum", "100"]);
+    for maximum in ["200", "300"] {
+        // The load is measured over some seconds.
+        qemu_io(&array.url(0), &["write 0 64k", "sleep 2500", "write 0 64k"]).expect("served");
+        let said = array.ok(&["policy", "set", "lead", "--maximum", maximum]);
+        assert!(!said.contains("minimums"), "{said}");
+    }
+    // One that is promised is warned of.
+    let said = array.ok(&["policy", "set", "lead", "--maximum", "none", "--minimum", "1000000"]);
+    assert!(
+        said.contains("the minimums add up to 1001280 IOPS") || said.contains("over-committed"),
+        "{said}"
+    );
+    array.stop();
+}

@@ -126,6 +126,15 @@ pub enum PoolError {
         /// The name.
         volume: String,
     },
+    /// The creation or growth of a thick volume was ended.
+    #[error(
+        "volume {volume} of pool {pool}: interrupted before all of its space was reserved: the array stops"
+    )]
+    Interrupted {
+        pool: String,
+        /// The name.
+        volume: String,
+    },
     /// An operation on a volume is impossible.
     #[error("volume {volume} of pool {pool}: {cause}")]
     Volume {

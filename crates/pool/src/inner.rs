@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) volumes: RefCell<BTreeMap<u32, Rc<State>>>,
     pub(crate) rods: RodList,
     pub(crate) next_volume: Cell<u32>,
+    /// How often what takes pages for long was interrupted.
+    pub(crate) interrupts: Cell<u64>,
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
     pub(crate) records: RefCell<BTreeMap<String, Rc<[u8]>>>,
@@ -125,6 +127,7 @@ impl Inner {
             totals,
             rods: RodList::default(),
             next_volume: Cell::new(catalog.next_volume),
+            interrupts: Cell::default(),
             entries: Cell::new(entries),
             records: RefCell::new(catalog.records),
             thresholds: Cell::new(catalog.thresholds),

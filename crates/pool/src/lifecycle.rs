@@ -30,8 +30,8 @@ impl Pool {
     /// # Errors
     ///
     /// The name is in use or invalid, the length is no multiple of 512 or too long, there are too many
-    /// volumes; for a thick volume: the pool has too few free pages; the metadata cannot be written now.
-    /// There is no such volume then.
+    /// volumes; for a thick volume: the pool has too few free pages, or [`Pool::interrupt`] was called; the
+    /// metadata cannot be written now. There is no such volume then.
     pub async fn create_volume(
         &self,
         name: &str,
@@ -51,20 +51,25 @@ impl Pool {
             Ok(()) => Ok(volume),
             Err(error) => {
                 self.take_away(&volume).await;
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
+    /// Ends the creations and the growth of thick volumes that are under way, at their next page.
+    pub fn interrupt(&self) {
+        self.0.interrupts.set(self.0.interrupts.get() + 1);
+    }
+
     /// Gives a new thick volume its pages, and makes a new volume durable.
-    async fn complete(&self, volume: &Volume, len_bytes: u64) -> Result<(), BlockError> {
+    async fn complete(&self, volume: &Volume, len_bytes: u64) -> Result<(), PoolError> {
         if volume.state.provisioning == Provisioning::Thick {
             volume.take_pages(0, len_bytes).await?;
             self.0.room().await?;
             volume.state.unfinished.set(false);
             self.0.log(Record::Finish { volume: volume.state.id });
         }
-        self.0.commit().await
+        Ok(self.0.commit().await?)
     }
 
     /// Deletes a new volume that was refused: logged records cannot be taken back, so its deletion follows
@@ -121,7 +126,8 @@ impl Pool {
     /// # Errors
     ///
     /// No such volume, the length is smaller than now or too long; for a thick volume: the pool has too few
-    /// free pages; the metadata cannot be written now. The length is as before then.
+    /// free pages, or [`Pool::interrupt`] was called; the metadata cannot be written now. The length is as
+    /// before then.
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
@@ -135,7 +141,7 @@ impl Pool {
             && let Err(error) = volume.take_pages(old, len_bytes).await
         {
             volume.drop_pages(self.first_page_past(old)).await?;
-            return Err(error.into());
+            return Err(error);
         }
         self.0.room().await?;
         self.resize(&volume, len_bytes);
@@ -283,8 +289,8 @@ impl Pool {
 
 impl Volume {
     /// Allocates the pages of a thick volume from `from` bytes to `to` bytes.
-    async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
-        let page = self.pool.page_bytes;
+    async fn take_pages(&self, from: u64, to: u64) -> Result<(), PoolError> {
+        let (page, interrupts) = (self.pool.page_bytes, self.pool.interrupts.get());
         let needed = to.div_ceil(page) - from.div_ceil(page);
         let left = || {
             let space = self.pool.space.borrow();
@@ -293,9 +299,13 @@ impl Volume {
         while needed > left() && self.pool.discard_rod() {}
         if needed > left() && !self.pool.commit.is_running() {
             // It would take what is left from all others until it fails.
-            return Err(self.pool.no_space());
+            return Err(self.pool.no_space().into());
         }
         for index in from.div_ceil(page)..to.div_ceil(page) {
+            if self.pool.interrupts.get() != interrupts {
+                let (pool, volume) = (self.pool.name.clone(), self.state.name.clone());
+                return Err(PoolError::Interrupted { pool, volume });
+            }
             let new = self.pool.allocate().await?;
             let ready = match self.pool.clear(new).await {
                 Ok(()) => self.pool.room().await,
@@ -303,7 +313,7 @@ impl Volume {
             };
             if let Err(error) = ready {
                 self.pool.drop_unlogged(new.page);
-                return Err(error);
+                return Err(error.into());
             }
             self.set_page(index as u32, new.page);
         }

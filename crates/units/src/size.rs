@@ -15,6 +15,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
              (KiB MiB GiB TiB PiB by 1024, KB MB GB TB PB by 1000, none for bytes)"
         )
     };
+    let too_large = || format!("invalid size {text:?}: must be less than 16384PiB");
     let (number, unit) = split(text);
     let scale: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -34,10 +35,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         return Err(wrong());
     }
     match number.contains('.') {
-        false => number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(wrong),
+        false => number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(too_large),
         true => {
             let bytes = number.parse::<f64>().map_err(|_| wrong())? * scale as f64;
-            if bytes.is_finite() && bytes < 9e18 { Ok(bytes.round() as u64) } else { Err(wrong()) }
+            if bytes < u64::MAX as f64 { Ok(bytes.round() as u64) } else { Err(too_large()) }
         }
     }
 }
@@ -76,6 +77,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_size_that_is_written_well_and_too_large_is_told_so() {
+        for text in ["16384PiB", "9999999PiB", "99999999999999999999", "99999999.5PiB", "16384.0PiB"] {
+            let error = parse_bytes(text).expect_err(text);
+            assert!(error.contains(&format!("{text:?}: must be less than 16384PiB")), "{error}");
+        }
+        assert_eq!(parse_bytes("16383PiB"), Ok(16383 << 50));
+        assert!(parse_bytes("1e3").expect_err("no number").contains("write a number and a unit"));
+    }
+
+    #[test]
     fn an_exact_size_is_read_back_as_it_was() {
         let of = [(0, "0"), (1000, "1000"), (1 << 10, "1KiB"), (3 << 29, "1536MiB"), (5 << 40, "5TiB")];
         for (bytes, text) in of {
@@ -89,19 +100,7 @@ mod tests {
         assert_eq!(parse_bytes("10 g"), Ok(10 << 30));
         assert_eq!(parse_bytes("1.5MB"), Ok(1_500_000));
         assert_eq!(parse_bytes(" 4096 "), Ok(4096));
-        for bad in [
-            "",
-            "ten",
-            "5 parsecs",
-            "99999999999999999999",
-            "1.2.3G",
-            ".",
-            "1.",
-            ".5G",
-            "-1",
-            "1e3",
-            "9999999PiB",
-        ] {
+        for bad in ["", "ten", "5 parsecs", "1.2.3G", ".", "1.", ".5G", "-1", "1e3"] {
             let error = parse_bytes(bad).expect_err(bad);
             assert!(error.contains(&format!("{bad:?}")) && error.contains("as in 10GiB"), "{error}");
         }

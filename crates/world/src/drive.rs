@@ -55,7 +55,8 @@ pub enum DriveError {
         /// How long masu waited.
         secs: u64,
     },
-    /// The storage below has no room for the write (a full file system below a file drive).
+    /// The storage below has no room for the write (a full file system below a file drive). Only of writes:
+    /// a flush that finds no room has lost what was written before it, and is [`DriveError::Gone`].
     #[error("drive {drive}: the storage below it is out of space for a write at byte {at}")]
     NoRoom {
         /// The drive's name.
@@ -66,6 +67,15 @@ pub enum DriveError {
 }
 
 impl DriveError {
+    /// A flush failed. What was written before may be lost, and the next flush may succeed without it: it
+    /// must not be tried again, whatever the cause.
+    pub fn flush_failed(drive: impl Into<String>, cause: impl std::fmt::Display) -> DriveError {
+        DriveError::Gone {
+            drive: drive.into(),
+            cause: format!("a flush failed, writes may be lost: {cause}"),
+        }
+    }
+
     /// The name of the drive.
     pub fn drive(&self) -> &str {
         let (DriveError::Medium { drive, .. }

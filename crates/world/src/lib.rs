@@ -50,6 +50,7 @@ pub use net::{
     TcpCounts,
 };
 pub use rbd_image::RbdImage;
+pub use shelf::release_idle;
 pub use stage::{Kind, LATENCY_BUCKETS, LatencyCounts, LatencyHistogram, MEASURED_ONE_IN, Stage};
 pub use task::{TaskBackend, yield_now};
 pub use time::Instant;

@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!   take ──> this thread's shelf ──empty──> the depot (all threads) ──empty──> a new slab, or a block of its own
-//!   give_back ──> this thread's shelf ──full──> half of it to the depot
+//!   give_back ──> this thread's shelf ──full──> half of it to the depot ──idle for long──> its pages to the system
 //! ```
 //!
-//! Small blocks are cut from slabs, which live as long as the process: an aligned block of 4 KiB of its own
-//! would cost 8 KiB of the system's allocator, and a cache has hundreds of thousands. Large blocks return to
+//! Small blocks are cut from slabs, whose addresses live as long as the process: an aligned block of 4 KiB of
+//! its own would cost 8 KiB of the system's allocator, and a cache has hundreds of thousands. What stays in
+//! the depot for a while is *released*: the block stays, the system has its pages ([`release_idle`]). So a
+//! flood of commands does not leave its memory with the process. Large blocks return to
 //! the system when more of them than the limit are idle; allocating them again costs a page fault per 4 KiB,
 //! which at some GB/s takes most of a core. The depot takes blocks that one thread allocates and another
 //! drops; it is locked once for many of them.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -98,7 +100,59 @@ thread_local! {
     static SHELF: RefCell<Shelf> = RefCell::default();
 }
 
-static DEPOT: [Mutex<Blocks>; SLAB_CLASSES] = [const { Mutex::new(Vec::new()) }; SLAB_CLASSES];
+/// Small blocks of one class that no thread has.
+struct Depot {
+    /// The last one is taken first.
+    idle: Blocks,
+    /// Those whose pages the system has.
+    released: Blocks,
+    /// The fewest idle ones since [`release_idle`] looked last: so many were not needed meanwhile.
+    fewest: usize,
+}
+
+impl Depot {
+    const fn new() -> Depot {
+        Depot { idle: Vec::new(), released: Vec::new(), fewest: 0 }
+    }
+
+    /// At most so many blocks.
+    fn take(&mut self, many: usize, to: &mut Blocks) {
+        let from = if self.idle.is_empty() { &mut self.released } else { &mut self.idle };
+        to.extend(from.drain(from.len().saturating_sub(many)..));
+        self.fewest = self.fewest.min(self.idle.len());
+    }
+
+    /// The blocks that were not needed since the last call, but for a reserve, and at most so many.
+    fn unneeded(&mut self, reserve: usize, many: usize) -> Blocks {
+        let count = self.fewest.saturating_sub(reserve).min(many);
+        let blocks = self.idle.drain(..count).collect();
+        self.fewest = self.idle.len();
+        blocks
+    }
+}
+
+static DEPOT: [Mutex<Depot>; SLAB_CLASSES] = [const { Mutex::new(Depot::new()) }; SLAB_CLASSES];
+
+/// Idle memory of a small class that is never released.
+const RESERVE_BYTES: usize = 8 << 20;
+/// What one call of [`release_idle`] releases of a class at most.
+const RELEASED_AT_ONCE_BYTES: usize = 256 << 20;
+
+/// Releases the memory of small blocks that were idle since the last call: `release` gives the pages of a
+/// block, which nobody uses, to the system. Returns the number of bytes.
+pub fn release_idle(mut release: impl FnMut(&mut [u8])) -> usize {
+    let mut bytes = 0;
+    for class in 0..SLAB_CLASSES {
+        let len = CLASS_LEN_MIN << class;
+        let mut blocks = depot(class).unneeded(RESERVE_BYTES / len, RELEASED_AT_ONCE_BYTES / len);
+        for memory in &mut blocks {
+            release(Arc::get_mut(memory).expect("what is in the depot has no other holder").bytes_mut());
+        }
+        bytes += blocks.len() * len;
+        depot(class).released.append(&mut blocks);
+    }
+    bytes
+}
 
 /// A block of this class without another holder.
 pub(crate) fn take(class: usize) -> Arc<Memory> {
@@ -123,11 +177,11 @@ pub(crate) fn give_back(mut memory: Arc<Memory>) {
     if let (Err(_), Some(memory)) = (shelved, given)
         && memory.class < SLAB_CLASSES
     {
-        depot(memory.class).push(memory);
+        depot(memory.class).idle.push(memory);
     }
 }
 
-fn depot(class: usize) -> std::sync::MutexGuard<'static, Blocks> {
+fn depot(class: usize) -> MutexGuard<'static, Depot> {
     DEPOT[class].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,11 +195,7 @@ impl Shelf {
             return Memory::own(class);
         }
         let blocks = &mut self.classes[class];
-        let mut depot = depot(class);
-        let many = (SLAB_BYTES / (CLASS_LEN_MIN << class)).min(depot.len());
-        let from = depot.len() - many;
-        blocks.extend(depot.drain(from..));
-        drop(depot);
+        depot(class).take(SLAB_BYTES / (CLASS_LEN_MIN << class), blocks);
         blocks.pop().unwrap_or_else(|| {
             let slab: &'static mut [Page] = Box::leak(pages(SLAB_BYTES));
             let cut = slab.chunks_exact_mut(1 << class);
@@ -174,7 +224,7 @@ impl Shelf {
         blocks.push(memory);
         if blocks.len() * (CLASS_LEN_MIN << class) > SMALL_BYTES_MAX {
             let half = blocks.len() / 2;
-            depot(class).extend(blocks.drain(half..));
+            depot(class).idle.extend(blocks.drain(half..));
         }
     }
 
@@ -203,6 +253,24 @@ mod tests {
         std::thread::scope(|s| s.spawn(|| blocks.drain(..).for_each(give_back)).join()).expect("dropped");
         let again = take(0);
         assert!(addresses.binary_search(&(again.bytes().as_ptr() as usize)).is_ok());
+    }
+
+    #[test]
+    fn only_what_was_not_needed_meanwhile_is_released_and_taken_last() {
+        let mut depot = Depot::new();
+        depot.idle.extend((0..10).map(|_| Memory::own(0)));
+        assert!(depot.unneeded(2, 100).is_empty(), "it has just come");
+        let mut taken = Vec::new();
+        depot.take(3, &mut taken);
+        depot.idle.append(&mut taken);
+        let mut released = depot.unneeded(2, 100);
+        assert_eq!((released.len(), depot.idle.len()), (5, 5), "three were needed, two are the reserve");
+        depot.released.append(&mut released);
+        assert_eq!(depot.unneeded(2, 1).len(), 1, "at most so many at once");
+        depot.take(100, &mut taken);
+        assert_eq!((taken.len(), depot.released.len()), (4, 5));
+        depot.take(2, &mut taken);
+        assert_eq!((taken.len(), depot.released.len()), (6, 3));
     }
 
     #[test]

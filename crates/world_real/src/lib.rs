@@ -27,6 +27,7 @@ mod executor;
 mod file_drive;
 mod file_open;
 mod hold;
+mod idle_memory;
 mod image_open;
 mod listener;
 mod local;
@@ -51,6 +52,7 @@ mod watchdog;
 
 pub use clock::time_of_day;
 pub use error::RunError;
+pub use idle_memory::start_releasing_memory;
 pub use listener::{bind_listener, is_lent, lend_listener};
 pub use other_paths::is_in_use;
 pub use rbd::rbd_holder;

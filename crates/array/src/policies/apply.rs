@@ -161,7 +161,7 @@ async fn set_all<'a>(
     slices: &mut Slices,
     done: &mut Vec<String>,
 ) {
-    let mut any = false;
+    let (mut any, mut has_minimum) = (false, false);
     let config = setting.config;
     let mut parts = BTreeMap::new();
     for one in declared {
@@ -170,6 +170,7 @@ async fn set_all<'a>(
         let one = Declared::of(setting, one);
         let policy = one.is.and_then(|name| config.policy(name));
         any |= policy.is_some();
+        has_minimum |= policy.is_some_and(|policy| policy.policy().minimum_iops > 0);
         done.extend(one.news(config));
         let gate = lu.disk().gate();
         match policy {
@@ -184,7 +185,8 @@ async fn set_all<'a>(
         }
     }
     service.set_on(any);
-    if let Some(warning) = overcommitted(&service.scheduler()).filter(|_| any) {
+    // That of background work alone is nobody's promise.
+    if let Some(warning) = overcommitted(&service.scheduler()).filter(|_| has_minimum) {
         let place = match place {
             Place::Pool(pool) => format!("pool {pool}"),
             Place::Images(_) => images_of(setting.controller),

@@ -12,6 +12,7 @@ mod stop;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use pool::Pool;
 use raid::Overwrite;
 use scsi::HostView;
 use world::World;
@@ -198,7 +199,10 @@ async fn heed(controller: &Rc<Controller>, control: Control) {
         Control::Hold(volumes) => hold(controller, volumes).await,
         Control::Announce(owner) => announce(controller, owner).await,
         Control::Arrived => pools::arrived(controller),
-        Control::StopJobs => controller.jobs.stop_all(),
+        Control::StopJobs => {
+            controller.jobs.stop_all();
+            controller.state().pools.values().for_each(Pool::interrupt);
+        }
         Control::EndSessions { grace } => stop::end_sessions(controller, grace).await,
         _ => unreachable!("it is performed"),
     }

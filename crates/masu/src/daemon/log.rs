@@ -1,4 +1,5 @@
-//! The daemon's log on standard error: text for people, or JSON for programs.
+//! The daemon's log on standard error: text for people, or JSON for programs. No thread waits for its reader
+//! ([`stderr_queue`]).
 
 use std::io::{self, IsTerminal};
 
@@ -6,6 +7,8 @@ use clap::ValueEnum;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::stderr_queue;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,8 +40,27 @@ where
 
 /// Begins to log; once in a process.
 pub(super) fn begin(format: LogFormat) -> anyhow::Result<()> {
-    tracing::subscriber::set_global_default(subscriber(format, filter(), io::stderr))?;
+    stderr_queue::begin(|lines| {
+        tracing::warn!(
+            "{lines} lines of the log are lost: standard error did not take them; see masu events"
+        );
+    })?;
+    tracing::subscriber::set_global_default(subscriber(format, filter(), || Lines))?;
     Ok(())
+}
+
+/// Takes a line of the log at a time.
+struct Lines;
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        stderr_queue::put(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

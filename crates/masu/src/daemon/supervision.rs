@@ -8,9 +8,14 @@ use array::{Event, EventSender};
 use sd_notify::NotifyState;
 use world_real::{WatchdogLimits, Watched};
 
+use crate::stderr_queue;
+
 /// From here on a panic ends the process, with its backtrace in the log.
 pub(super) fn end_on_panic() {
-    world_real::abort_on_panic(|text| tracing::error!("a thread panicked, the process ends: {text}"));
+    world_real::abort_on_panic(|text| {
+        tracing::error!("a thread panicked, the process ends: {text}");
+        stderr_queue::drain();
+    });
 }
 
 /// Where the watchdog tells its events: the log of the array's life in this process.
@@ -43,6 +48,7 @@ pub(super) fn watch_controllers(events: EventSender) -> Result<()> {
             tracing::error!(
                 "{thread} has not responded for {seconds} s; the process ends. Its threads:\n{stacks}"
             );
+            stderr_queue::drain();
         }
     };
     world_real::start_watchdog(WatchdogLimits::default(), tell).context("cannot start the watchdog")

@@ -16,7 +16,7 @@ const ASK_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the event that a job has ended is waited for.
 const END_TOLD_MAX: Duration = Duration::from_secs(3);
 /// The exit status of an interrupted command (128 + SIGINT), as shells expect it.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Progress in percent, rounded down.
 pub(crate) fn percent(progress: Progress) -> u64 {

@@ -39,7 +39,7 @@ pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        Err(_) if last.is_empty() => bail!("no array serves at {} after {limit:?}", at.place()),
+        Err(_) if last.is_empty() => bail!("no answer within {limit:?} from an array at {}", at.place()),
         Err(_) => bail!("no array serves at {} after {limit:?}: {last}", at.place()),
     }
 }

@@ -1,6 +1,8 @@
 //! Requests to the API of a running array, and printing of responses.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,6 +60,8 @@ pub(crate) struct Form {
 /// A node that has not heard from its registry by then has a fault, and says that.
 const START_TIME_MAX: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(50);
+/// A change that takes longer is told of.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// The data directory of `masu serve` without options, and that of the installed service.
 const DATA_DIRS: [&str; 2] = ["./data", "/var/lib/masu"];
@@ -219,6 +223,26 @@ pub(super) fn change(at: &Where, change: &Change) -> Result<ExitCode> {
     changes(at, std::slice::from_ref(change))
 }
 
+/// Makes a change, and says on a terminal that it takes long. None: an interrupt has ended the command; the
+/// array makes the change all the same.
+async fn made(client: &Client, change: &Change) -> Result<Option<Vec<String>>, ClientError> {
+    let mut making = pin!(client.change(change));
+    let mut is_told = !std::io::stderr().is_terminal();
+    loop {
+        tokio::select! {
+            done = &mut making => return done.map(Some),
+            () = tokio::time::sleep(TOLD_AFTER), if !is_told => {
+                is_told = true;
+                eprintln!("the array makes the change, or others come first; masu status says which");
+            }
+            _ = tokio::signal::ctrl_c() => {
+                eprintln!("the change may go on in the array; masu status shows it");
+                return Ok(None);
+            }
+        }
+    }
+}
+
 /// Makes changes one after the other, and prints the results together.
 pub(super) fn changes(at: &Where, changes: &[Change]) -> Result<ExitCode> {
     let is_json = at.form.is_json()?;
@@ -226,7 +250,10 @@ pub(super) fn changes(at: &Where, changes: &[Change]) -> Result<ExitCode> {
     for change in changes {
         let lines = match at.dry_run {
             true => wait(client(at).change(&Change::DryRun { of: Box::new(change.clone()) }))??,
-            false => wait(client(at).change(change))??,
+            false => match wait(made(&client(at), change))?? {
+                Some(lines) => lines,
+                None => return Ok(ExitCode::from(follow::INTERRUPTED)),
+            },
         };
         done.extend(lines);
     }

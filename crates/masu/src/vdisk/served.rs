@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admin::SocketFile;
 use anyhow::{Context, Result};
-use lab_core::words::{shown, visible};
+use lab_core::words::shown;
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, ImageTrouble, open_chain};
@@ -18,6 +18,7 @@ use super::arguments::Source;
 use super::in_world::in_world;
 use super::parents;
 use super::shared::{Gated, Member, Sharing};
+use crate::stderr_queue;
 
 /// Interval of checks for a request to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
@@ -86,7 +87,9 @@ pub(super) fn serve(
     sharing: &Sharing,
 ) -> Result<ExitCode> {
     let stop = stop_signals()?;
-    in_world(async |world| {
+    // Clients wait for nobody who reads what is said of the images.
+    stderr_queue::begin_plain()?;
+    let served = in_world(async |world| {
         let access = if read_only { Access::Read } else { Access::Write };
         let mut images = Vec::new();
         for path in paths {
@@ -140,7 +143,9 @@ pub(super) fn serve(
             image.close().await?;
         }
         Ok(ExitCode::SUCCESS)
-    })
+    });
+    stderr_queue::drain();
+    served
 }
 
 /// An image whose file is looked after, and what was told of it last.
@@ -160,10 +165,10 @@ impl Watched {
         if trouble == self.told {
             return;
         }
-        let name = visible(&self.image.drive().info().name);
+        let name = &self.image.drive().info().name;
         match &trouble {
-            Some(trouble) => eprintln!("{name}: {}", visible(&trouble.to_string())),
-            None => eprintln!("{name}: writes succeed again"),
+            Some(trouble) => stderr_queue::note(&format!("{name}: {trouble}")),
+            None => stderr_queue::note(&format!("{name}: writes succeed again")),
         }
         self.told = trouble;
     }

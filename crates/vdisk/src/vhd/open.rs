@@ -143,6 +143,11 @@ async fn header_and_map(
     if layout.table_at + layout.table_bytes() > len {
         return Err(VdiskError::damaged("the block allocation table", "it extends past the end of the file"));
     }
+    let headers = [(0, FOOTER_BYTES as u64), (header_at, header_at + HEADER_BYTES as u64)];
+    let table_end = layout.table_at + layout.table_bytes();
+    if headers.iter().any(|(from, end)| layout.table_at < *end && table_end > *from) {
+        return Err(VdiskError::damaged("the block allocation table", "it overlaps the headers"));
+    }
     // Blocks are behind the headers; a table or a locator may be among them, if it was moved.
     layout.blocks_from = header_at + HEADER_BYTES as u64;
     let reserved = reserved(&layout, &header);

@@ -260,7 +260,7 @@ fn change(file: &File, template: &Template, choices: &mut Choices<'_>) {
     }
 }
 
-fn mend_vhd(file: &File) {
+pub(crate) fn mend_vhd(file: &File) {
     for (at, len, checksum_at) in [(0, 512, 64), (file.len() - 512, 512, 64), (512, 1024, 36)] {
         let mut bytes = vec![0; len];
         file.peek(at, &mut bytes);

@@ -12,7 +12,7 @@ use vdisk::{
 use world::{DriveSpec, ImageAccess, World};
 use world_model::Model;
 
-use super::exercise::{self, mend_at};
+use super::exercise::{self, mend_at, mend_vhd};
 use super::medium::File;
 
 const DISK: u64 = 4 << 20;
@@ -155,6 +155,27 @@ fn a_damaged_copy_of_the_footer_is_made_whole_before_the_other_one_goes() {
         image.close().await.expect("closed");
         let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
         assert_eq!((again.len_bytes(), byte_at(&again, MIB).await), (DISK, 5));
+    });
+}
+
+/// A new block changes the table, and with it the header: nothing could open the image any more.
+#[test]
+fn a_vhd_whose_table_lies_on_its_headers_is_refused() {
+    Model::new(1).run(async |world| {
+        for table_at in [0_u64, 512, 1024] {
+            let file = empty();
+            vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made");
+            // Here is the parent's name, which a dynamic image does not have: no block is allocated.
+            file.poke(1024, &[0xff; 32]);
+            file.poke(512 + 16, &table_at.to_be_bytes());
+            mend_vhd(&file);
+            let refused = Image::open(&world, file.drive(), Access::Write).await.err();
+            let said = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(
+                said.contains("the block allocation table is damaged: it overlaps the headers"),
+                "{said}"
+            );
+        }
     });
 }
 

@@ -272,7 +272,14 @@ impl DriveOp {
         if errno == libc::EBADE {
             reservation::conflict(self.medium.opened.presence.path());
         }
-        error_of(self.medium.name.clone(), self.at + self.done, errno)
+        let drive = self.medium.name.clone();
+        match (&self.work, error_of(drive.clone(), self.at + self.done, errno)) {
+            // The kernel wrote data back, found no room, and has dropped them.
+            (Work::Flush, DriveError::NoRoom { .. }) => {
+                DriveError::flush_failed(drive, io::Error::from_raw_os_error(errno))
+            }
+            (_, error) => error,
+        }
     }
 }
 
@@ -299,6 +306,10 @@ mod tests {
     /// What a caller hears when the system answers `results`, one after the other, to a write of 8 KiB at
     /// byte 4096.
     fn outcome(results: &[i32]) -> Result<(), DriveError> {
+        outcome_of(Work::Write(Buf::zeroed(8192).freeze()), results)
+    }
+
+    fn outcome_of(work: Work, results: &[i32]) -> Result<(), DriveError> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"));
         let fd: OwnedFd =
             rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).expect("opens");
@@ -314,7 +325,6 @@ mod tests {
             closings: Closings::default(),
         });
         let (io, end) = Completions::default().start();
-        let work = Work::Write(Buf::zeroed(8192).freeze());
         let mut op = Some(DriveOp::new(&medium, 4096, work, End::Outcome(end)));
         for result in results {
             op = op.take().expect("not complete before").complete(*result);
@@ -332,6 +342,16 @@ mod tests {
         assert_eq!(lens(512), [1024, 512]);
         assert_eq!(lens(1024), [512, 512]);
         assert_eq!(lens(1536), [512]);
+    }
+
+    /// The next fsync(2) succeeds, although the data that found no room are lost.
+    #[test]
+    fn a_flush_without_room_is_never_tried_again() {
+        for errno in [libc::ENOSPC, libc::EDQUOT] {
+            let error = outcome_of(Work::Flush, &[-errno]).expect_err("it failed");
+            let DriveError::Gone { cause, .. } = error else { panic!("{error}") };
+            assert!(cause.starts_with("a flush failed, writes may be lost: "), "{cause}");
+        }
     }
 
     #[test]

@@ -166,7 +166,13 @@ impl Front {
             if errno == libc::ESHUTDOWN {
                 term::fenced(&self.name);
             }
-            return Err(error_of(&self.name, at, errno));
+            return Err(match (work, error_of(&self.name, at, errno)) {
+                // librbd's own cache found no room for what it had acknowledged.
+                (Work::Flush, DriveError::NoRoom { .. }) => {
+                    DriveError::flush_failed(&self.name, io::Error::from_raw_os_error(errno))
+                }
+                (_, error) => error,
+            });
         }
         // librbd cuts a range that passes the end of the image, which somebody may have cut.
         let is_short = matches!(work, Work::Read { .. }) && result.unsigned_abs() < len;
