@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pool::Closed;
 use scsi::VolatileState;
 use status::Reason;
 use world::DriveSpec;
@@ -178,8 +179,8 @@ pub enum Reply {
     Imported(Box<Imported>),
     /// Images and their formats.
     Formats(Vec<(String, FileFormat)>),
-    /// What the logical units of a pool take along to another controller.
-    Released(Vec<MovedLu>),
+    /// What a pool takes along to another controller.
+    Released(Released),
     /// What is asked of policies.
     PolicyDemand(Vec<PlaceDemand>),
 }
@@ -211,13 +212,24 @@ pub struct MovedLu {
     pub state: VolatileState,
 }
 
+/// What a pool takes along to another controller.
+#[derive(Clone, Debug)]
+pub struct Released {
+    /// Its logical units.
+    pub lus: Vec<MovedLu>,
+    /// As its metadata are.
+    pub closed: Closed,
+}
+
 /// A pool that comes from another controller.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// Its name.
     pub pool: String,
-    /// Its logical units.
+    /// The logical units of all pools that come.
     pub lus: Vec<MovedLu>,
+    /// By pool, as its metadata are.
+    pub closed: Vec<(String, Closed)>,
 }
 
 /// An imported pool, as it is to be declared.

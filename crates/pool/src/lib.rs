@@ -67,6 +67,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod checkpoint_task;
+mod closed;
 mod codec;
 mod commit;
 mod commit_task;
@@ -118,6 +119,7 @@ mod write;
 mod tests;
 
 pub use check::{Finding, check};
+pub use closed::Closed;
 pub use copy::Copied;
 pub use erase::erase_superblocks;
 pub use error::PoolError;

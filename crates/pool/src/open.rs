@@ -7,6 +7,7 @@ use raid::Group;
 use world::World;
 
 use crate::area::{Area, Areas};
+use crate::closed::Closed;
 use crate::commit_task::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
@@ -111,11 +112,25 @@ impl Pool {
     /// A group of the pool is missing or belongs to another one, a newer masu wrote the pool, its creation
     /// was interrupted, or its metadata are damaged. Nothing was written then.
     pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
+        Pool::open_closed(world, groups, None).await
+    }
+
+    /// The same, for a pool that was closed like that just before: its journal is not searched.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::open`].
+    pub async fn open_closed(
+        world: World,
+        groups: Vec<Group>,
+        closed: Option<Closed>,
+    ) -> Result<Pool, PoolError> {
         let (groups, reference) = in_order(groups).await?;
         let entries = &reference.table.groups;
         let areas: Areas =
             Rc::new(groups.into_iter().zip(entries).map(|(g, e)| Rc::new(Area::new(g, *e))).collect());
-        let Recovered { superblock, catalog, next_generation, torn } = recover(&areas, &reference).await?;
+        let Recovered { superblock, catalog, next_generation, torn } =
+            recover(&areas, &reference, closed).await?;
         let inner = Inner::new(world, superblock.with(next_generation), areas.clone(), catalog, false)?;
         write_again(&torn, &areas).await?;
         if next_generation.is_some() {

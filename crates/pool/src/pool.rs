@@ -6,6 +6,7 @@ use std::time::Duration;
 use block::BlockError;
 use world::LatencyCounts;
 
+use crate::closed::Closed;
 use crate::events::Thresholds;
 use crate::inner::Inner;
 use crate::record::Record;
@@ -133,7 +134,7 @@ impl Pool {
     /// # Errors
     ///
     /// As [`Pool::flush`]; the next start then recovers.
-    pub async fn close(&self) -> Result<(), BlockError> {
+    pub async fn close(&self) -> Result<Closed, BlockError> {
         let inner = &self.0;
         let checkpoint_ended = || !inner.journal.checkpoint_runs.get() || inner.alive().is_err();
         inner.commit.progress.wait_for(|| checkpoint_ended().then_some(())).await;
@@ -145,6 +146,6 @@ impl Pool {
         for area in self.0.areas().iter() {
             area.group.close().await?;
         }
-        Ok(())
+        Ok(Closed::with(&inner.superblock.borrow()))
     }
 }

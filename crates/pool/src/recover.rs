@@ -13,8 +13,9 @@ use world::{BUF_LEN_MAX, yield_now};
 use crate::area::Area;
 use crate::catalog::Catalog;
 use crate::checkpoint::{Unpacker, block_body};
+use crate::closed::Closed;
 use crate::journal::{ReadEnd, claims, merge, read_half};
-use crate::layout::CHECKPOINT_BLOCK;
+use crate::layout::{CHECKPOINT_BLOCK, METADATA_BLOCK};
 use crate::open::{broken_slots, read_superblocks};
 use crate::superblock::Superblock;
 
@@ -60,7 +61,11 @@ struct Copy {
 ///
 /// What came from another mirror than its group reads is written again, to all mirrors: the resync that
 /// follows copies the first mirror, whatever it has.
-pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Result<Recovered, BlockError> {
+pub(crate) async fn recover(
+    areas: &[Rc<Area>],
+    reference: &Superblock,
+    closed: Option<Closed>,
+) -> Result<Recovered, BlockError> {
     let mut mended = false;
     let mut best: Option<Copy> = None;
     let mut failure = None;
@@ -68,7 +73,7 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     let mut followers = Vec::new();
     for holder in &reference.table.holders {
         let group = &areas[*holder as usize].group;
-        match read_copy(group, reference).await {
+        match read_copy(group, reference, closed).await {
             Ok(copy) => {
                 followers.extend(copy.follows(group).then_some((group, copy.sequence)));
                 mended |= copy.mended;
@@ -158,13 +163,17 @@ fn tidy(catalog: &mut Catalog, page_bytes: u64) -> bool {
 
 /// The newest superblock with a valid checkpoint and journal. An older one must lead to the newest commit by
 /// itself; reading the journal checks that.
-async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockError> {
+async fn read_copy(
+    group: &Group,
+    reference: &Superblock,
+    closed: Option<Closed>,
+) -> Result<Copy, BlockError> {
     let mut failure = None;
     for superblock in read_superblocks(group).await? {
         if !superblock.is_of(reference) {
             continue;
         }
-        match read_generation(group, superblock, reference.table.next_page).await {
+        match read_generation(group, superblock, reference.table.next_page, closed).await {
             Ok(copy) => return Ok(copy),
             Err(error) => failure = failure.or(Some(error)),
         }
@@ -177,9 +186,20 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
 
 /// `pages` is the end of the newest table's pages: the journal may extend beyond the table of this
 /// superblock.
-async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> Result<Copy, BlockError> {
+async fn read_generation(
+    group: &Group,
+    superblock: Superblock,
+    pages: u32,
+    closed: Option<Closed>,
+) -> Result<Copy, BlockError> {
     let (mut catalog, mended) = read_checkpoint(group, &superblock, pages).await?;
     let (id, generation) = (superblock.pool_id, superblock.generation);
+    if closed == Some(Closed::with(&superblock)) && !has_commits(group, &superblock).await? {
+        check(&catalog, group, &superblock)?;
+        let (sequence, reached) = (superblock.sequence, generation);
+        let journal_is_empty = true;
+        return Ok(Copy { superblock, catalog, sequence, reached, journal_is_empty, torn: false, mended });
+    }
     let half = read_journal(group, &superblock, generation, Some(superblock.sequence)).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
     let after = first.last.then_some(first.sequence);
@@ -195,10 +215,7 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
         false => claims(id, &half, first.len, generation),
     };
     let ReadEnd { frames, last, .. } = first;
-    if let Some(cause) = catalog.fault(&superblock.layout, superblock.page_bytes) {
-        let place = format!("pool {} on group {}", superblock.name, group.name());
-        return Err(BlockError::Corrupt { place, cause });
-    }
+    check(&catalog, group, &superblock)?;
     Ok(Copy {
         superblock,
         catalog,
@@ -208,6 +225,28 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
         torn,
         mended,
     })
+}
+
+fn check(catalog: &Catalog, group: &Group, superblock: &Superblock) -> Result<(), BlockError> {
+    match catalog.fault(&superblock.layout, superblock.page_bytes) {
+        Some(cause) => {
+            let place = format!("pool {} on group {}", superblock.name, group.name());
+            Err(BlockError::Corrupt { place, cause })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a commit follows the checkpoint in force. The first one is at the beginning of a half.
+async fn has_commits(group: &Group, superblock: &Superblock) -> Result<bool, BlockError> {
+    for generation in [superblock.generation, superblock.generation + 1] {
+        let mut first = Pieces::new();
+        group.read(superblock.layout.journal_at(generation), METADATA_BLOCK as usize, &mut first).await?;
+        if claims(superblock.pool_id, &first.joined(), 0, generation) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The checkpoint, and whether a block of it came from another mirror than the group reads.

@@ -9,6 +9,7 @@ use world::sync::{Permit, Permits, Signal};
 use world::{Drive, DriveError, Stage, World};
 
 use crate::contents::{Contents, KnownContents};
+use crate::differing::Differing;
 use crate::events::{Events, GroupEvent};
 use crate::label::Label;
 use crate::lost::Lost;
@@ -63,8 +64,10 @@ pub(crate) struct Inner {
     pub(crate) ownership: Cell<Ownership>,
     /// Whether `may_differ` is durable: the only check of a write.
     pub(crate) marked: Cell<bool>,
-    /// Reads go only to the first active mirror of each set.
+    /// Mirrors may differ: there reads go only to the first active mirror of each set.
     pub(crate) pinned: Cell<bool>,
+    /// Where.
+    pub(crate) differing_in: Differing,
     /// A write failed on all mirrors since the resync began: they may differ where it has been.
     pub(crate) differ_again: Cell<bool>,
     /// Epoch and version of the labels.
@@ -157,6 +160,7 @@ impl Inner {
             ownership: Cell::new(label.ownership),
             marked: Cell::new(label.mirrors_may_differ && labelled),
             pinned: Cell::new(label.mirrors_may_differ),
+            differing_in: Differing::default(),
             differ_again: Cell::new(false),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
             labelling: Cell::new(false),

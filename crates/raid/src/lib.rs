@@ -66,6 +66,7 @@ mod blank;
 mod changed;
 mod contents;
 mod create;
+mod differing;
 mod erase;
 mod error;
 mod events;

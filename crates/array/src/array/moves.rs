@@ -150,14 +150,14 @@ impl Array {
         let mut made = self.made.clone();
         self.stored.store(next, &made)?;
         let (shared, before) = (self.sent.config(next), self.sent.made(&made));
-        let lus = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
-            Reply::Released(lus) => lus,
-            _ => Vec::new(),
+        let (lus, closed) = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
+            Reply::Released(released) => (released.lus, vec![(pool.to_owned(), released.closed)]),
+            _ => Default::default(),
         };
         self.openers.has(pool, None);
         // The group of its journal.
         self.ask(from, Control::Release(shared.clone())).await?;
-        let arrival = Some(Arrival { pool: pool.into(), lus });
+        let arrival = Some(Arrival { pool: pool.into(), lus, closed });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
         let (mut ids, mut not_open) = Default::default();
         self.openers.has(pool, Some(to));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Array;
 use super::stored::also;
-use crate::control::{Arrival, Control, ControlError, MovedLu, Reply};
+use crate::control::{Arrival, Control, ControlError, Released, Reply};
 
 impl Array {
     /// Has controllers end where they run, and open everything again where they run then. `change` is called
@@ -47,7 +47,7 @@ impl Array {
         let mut failed = Ok(());
         for (index, pool) in pools {
             match self.controllers[*index].ask(Control::ReleasePool(pool.clone())).await {
-                Ok(Reply::Released(lus)) => released.push(((*index, pool.clone()), lus)),
+                Ok(Reply::Released(one)) => released.push(((*index, pool.clone()), one)),
                 Ok(_) => {}
                 Err(error) => {
                     failed = Err(error);
@@ -133,9 +133,11 @@ impl Array {
     }
 }
 
-/// What the LUs of the pools of a controller take along.
-fn arrival(index: usize, released: &[((usize, String), Vec<MovedLu>)]) -> Option<Arrival> {
+/// What the pools of a controller take along.
+fn arrival(index: usize, released: &[((usize, String), Released)]) -> Option<Arrival> {
     let own = || released.iter().filter(|((of, _), _)| *of == index);
     let ((_, pool), _) = own().next()?;
-    Some(Arrival { pool: pool.clone(), lus: own().flat_map(|(_, lus)| lus.iter().cloned()).collect() })
+    let lus = own().flat_map(|(_, one)| one.lus.iter().cloned()).collect();
+    let closed = own().map(|((_, pool), one)| (pool.clone(), one.closed)).collect();
+    Some(Arrival { pool: pool.clone(), lus, closed })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pool::Pool;
+use pool::{Closed, Pool};
 use raid::Group;
 use scsi::{HostTraffic, Identity, LogicalUnit, Lun, Unavailable, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) held: Arc<BTreeSet<String>>,
     /// The state with which the LUs of moving volumes begin, by volume.
     pub(crate) arriving: BTreeMap<String, VolatileState>,
+    /// How pools that come from other controllers were closed there; each opens once with it.
+    pub(crate) closed: BTreeMap<String, Closed>,
     /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
@@ -134,6 +136,7 @@ impl State {
             fresh: Fresh::default(),
             held: Arc::default(),
             arriving: BTreeMap::new(),
+            closed: BTreeMap::new(),
             asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
             undeclared: BTreeSet::new(),

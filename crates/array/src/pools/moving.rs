@@ -13,19 +13,23 @@ use std::time::Duration;
 
 use raid::Group;
 use scsi::LogicalUnit;
-use stack::Disk;
+use stack::{CachedVolume, Disk};
 use world::World;
 
 use super::open::{drop_pool, take_pool};
 use super::work::stop_jobs;
 use crate::cached::{close_journals, let_go};
-use crate::control::{ControlError, MovedLu};
+use crate::control::{ControlError, MovedLu, Released};
 use crate::controller::Controller;
 use crate::groups::{begin_upkeep, end_upkeep, forget, refuse_busy};
 
 /// Commands that run when the move begins end in this time, or the pool stays.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 const END_PAUSE: Duration = Duration::from_millis(1);
+
+/// Passes over what is dirty before hosts are held: on busy drives the first one takes seconds, in which hosts
+/// write on. A third would leave little less than the second, and takes as long.
+const PASSES: u32 = 2;
 
 type Lus = Vec<(String, Rc<LogicalUnit<Disk>>)>;
 
@@ -51,23 +55,31 @@ pub(crate) async fn make_ready(controller: &Rc<Controller>, name: &str) -> Resul
         if !lu.may_move() {
             return Err(place()(&format!("volume {volume:?} is being sanitized; wait until this ends")));
         }
-        let unit = controller.state().units.get(&(name.to_owned(), volume)).cloned();
-        if let Some(unit) = unit {
-            unit.destage().await.map_err(|e| place()(&e))?;
-        }
+    }
+    for _ in 0..PASSES {
+        destage(controller, name).await?;
     }
     Ok(())
 }
 
-/// Closes a pool whose LUs are held, and gives what its LUs take along.
+/// Destages what of a pool is dirty now.
+async fn destage(controller: &Controller, name: &str) -> Result<(), ControlError> {
+    let units: Vec<CachedVolume> = {
+        let state = controller.state();
+        state.units.iter().filter(|((pool, _), _)| pool == name).map(|(_, unit)| unit.clone()).collect()
+    };
+    for unit in units {
+        unit.destage().await.map_err(|e| ControlError::at(format!("pool {name:?}"))(&e))?;
+    }
+    Ok(())
+}
+
+/// Closes a pool whose LUs are held, and gives what it takes along.
 ///
 /// # Errors
 /// A command does not end: then everything is as it was but for the views. Or something cannot be closed: the
 /// controller opens the rest again when it is told to prepare the declaration that was in force.
-pub(crate) async fn release_pool(
-    controller: &Rc<Controller>,
-    name: &str,
-) -> Result<Vec<MovedLu>, ControlError> {
+pub(crate) async fn release_pool(controller: &Rc<Controller>, name: &str) -> Result<Released, ControlError> {
     let place = || ControlError::at(format!("pool {name:?}"));
     let pool = controller.state().pools.get(name).cloned().ok_or_else(|| place()(&"not open"))?;
     if !stop_jobs(controller, &pool).await {
@@ -87,8 +99,8 @@ pub(crate) async fn release_pool(
         return Err(place()(&"a copy of its data does not end"));
     }
     forget(controller, &groups);
-    pool.close().await.map_err(|e| place()(&e))?;
-    Ok(moved)
+    let closed = pool.close().await.map_err(|e| place()(&e))?;
+    Ok(Released { lus: moved, closed })
 }
 
 /// Takes the LUs of a pool out of all views, and waits until their commands have ended.
@@ -126,7 +138,9 @@ pub(crate) fn expect_lus(controller: &Controller, moved: Vec<MovedLu>) {
 pub(crate) fn arrived(controller: &Controller) {
     let held = controller.state().held.clone();
     controller.state().lus.iter().filter(|(name, _)| held.contains(*name)).for_each(|(_, lu)| lu.arrived());
-    controller.state.borrow_mut().arriving.clear();
+    let mut state = controller.state.borrow_mut();
+    state.arriving.clear();
+    state.closed.clear();
 }
 
 /// Waits until `goes_on` is false. Returns whether that happened in time.

@@ -61,7 +61,9 @@ async fn open_or_create(
         critical_threshold_percent: declared.critical_threshold_percent,
     };
     let was_made = controller.state().made.pools.contains(&declared.name);
-    let (pool, how) = match Pool::open(controller.world.clone(), all).await {
+    // For this attempt alone: whoever opens it after that may find commits.
+    let closed = controller.state.borrow_mut().closed.remove(&declared.name);
+    let (pool, how) = match Pool::open_closed(controller.world.clone(), all, closed).await {
         Ok(pool) if pool.name() != declared.name => {
             return Err(place()(&format!("its groups hold pool {:?}", pool.name())));
         }

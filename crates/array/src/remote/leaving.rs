@@ -40,8 +40,8 @@ impl State {
     }
 
     fn replied(&mut self, mut answer: Result<Reply, ControlError>) -> Answer {
-        if let Ok(Reply::Released(lus)) = &mut answer {
-            self.renumber(lus);
+        if let Ok(Reply::Released(released)) = &mut answer {
+            self.renumber(&mut released.lus);
         }
         Answer::Control(Box::new(answer.map(Replied::from).map_err(Failed)))
     }

@@ -1,11 +1,12 @@
 //! Pools on their way from one controller to another.
 
+use pool::Closed;
 use scsi::VolatileState;
 use serde::{Deserialize, Serialize};
 
 use super::error::RemoteError;
 use super::lists::lists;
-use crate::control::{Arrival, MovedLu};
+use crate::control::{Arrival, MovedLu, Released};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "MovedLu")]
@@ -20,16 +21,55 @@ pub(super) struct Pool {
     pool: String,
     #[serde(with = "lus")]
     lus: Vec<MovedLu>,
+    #[serde(with = "all_closed")]
+    closed: Vec<(String, Closed)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Closed")]
+struct Checkpoint {
+    generation: u64,
+    sequence: u64,
+}
+
+/// A [`Released`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Released")]
+pub(super) struct Leaving {
+    #[serde(with = "lus")]
+    lus: Vec<MovedLu>,
+    #[serde(with = "Checkpoint")]
+    closed: Closed,
+}
+
+/// The checkpoint of each pool.
+mod all_closed {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct One(String, #[serde(with = "Checkpoint")] Closed);
+
+    pub(super) fn serialize<S: Serializer>(
+        all: &[(String, Closed)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(all.iter().map(|(pool, closed)| One(pool.clone(), *closed)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(String, Closed)>, D::Error> {
+        let all = Vec::<One>::deserialize(deserializer)?;
+        Ok(all.into_iter().map(|One(pool, closed)| (pool, closed)).collect())
+    }
 }
 
 lists! {
     lus: Vec<MovedLu> as "Lu";
     pools: Option<Arrival> as "Pool";
 }
-
-/// The logical units of a pool.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Lus(#[serde(with = "lus")] pub(super) Vec<MovedLu>);
 
 /// A pool that arrives, if one does.
 #[derive(Serialize, Deserialize)]

@@ -112,9 +112,9 @@ fn reply(
     order: &Order,
 ) -> Result<Result<Reply, ControlError>, RemoteError> {
     let mut answer = answer.map(Reply::from).map_err(|failed| failed.0);
-    if let Ok(Reply::Released(lus)) = &mut answer {
-        moved::check(lus)?;
-        moved::renumber(lus, |event| order.received(event));
+    if let Ok(Reply::Released(released)) = &mut answer {
+        moved::check(&released.lus)?;
+        moved::renumber(&mut released.lus, |event| order.received(event));
     }
     Ok(answer)
 }

@@ -43,6 +43,7 @@ pub(crate) async fn prepare(
     let arriving = arrival.as_ref().map(|arrival| arrival.pool.clone());
     if let Some(arrival) = arrival {
         expect_lus(controller, arrival.lus);
+        controller.state.borrow_mut().closed.extend(arrival.closed);
         // Hosts do not send it back at once.
         controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
     }

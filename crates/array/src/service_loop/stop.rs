@@ -77,7 +77,7 @@ async fn close_all(controller: &Controller) -> Result<(), ControlError> {
     let in_pools: Vec<_> = pools.iter().flat_map(|p| p.group_spaces()).map(|g| g.id).collect();
     for pool in pools {
         let place = ControlError::at(format!("pool {:?}", pool.name()));
-        outcome = outcome.and(pool.close().await.map_err(|e| place(&e)));
+        outcome = outcome.and(pool.close().await.map(drop).map_err(|e| place(&e)));
     }
     let groups: Vec<Group> = controller.state().groups.values().cloned().collect();
     for group in groups.into_iter().filter(|g| !in_pools.contains(&g.id())) {

@@ -3,6 +3,7 @@
 mod accounting;
 mod allocations;
 mod check;
+mod closed;
 mod conformance;
 mod crash;
 mod damage;

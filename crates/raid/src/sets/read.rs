@@ -44,7 +44,7 @@ impl Inner {
     ) -> Result<(), BlockError> {
         let mut begun: SmallVec<[Begun; 4]> = SmallVec::new();
         for extent in sets.extents(at, len) {
-            let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
+            let member = self.choose_mirror(sets, extent, &[]).ok_or_else(|| self.failure())?;
             let io = self.begin_read(member, trace, extent)?;
             begun.push(Begun { extent, member, io });
         }
@@ -79,10 +79,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads from another mirror while `slow` is unresponsive. `None` if mirrors may differ: then only the
-    /// first mirror counts, until it is dropped.
+    /// Reads from another mirror while `slow` is unresponsive. `None` if mirrors may differ there: then only
+    /// the first mirror counts, until it is dropped.
     async fn read_other_mirror(&self, sets: &Sets, extent: Extent, slow: usize) -> Option<Data> {
-        if self.pinned.get() {
+        if self.is_pinned(extent.from, extent.len) {
             return None;
         }
         let answers = |m: &usize| *m != slow && !self.members[*m].is_slow();
@@ -104,7 +104,7 @@ impl Inner {
         member: usize,
         error: DriveError,
     ) -> Result<Data, BlockError> {
-        if self.pinned.get() && !error.is_of_drive() && extent.len > BLOCK_LEN {
+        if self.is_pinned(extent.from, extent.len) && !error.is_of_drive() && extent.len > BLOCK_LEN {
             return Box::pin(self.read_blocks(sets, extent)).await;
         }
         let mut unreadable: SmallVec<[usize; 2]> = SmallVec::new();
@@ -118,7 +118,7 @@ impl Inner {
                     unreadable.push(m);
                 }
             }
-            let Some(next) = self.choose_mirror(sets, extent.set, &unreadable) else {
+            let Some(next) = self.choose_mirror(sets, extent, &unreadable) else {
                 return Err(self.unhelped(sets.address(extent.set, extent.from), &error));
             };
             match self.read_from(next, extent.from, extent.len as usize).await {
@@ -141,7 +141,7 @@ impl Inner {
         while from < end {
             let len = ((from + 1).next_multiple_of(BLOCK_LEN)).min(end) - from;
             let block = Extent { from, len, ..extent };
-            let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
+            let member = self.choose_mirror(sets, block, &[]).ok_or_else(|| self.failure())?;
             let data = match self.read_from(member, from, len as usize).await {
                 Ok(data) => data,
                 Err(error) => self.read_elsewhere(sets, block, member, error).await?,
@@ -154,18 +154,18 @@ impl Inner {
     }
 
     /// The responsive mirror of a set with the fewest reads in flight; equal ones take turns. If mirrors may
-    /// differ, always the first.
-    fn choose_mirror(&self, sets: &Sets, set: usize, except: &[usize]) -> Option<usize> {
-        let members = sets.members(set);
+    /// differ there, always the first.
+    fn choose_mirror(&self, sets: &Sets, extent: Extent, except: &[usize]) -> Option<usize> {
+        let members = sets.members(extent.set);
         if sets.copies == 1 {
             return members.into_iter().find(|m| !except.contains(m) && self.members[*m].active().is_some());
         }
-        let n = sets.copies;
-        let start = if self.pinned.get() { 0 } else { self.turn.replace((self.turn.get() + 1) % n) };
+        let (n, pinned) = (sets.copies, self.is_pinned(extent.from, extent.len));
+        let start = if pinned { 0 } else { self.turn.replace((self.turn.get() + 1) % n) };
         let candidates = (0..n)
             .map(|i| members.start + (start + i) % n)
             .filter(|m| !except.contains(m) && self.members[*m].active().is_some());
-        if self.pinned.get() {
+        if pinned {
             return candidates.min();
         }
         candidates.min_by_key(|&m| (self.members[m].is_slow(), self.members[m].reads_in_flight.get()))

@@ -41,7 +41,7 @@ impl Inner {
                 }
             }
         }
-        self.sets_await(sets, at, writes).await
+        self.sets_await(sets, Some((at, data.len() as u64)), writes).await
     }
 
     pub(crate) async fn sets_zero(&self, sets: &Sets, at: u64, len: u64) -> Result<(), BlockError> {
@@ -57,7 +57,7 @@ impl Inner {
                     writes.push((m, drive.zero(self.data_offset + extent.from, extent.len)));
                 }
             }
-            self.sets_await(sets, at, writes).await?;
+            self.sets_await(sets, Some((at, len)), writes).await?;
             from += len;
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Inner {
         let flushing = self.begin_flush();
         let takers = (0..sets.count as usize).flat_map(|set| self.takers(sets, set));
         let flushes = takers.map(|(m, drive)| (m, drive.flush())).collect();
-        self.sets_await(sets, 0, flushes).await?;
+        self.sets_await(sets, None, flushes).await?;
         flushing.succeeded();
         // If another operation dropped a drive meanwhile, the write is acknowledged only after the labels
         // record it.
@@ -103,8 +103,14 @@ impl Inner {
     }
 
     /// Waits for all operations, so that nothing is in flight when the caller gets the first error. Drives
-    /// that failed are dropped if another one of their set succeeded.
-    async fn sets_await(&self, sets: &Sets, at: u64, writes: Writes) -> Result<(), BlockError> {
+    /// that failed are dropped if another one of their set succeeded. `range`: address and length of a write;
+    /// `None`: a flush, whose failure concerns all that was not flushed.
+    async fn sets_await(
+        &self,
+        sets: &Sets,
+        range: Option<(u64, u64)>,
+        writes: Writes,
+    ) -> Result<(), BlockError> {
         let mut failed: SmallVec<[(usize, DriveError); 2]> = SmallVec::new();
         let mut tried = 0_u32;
         for (m, io) in writes {
@@ -124,7 +130,7 @@ impl Inner {
             });
             let of_it = |(m, _): &&(usize, DriveError)| of_set & 1 << m != 0;
             if !took && (tried & of_set != 0 || self.has_nobody(sets, set)) {
-                outcome = outcome.and(Err(self.nobody_took_it(at, failed.iter().find(of_it)).await));
+                outcome = outcome.and(Err(self.nobody_took_it(sets, range, failed.iter().find(of_it))));
             }
             for (m, error) in failed.iter().filter(of_it) {
                 if took || matches!(error, DriveError::Gone { .. }) {
@@ -140,12 +146,20 @@ impl Inner {
     }
 
     /// The mirrors may now hold different parts of it.
-    async fn nobody_took_it(&self, at: u64, failed: Option<&(usize, DriveError)>) -> BlockError {
-        self.pinned.set(self.mirrored());
-        self.differ_again.set(true);
+    fn nobody_took_it(
+        &self,
+        sets: &Sets,
+        range: Option<(u64, u64)>,
+        failed: Option<&(usize, DriveError)>,
+    ) -> BlockError {
+        let hull = |(at, len)| {
+            let extents = sets.extents(at, len).map(|e| e.from..e.from + e.len);
+            extents.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
+        };
+        self.begin_to_differ(range.and_then(hull));
         match failed {
             Some((_, error)) if error.is_of_drive() => BlockError::from(error.clone()),
-            Some((_, error)) => self.unhelped(at, error),
+            Some((_, error)) => self.unhelped(range.map_or(0, |(at, _)| at), error),
             None => self.failure(),
         }
     }

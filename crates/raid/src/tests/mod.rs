@@ -1,6 +1,7 @@
 //! Groups on modelled disks: conformance, labels, failing drives, exact drive operations.
 
 mod cuts;
+mod differing;
 mod examine;
 mod formats;
 mod full;

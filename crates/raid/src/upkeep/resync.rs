@@ -7,8 +7,8 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 
 impl Group {
-    /// Compares all mirrors with the one that serves reads, and writes the differences; then all mirrors
-    /// serve reads again. I/O continues meanwhile. If the work is told to end, a later call starts over; so
+    /// Compares all mirrors with the one that serves reads, and writes the differences; all mirrors serve
+    /// reads again where it has been. I/O continues meanwhile. If the work is told to end, a later call starts over; so
     /// it does where a write failed on all mirrors meanwhile. Does nothing if the mirrors are known to be
     /// equal. Returns the number of bytes written.
     ///
@@ -27,22 +27,27 @@ impl Inner {
         if !self.mirrored() || !self.pinned.get() {
             return Ok(0);
         }
-        self.differ_again.set(false);
+        self.begin_to_equal();
         let mut steps = Steps::begin(self, throttle);
         let (mut at, mut written) = (0, 0);
         while at < self.data_len {
+            let equal = self.is_equal_for(at, self.data_len - at);
+            if equal > 0 {
+                at += equal;
+                self.equal_below(at);
+                continue;
+            }
             let len = STEP_LEN.min(self.data_len - at);
             written += self.sets_resync_step(sets, at, len).await?;
             at += len;
+            self.equal_below(at);
             if !steps.step_done(len * self.members.len() as u64).await && at < self.data_len {
-                // Reads stay with one mirror.
+                // From here on reads stay with one mirror.
                 return Ok(written);
             }
         }
         self.sets_flush().await?;
-        if !self.differ_again.get() {
-            self.pinned.set(false);
-        }
+        self.are_equal();
         Ok(written)
     }
 }

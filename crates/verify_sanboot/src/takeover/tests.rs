@@ -51,7 +51,7 @@ fn disks_of_a_lost_controller_are_served_by_the_other_one_and_have_what_was_writ
 #[test]
 fn pools_move_while_servers_use_them_and_hosts_follow() {
     let moved = played(&small(), TakeoverOf { servers: 2, goes: Disks::Data, way: Way::Moved, ..OF }, 1);
-    assert!(moved.refused.is_none() && moved.gap_s < 3.0 && moved.wrong == 0, "{moved:?}");
+    assert!(moved.refused.is_none() && moved.gap_s < 1.0 && moved.wrong == 0, "{moved:?}");
     // Both servers have their data disk in a pool that moves.
     assert!(moved.after.controller_busy[1] == 0.0, "hosts use the other path: {moved:?}");
 }

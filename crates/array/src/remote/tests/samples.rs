@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Pieces;
+use pool::Closed;
 use qos::{Part, PartUse, Room, Slice};
 use scsi::error::TokenFault;
 use scsi::sense::Asc;
@@ -21,7 +22,7 @@ use crate::config::{
     ImportedDrives, Level, Made, MadeGroup, NotOpen, PoolConfig, RawFile, VolumeConfig,
 };
 use crate::control::{
-    Arrival, Control, ControlError, Imported, MovedLu, PlaceDemand, PlaceParts, Reply, Steer,
+    Arrival, Control, ControlError, Imported, MovedLu, PlaceDemand, PlaceParts, Released, Reply, Steer,
 };
 use crate::nexus::{RemoteNexus, target_port};
 use crate::nodes::Nodes;
@@ -216,6 +217,10 @@ pub(super) fn state() -> VolatileState {
     serde_json::from_value(state).expect("a state")
 }
 
+fn closed(generation: u64) -> Closed {
+    Closed { generation, sequence: 3 * generation }
+}
+
 fn lus() -> Vec<MovedLu> {
     ["v", "w"].map(|volume| MovedLu { volume: volume.into(), state: state() }).into()
 }
@@ -255,7 +260,8 @@ pub(super) fn controls() -> Vec<Control> {
         Control::Arrived => Some(Control::ReleasePool(name())),
         Control::ReleasePool(_) => Some(Control::Release(config())),
         Control::Release(_) => {
-            let arrival = Arrival { pool: name(), lus: lus() };
+            let closed = vec![(name(), closed(7)), (other(), closed(1 << 40))];
+            let arrival = Arrival { pool: name(), lus: lus(), closed };
             Some(Control::Prepare { config: config(), made: made(), arrival: Some(arrival) })
         }
         Control::Prepare { .. } => Some(Control::Commit(config())),
@@ -328,7 +334,7 @@ pub(super) fn replies() -> Vec<Reply> {
             Some(Reply::Formats(formats.map(|format| (format!("{format:?}"), format)).into()))
         }
         Reply::Formats(_) => Some(Reply::PolicyDemand(demand())),
-        Reply::PolicyDemand(_) => Some(Reply::Released(lus())),
+        Reply::PolicyDemand(_) => Some(Reply::Released(Released { lus: lus(), closed: closed(7) })),
         Reply::Released(_) => None,
     })
 }

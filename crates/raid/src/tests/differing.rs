@@ -1,0 +1,116 @@
+//! Reads of mirrors that may differ in some places: from the first one there, from all of them elsewhere.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::Device;
+use world::Drive;
+
+use super::{Rack, drives, pattern, rack, read, spec};
+use crate::upkeep::Go;
+use crate::{Group, LABEL_REGION_LEN, Level, Throttle};
+
+const MIB: u64 = 1 << 20;
+
+/// Each mirror has a content of its own there, as after a write that both took in part.
+fn differ(rack: &Rack, at: u64) {
+    for (m, disk) in rack.disks.iter().enumerate() {
+        disk.poke(LABEL_REGION_LEN + at, &vec![m as u8 + 1; MIB as usize]);
+    }
+}
+
+/// Reads a range sixteen times. Returns its content, and whether each drive was read; what changes from one
+/// read to the next is an error.
+async fn read_often(group: &Group, all: &[Drive], (at, len): (u64, usize)) -> (Vec<u8>, Vec<bool>) {
+    let reads = || all.iter().map(|drive| drive.counts().reads).collect::<Vec<_>>();
+    let (before, first) = (reads(), read(group, at, len).await);
+    for n in 1..16 {
+        assert!(read(group, at, len).await == first, "read {n} at {at} is another one");
+    }
+    (first, reads().iter().zip(before).map(|(now, before)| *now > before).collect())
+}
+
+/// A write that finds no room on any drive of a mirror.
+async fn fail_write(rack: &Rack, group: &Group, at: u64) {
+    rack.disks.iter().for_each(|disk| disk.set_full_from(Some(0)));
+    group.write(at, &pattern(4096, 9)).await.expect_err("no drive has room");
+    rack.disks.iter().for_each(|disk| disk.set_full_from(None));
+}
+
+#[test]
+fn a_write_that_no_mirror_took_pins_the_reads_of_its_region_alone() {
+    let rack = rack(51, 2);
+    rack.model.run(async |world| {
+        let all = drives(&world, 0..2);
+        let group = Group::create(world.clone(), spec(Level::Raid1), all.clone()).await.expect("create");
+        group.write(0, &pattern(3 << 20, 1)).await.expect("write");
+        group.flush().await.expect("flush");
+        fail_write(&rack, &group, 5 * MIB + 8192).await;
+        differ(&rack, 5 * MIB);
+        assert!(group.status().reads_pinned);
+        // The resync waits. Elsewhere nothing can differ.
+        for at in [0, 2 * MIB, 5 * MIB - 4096, 6 * MIB] {
+            assert_eq!(read_often(&group, &all, (at, 4096)).await.1, [true, true], "at {at}");
+        }
+        // Also of a read that only touches the region.
+        for (at, len) in [(5 * MIB, 4096), (6 * MIB - 4096, 4096), (5 * MIB - 4096, 8192)] {
+            let (found, drives) = read_often(&group, &all, (at, len)).await;
+            assert!(found[len - 4096..].iter().all(|byte| *byte == 1), "the first mirror, at {at}");
+            assert_eq!(drives, [true, false], "at {at}");
+        }
+        let before = all[1].counts().read_bytes;
+        let written = group.resync(&Throttle::none(world.clone())).await.expect("resync");
+        assert!(!group.status().reads_pinned && written == MIB, "{written} bytes differed");
+        assert!(all[1].counts().read_bytes - before < 2 * MIB, "the rest is not compared");
+        let (found, drives) = read_often(&group, &all, (5 * MIB, 4096)).await;
+        assert!(found.iter().all(|byte| *byte == 1) && drives == [true, true], "equal, from both");
+    });
+}
+
+#[test]
+fn reads_go_to_all_mirrors_where_a_resync_has_been() {
+    let rack = rack(52, 2);
+    rack.model.run(async |world| {
+        let all = drives(&world, 0..2);
+        let group = Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create");
+        group.write(0, &pattern(4096, 1)).await.expect("write");
+    });
+    // Nothing was ever written to the second region, so that a write finds no room there.
+    (0..8).filter(|at| *at != 1).for_each(|at| differ(&rack, at * MIB));
+    rack.model.run(async |world| {
+        let all = drives(&world, 0..2);
+        let group = Group::open(world.clone(), spec(Level::Raid1), all.clone()).await.expect("open");
+        assert_eq!(read_often(&group, &all, (0, 4096)).await.1, [true, false], "it was not closed");
+        let has_waited = Rc::new(Cell::new(false));
+        let (own, first, go_on) = (all[0].clone(), all[0].counts().read_bytes, has_waited.clone());
+        let control = move || match own.counts().read_bytes < first + 3 * MIB || go_on.get() {
+            true => Go::On,
+            false => Go::Wait,
+        };
+        let throttle = Throttle::none(world.clone()).with_control(Rc::new(control));
+        let resynced = group.clone();
+        world.spawn(async move { drop(resynced.resync(&throttle).await) });
+        world.sleep(Duration::from_secs(1)).await;
+        let (found, drives) = read_often(&group, &all, (2 * MIB, 4096)).await;
+        assert!(found.iter().all(|byte| *byte == 1) && drives == [true, true], "{drives:?}");
+        for (at, len) in [(3 * MIB, 4096), (7 * MIB, 4096), (3 * MIB - 4096, 8192)] {
+            let (found, drives) = read_often(&group, &all, (at, len)).await;
+            assert!(found.iter().all(|byte| *byte == 1), "at {at}");
+            assert_eq!(drives, [true, false], "at {at}");
+        }
+        // What the resync has behind it may differ again.
+        fail_write(&rack, &group, MIB).await;
+        differ(&rack, MIB);
+        let (found, drives) = read_often(&group, &all, (MIB, 4096)).await;
+        assert!(found.iter().all(|byte| *byte == 1) && drives == [true, false], "{drives:?}");
+        has_waited.set(true);
+        world.sleep(Duration::from_secs(1)).await;
+        assert_eq!(read_often(&group, &all, (MIB, 4096)).await.1, [true, false], "it has ended too early");
+        group.resync(&Throttle::none(world.clone())).await.expect("resync");
+        for at in [0, MIB, 7 * MIB] {
+            let (found, drives) = read_often(&group, &all, (at, 4096)).await;
+            assert!(found.iter().all(|byte| *byte == 1) && drives == [true, true], "at {at}: {drives:?}");
+        }
+    });
+}
