@@ -47,7 +47,7 @@ pub use array::{Array, Openers, Refuses, Unfinished, at_next_start, refusals, st
 pub use control::{Control, ControlError, Imported, PlaceDemand, PlaceParts, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
-pub use groups::opens_without;
+pub use groups::groups_without;
 pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;

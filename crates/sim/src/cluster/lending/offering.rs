@@ -284,7 +284,7 @@ impl Running {
         // It goes on while nobody looks, and ends with who wants to know.
         process.world.clone().spawn(async move {
             let work = async {
-                fence(&process.world, &part).await;
+                fence(&process.world, &process.node, &part).await;
                 process.tell(|| format!("runs {own:?}"));
                 own.into_iter().for_each(|index| threads.start(index, nodes.borrow().clone()));
             };
