@@ -338,6 +338,18 @@ impl ArrayOwner {
         array.change_places(controllers, change).await
     }
 
+    /// Gives spares to the groups of controllers at other nodes; see [`array::Array::give_spares`].
+    ///
+    /// # Errors
+    /// A controller has stopped.
+    pub async fn give_spares(
+        &self,
+        controllers: &[usize],
+    ) -> Result<(Vec<String>, Vec<String>), array::ControlError> {
+        let mut array = self.0.array.hold("spares, which take places of drives").await;
+        array.give_spares(controllers).await
+    }
+
     /// What is declared now.
     pub async fn config(&self) -> array::Config {
         self.0.array.hold("a look at the declaration").await.config().clone()

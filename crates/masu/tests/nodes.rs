@@ -45,6 +45,8 @@ mod rolling_upgrade;
 mod state_key;
 #[path = "nodes/trusted_etcd.rs"]
 mod trusted_etcd;
+#[path = "nodes/what_it_opens.rs"]
+mod what_it_opens;
 
 const TARGET: &str = "iqn.2026-11.net.example:array";
 const WAIT: Duration = Duration::from_secs(20);

@@ -22,6 +22,8 @@ pub(crate) use open::open_group;
 pub(crate) use replace::replace_drive;
 #[cfg(test)]
 pub(crate) use returns::RETURNS_MAX;
-pub(crate) use spares::{begin_spare_watch, check_spares, free_spares, release_spares, take_back_spares};
+pub(crate) use spares::{
+    begin_spare_watch, check_spares, free_spares, keeps_spares, release_spares, take_back_spares,
+};
 pub(crate) use upkeep::begin_upkeep;
 pub(crate) use work::{foreground_share_percent, scrub, steer, wait_while_paused};

@@ -264,6 +264,7 @@ impl Running {
             others: paths.to_vec(),
             ownership: Some(ownership),
             refused: Some(refused),
+            keeps_spares: None,
         };
         let (part, begins, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
         let nodes = Rc::new(RefCell::new(Arc::new(nodes)));

@@ -88,6 +88,7 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         portals: Some(declared.portals.iter().map(at_home).collect()),
         ownership: Some(ownership),
         refused: Some(refused.clone()),
+        keeps_spares: Some(home),
         ..Nodes::default()
     });
     (0..declared.controllers).for_each(|index| threads.start(index, nodes.clone()));

@@ -8,7 +8,7 @@ use config::Config;
 use tokio::time::{Instant, sleep};
 
 use crate::daemon::nodes::fence::fence_part;
-use crate::held::wait_until_free;
+use crate::held::wait_until_all_free;
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ async fn try_claim(part: &Config, waited: Duration) -> Result<Option<String>, St
     let left_out = fence_part(part, waited).await.map_err(|error| format!("{error:#}"))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (part, seen, _stops) = (part.clone(), stop.clone(), Stops(stop));
-    let free = tokio::task::spawn_blocking(move || wait_until_free(&part, &seen)).await;
+    let free = tokio::task::spawn_blocking(move || wait_until_all_free(&part, &seen)).await;
     free.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))?;
     Ok(left_out)
 }
