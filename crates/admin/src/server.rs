@@ -355,15 +355,19 @@ impl ArrayOwner {
         self.0.array.hold("a look at the declaration").await.config().clone()
     }
 
-    /// Stops the array in order.
+    /// Stops the array in order. `grace`: hosts get so long to log out; none: as long as where they have
+    /// nowhere else to go.
     ///
     /// # Errors
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
-    pub async fn stop_array(&self) -> Result<(), array::ControlError> {
+    pub async fn stop_array(&self, grace: Option<Duration>) -> Result<(), array::ControlError> {
         let mut array = self.0.array.hold("its stop").await;
         array.settle();
-        array.stop().await
+        match grace {
+            Some(grace) => array.stop_within(grace).await,
+            None => array.stop().await,
+        }
     }
 }
 
