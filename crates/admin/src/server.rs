@@ -341,6 +341,18 @@ impl ArrayOwner {
         array.change_places(controllers, change).await
     }
 
+    /// Gives spares to the groups of controllers at other nodes; see [`array::Array::give_spares`].
+    ///
+    /// # Errors
+    /// A controller has stopped.
+    pub async fn give_spares(
+        &self,
+        controllers: &[usize],
+    ) -> Result<(Vec<String>, Vec<String>), array::ControlError> {
+        let mut array = self.0.array.hold("spares, which take places of drives").await;
+        array.give_spares(controllers).await
+    }
+
     /// What is declared now.
     pub async fn config(&self) -> array::Config {
         self.0.array.hold("a look at the declaration").await.config().clone()
@@ -351,15 +363,19 @@ impl ArrayOwner {
         cut_short(self.0.array.controllers(), change).await
     }
 
-    /// Stops the array in order. What is being changed is cut short.
+    /// Stops the array in order. What is being changed is cut short. `grace`: hosts get so long to log out;
+    /// none: as long as where they have nowhere else to go.
     ///
     /// # Errors
     ///
     /// Something could not be made durable. What was acknowledged as durable is not affected.
-    pub async fn stop_array(&self) -> Result<(), array::ControlError> {
+    pub async fn stop_array(&self, grace: Option<Duration>) -> Result<(), array::ControlError> {
         let mut array = self.cut_short(self.0.array.hold("its stop")).await;
         array.settle();
-        array.stop().await
+        match grace {
+            Some(grace) => array.stop_within(grace).await,
+            None => array.stop().await,
+        }
     }
 }
 

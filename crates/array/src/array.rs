@@ -421,17 +421,27 @@ impl Array {
     /// Something could not be made durable or closed; the rest was. What was acknowledged as durable is not
     /// affected.
     pub async fn stop(&self) -> Result<(), ControlError> {
+        self.stop_within(STOP_GRACE).await
+    }
+
+    /// The same; hosts get so long to log out. All of them are without the array until the last one has, or is
+    /// sent away: where another node goes on, that is to be short.
+    ///
+    /// # Errors
+    ///
+    /// As [`Array::stop`].
+    pub async fn stop_within(&self, grace: Duration) -> Result<(), ControlError> {
         self.stopped.store(true, Relaxed);
         // None closes its pools while sessions at another one still use them.
         let end = |controller: &ControllerHandle| {
             let controller = controller.clone();
-            async move { controller.ask(Control::EndSessions { grace: STOP_GRACE }).await }
+            async move { controller.ask(Control::EndSessions { grace }).await }
         };
         // One that has ended says so when it is told to stop.
         let _ = join_all(self.controllers.iter().map(end)).await;
         let mut first_error = Ok(());
         for controller in &self.controllers {
-            let stopped = controller.ask(Control::Stop { grace: STOP_GRACE }).await;
+            let stopped = controller.ask(Control::Stop { grace }).await;
             first_error = first_error.and(stopped.map(|_| ()));
         }
         first_error

@@ -37,6 +37,7 @@ mod service_loop;
 pub mod status;
 mod terms;
 mod trace;
+mod vacancies;
 mod why;
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub use array::{Array, Openers, Refuses, Unfinished, at_next_start, refusals, st
 pub use control::{Control, ControlError, Imported, PlaceDemand, PlaceParts, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
-pub use groups::opens_without;
+pub use groups::groups_without;
 pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;
@@ -60,6 +61,7 @@ pub use remote::{Exchange, FRAME_MAX, PENDING_MAX, PROTOCOL, RemoteError, Told};
 pub use scsi::{CommandTrace, Lun, OpClass, Status as ScsiStatus};
 pub use service_loop::{answer_for_absent, run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
+pub use vacancies::{cannot_leave, lacks_drives};
 pub use why::Why;
 pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};
 

@@ -27,6 +27,10 @@ pub struct Nodes {
     pub ownership: Option<Ownership>,
     /// Hears of such a group the epoch to which the registry's must be raised. None: nobody wants to know.
     pub refused: Option<async_channel::Sender<u64>>,
+    /// The controller that looks after the spares, in this process. None: it runs controllers for the owner of
+    /// the array, which opens no spare that the owner has not given to one of their groups: its drives are
+    /// fenced by what is declared.
+    pub keeps_spares: Option<usize>,
 }
 
 /// A portal of another node.
@@ -51,6 +55,7 @@ impl Default for Nodes {
             others: vec![],
             ownership: None,
             refused: None,
+            keeps_spares: Some(0),
         }
     }
 }

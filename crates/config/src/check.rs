@@ -88,16 +88,6 @@ impl Config {
                 return refuse("controller_nodes", cause);
             }
         }
-        let is_of_node = |controller: usize| nodes.get(controller).is_some_and(|node| !node.is_empty());
-        if let Some(image) = self.images.iter().find(|image| is_of_node(image.controller)) {
-            let cause = "images must be on a controller without a node of its own: name \"\" for it in controller_nodes";
-            return refuse(format!("image {:?}", image.name), cause.into());
-        }
-        if let Some(spare) = self.spares.first().filter(|_| !nodes.is_empty()) {
-            let cause = "spares are of all controllers, and there can be none beside controller_nodes; declare a new \
-                         drive together with its group";
-            return refuse(format!("spare {spare:?}"), cause.into());
-        }
         Ok(())
     }
 

@@ -119,6 +119,9 @@ pub(crate) struct Serve {
 
 /// Time limit of a start that is requested to stop.
 const OPEN_GRACE: Duration = Duration::from_secs(20);
+/// Where another node takes over, hosts that do not log out when they are asked to are sent away after this
+/// time: those that did wait for the next owner. A planned move is to take a second.
+const MOVE_GRACE: Duration = Duration::from_millis(500);
 
 impl Serve {
     /// Of the state in the registry. Whoever can reach etcd reads what is in the clear there.
@@ -381,7 +384,7 @@ async fn serve_and_stop(
     tracing::info!("stopping: ending sessions, making data durable");
     server.stop();
     lending.iter().for_each(Lending::stops);
-    let stopped = owner.stop_array().await;
+    let stopped = owner.stop_array(moves.map(|_| MOVE_GRACE)).await;
     if let Some(lending) = lending {
         lending.ended().await;
     }

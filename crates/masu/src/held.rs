@@ -26,16 +26,34 @@ const LOOKING_MAX: usize = 8;
 ///
 /// A drive that is still held after [`WAIT_TIME`].
 pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> {
+    // The array starts without an image that somebody else has open: that is said in its status.
+    wait_until_free_but(config, stop).map(drop)
+}
+
+/// The same, of images that are written to, too: they were open at a process that is to have ended.
+///
+/// # Errors
+///
+/// What is still held after [`WAIT_TIME`].
+pub(crate) fn wait_until_all_free(config: &Config, stop: &AtomicBool) -> Result<()> {
+    match wait_until_free_but(config, stop)? {
+        None => Ok(()),
+        Some(image) => bail!("image {image:?}: in use by another process"),
+    }
+}
+
+/// Returns an image that is still held.
+fn wait_until_free_but<'a>(config: &'a Config, stop: &AtomicBool) -> Result<Option<&'a str>> {
     let end = Instant::now() + WAIT_TIME;
     let drives: Vec<&DriveSpec> = config.drives.iter().map(|drive| &drive.spec).collect();
     let free = at_once(&drives, |spec| becomes_free(spec, end, stop));
     if let Some((drive, _)) = config.drives.iter().zip(free).find(|(_, is_free)| !is_free) {
         bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
     }
-    // The array starts without an image that somebody else has open: that is said in its status.
-    let images = config.images.iter().filter(|image| !image.read_only);
-    at_once(&images.map(|image| &image.spec).collect::<Vec<_>>(), |spec| becomes_free(spec, end, stop));
-    Ok(())
+    let images: Vec<_> = config.images.iter().filter(|image| !image.read_only).collect();
+    let free = at_once(&images, |image| becomes_free(&image.spec, end, stop));
+    let held = images.into_iter().zip(free).find(|(_, is_free)| !is_free);
+    Ok(held.map(|(image, _)| image.name.as_str()))
 }
 
 /// The results for all of these, in order, several at a time: an RBD image takes a moment.

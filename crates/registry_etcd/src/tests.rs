@@ -291,6 +291,58 @@ fn a_cluster_goes_on_when_any_member_of_three_is_stopped() {
     });
 }
 
+/// The longest time from the sending of a renewal that succeeded to that of the next one, in this time, with a
+/// renewal each half second, as an owner sends them.
+async fn longest_between_renewals(world: &World, etcd: &Etcd, lease: LeaseId, time: Duration) -> Duration {
+    let (begun, mut last, mut longest) = (world.now(), world.now(), Duration::ZERO);
+    while world.now() - begun < time {
+        let sent = world.now();
+        if etcd.keep_alive(lease).await.is_ok() {
+            longest = longest.max(sent - last);
+            last = sent;
+            world.sleep(Duration::from_millis(500)).await;
+        }
+    }
+    longest.max(world.now() - last)
+}
+
+/// Of three members the network cuts off the one that is asked, from its clients, or so that the other members
+/// hear nothing of it: no process has ended, and no connection. An owner keeps its lease.
+#[test]
+fn an_owner_keeps_its_lease_when_the_network_cuts_its_member_off() {
+    /// From the sending of the last renewal that succeeded an owner serves for so long.
+    const OWN_TIME: Duration = Duration::from_secs(5);
+    const LEASE: Duration = Duration::from_secs(6);
+    let name = "an_owner_keeps_its_lease_when_the_network_cuts_its_member_off";
+    let Some((servers, ways)) = Server::start_three_apart(name) else { return };
+    in_world(async move |world| {
+        let front = Proxy::start(servers[0].port());
+        let mut members = servers.each_ref().map(Server::address);
+        members[0] = front.address();
+        until_it_answers(&world, &client(&world, &members)).await;
+        // One of the three leads.
+        let cuts = [(0, "from its clients", &front), (0, "", &ways[0]), (1, "", &ways[1]), (2, "", &ways[2])];
+        for (at, from, cut) in cuts {
+            let mut order = members.clone();
+            order.rotate_left(at);
+            let etcd = client(&world, &order);
+            let lease = etcd.grant(LEASE).await.expect("a lease");
+            let version = put_at_last(&world, &etcd, lease).await;
+            let mut watch = etcd.watch("a");
+            cut.silence(true);
+            let longest = longest_between_renewals(&world, &etcd, lease, LEASE).await;
+            println!("member {at} is cut off {from}: {longest:?} between two renewals");
+            assert!(longest < OWN_TIME, "member {at}, cut off {from}: {longest:?}");
+            let entry = etcd.get(&key("a")).await.expect("read").expect("its lease lives");
+            assert_eq!(entry.version, version);
+            etcd.compare_and_delete(&key("a"), version).await.expect("deleted");
+            hears(&world, &mut watch).await;
+            cut.silence(false);
+            until_it_answers(&world, &client(&world, &[members[at].clone()])).await;
+        }
+    });
+}
+
 /// Changes a key that nobody watches, and compacts all that was before it.
 async fn forget(server: &Server, etcd: &Etcd) {
     let found = etcd.get(&key("unwatched")).await.expect("read").map(|entry| entry.version);

@@ -73,6 +73,7 @@ pub(crate) struct Faults {
     pub(crate) full_from: Option<u64>,
     pub(crate) read_only: bool,
     pub(crate) refuse_opens: u32,
+    pub(crate) fences_fail: bool,
 }
 
 impl Default for Faults {
@@ -87,6 +88,7 @@ impl Default for Faults {
             fail_flushes: 0,
             full_from: None,
             read_only: false,
+            fences_fail: false,
             refuse_opens: 0,
         }
     }
@@ -303,6 +305,11 @@ impl Disk {
     /// succeed.
     pub fn set_read_only(&self, read_only: bool) {
         self.0.faults.borrow_mut().read_only = read_only;
+    }
+
+    /// Whether fences fail, as where only its last holder reaches the disk.
+    pub fn set_fences_fail(&self, fail: bool) {
+        self.0.faults.borrow_mut().fences_fail = fail;
     }
 
     /// The next `count` openings fail.

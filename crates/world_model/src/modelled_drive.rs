@@ -97,6 +97,10 @@ pub(crate) fn open(
 pub(crate) fn fence(timeline: &Timeline, disks: &Disks, spec: &DriveSpec) -> Option<Io<Fenced>> {
     let DriveSpec::Modelled { name } = spec else { return None };
     let disk = disks.get(name)?.0;
+    if disk.faults.borrow().fences_fail {
+        let cause = "it does not answer".to_owned();
+        return Some(Io::ready(Err(FenceError { name: name.clone(), cause })));
+    }
     timeline.record("fence", disk.number, 0);
     let (io, done) = Completions::default().start();
     let token = disk.ops.borrow_mut().insert(0, Op::Fence { done });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::Config;
+use crate::config::{Config, DriveConfig};
 
 /// Which controllers may have which drives open. Cheap to clone; it can be asked while the array changes.
 #[derive(Clone)]
@@ -14,11 +14,15 @@ struct State {
     /// Pools of which the declaration does not say it: one that moves, and one whose move has failed at a
     /// controller that was gone.
     others: BTreeMap<String, BTreeSet<usize>>,
+    /// Drives that are to take a place of a group, each with the controller that may have it open. The
+    /// declaration has them when that has succeeded.
+    given: BTreeMap<String, usize>,
 }
 
 impl Openers {
     pub(super) fn new(config: &Config) -> Openers {
-        Openers(Arc::new(Mutex::new(State { config: Arc::new(config.clone()), others: BTreeMap::new() })))
+        let (config, others, given) = (Arc::new(config.clone()), BTreeMap::new(), BTreeMap::new());
+        Openers(Arc::new(Mutex::new(State { config, others, given })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -40,11 +44,29 @@ impl Openers {
                 pool.controller = opener.copied().unwrap_or(usize::MAX);
             }
         }
-        config.of_controllers(controllers)
+        let mut part = config.of_controllers(controllers);
+        let given = |drive: &String| state.given.get(drive).is_some_and(|index| controllers.contains(index));
+        let more =
+            state.config.drives.iter().filter(|drive| given(&drive.name) && !part.drives.contains(drive));
+        let more: Vec<DriveConfig> = more.cloned().collect();
+        part.drives.extend(more);
+        part
+    }
+
+    /// This controller may open a drive for a group of its own.
+    pub(super) fn gives(&self, drive: &str, controller: usize) {
+        self.state().given.insert(drive.into(), controller);
+    }
+
+    /// It has not opened it, or the declaration says so.
+    pub(super) fn has_settled(&self, drive: &str) {
+        self.state().given.remove(drive);
     }
 
     pub(super) fn in_force(&self, config: &Config) {
-        self.state().config = Arc::new(config.clone());
+        let mut state = self.state();
+        state.given.retain(|drive, _| !config.groups.iter().any(|group| group.drives.contains(drive)));
+        state.config = Arc::new(config.clone());
     }
 
     /// This controller may have the pool open; none: nobody has.
@@ -68,6 +90,8 @@ impl Openers {
         let is_its =
             |name: &String| state.config.pool(name).is_some_and(|pool| pool.controller == controller);
         state.others.retain(|pool, _| !is_its(pool));
+        // What the one before it had open it has opened itself, if it is a drive of a group.
+        state.given.retain(|_, at| *at != controller);
     }
 
     /// The pools that are not open where they are declared.
@@ -99,6 +123,7 @@ mod tests {
             config.groups.push(GroupConfig::new(group.clone(), Level::Raid0, vec![drive]));
             config.pools.push(PoolConfig { controller: n, ..PoolConfig::new(format!("p{n}"), vec![group]) });
         }
+        config.drives.push(DriveConfig { name: "s".into(), spec: DriveSpec::Modelled { name: "s".into() } });
         let openers = Openers::new(&config);
         let drives = || {
             let of = |index| openers.part(&[index]).drives.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
@@ -113,6 +138,14 @@ mod tests {
         assert_eq!(drives(), ["d0", "d0 d1"], "wherever it is opened next, the other one may have it");
         assert_eq!(openers.left_at(1), ["p0"]);
         openers.as_declared("p0");
+        assert_eq!(drives(), ["d0", "d1"]);
+        // One that is to take a place there, and that may be open when the controller is lost.
+        openers.gives("s", 1);
+        assert_eq!(drives(), ["d0", "d1 s"]);
+        openers.has_settled("s");
+        openers.gives("s", 0);
+        assert_eq!(drives(), ["d0 s", "d1"]);
+        openers.opened(0);
         assert_eq!(drives(), ["d0", "d1"]);
         config.pools[0].controller = 1;
         openers.in_force(&config);

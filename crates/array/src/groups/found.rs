@@ -7,6 +7,7 @@ use raid::{GroupId, Label, OnDrive, examine};
 use world::Drive;
 
 use super::drives::{leave_to_others, open_drive, open_existing};
+use super::spares::{spare_turn, takes_spares};
 use crate::config::{Config, GroupConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -34,7 +35,8 @@ pub(super) struct FoundDrives {
 }
 
 /// The declared drives of a group that can be opened, and the spares that carry its label. Those that could
-/// not be opened a moment ago, by name, are not tried again.
+/// not be opened a moment ago, by name, are not tried again. At a node that runs the controller for the owner
+/// the declaration has all of them, and nothing else is opened there.
 pub(super) async fn find_drives(
     controller: &Controller,
     config: &Config,
@@ -55,25 +57,25 @@ pub(super) async fn find_drives(
         members.push(open(name).await);
     }
     // All at once: a hard disk without a label takes seconds.
-    let mut members = join_all(members.into_iter().map(look)).await.into_iter();
-    for name in group.drives.iter().chain(&config.spares) {
-        let is_spare = !group.drives.contains(name);
-        // The members come first.
-        let on_drive = match members.next() {
-            Some(member) => member,
-            None => look(open(name).await).await,
-        };
+    let members = join_all(members.into_iter().map(look)).await;
+    for (name, on_drive) in group.drives.iter().zip(members) {
         match on_drive {
-            Ok((_, OnDrive::Label(label))) if is_spare && !is_of(&label, config, group) => {
-                leave_to_others(controller, name);
-            }
-            Ok((drive, OnDrive::Label(label))) => {
+            Ok((drive, on)) => found.drives.push(FoundDrive { name: name.clone(), drive, found: on }),
+            Err(cause) => found.complaints.push(format!("drive {name:?}: {cause}")),
+        }
+    }
+    if !takes_spares(controller) {
+        return Ok(found);
+    }
+    // Groups that are opened at once look at the same drives: one closes what another one is about to read.
+    let _turn = spare_turn(controller).await;
+    for name in &config.spares {
+        match look(open(name).await).await {
+            Ok((drive, OnDrive::Label(label))) if is_of(&label, config, group) => {
                 found.drives.push(FoundDrive { name: name.clone(), drive, found: OnDrive::Label(label) });
             }
-            Ok(_) if is_spare => leave_to_others(controller, name),
-            Ok((drive, on)) => found.drives.push(FoundDrive { name: name.clone(), drive, found: on }),
-            Err(_) if is_spare => {}
-            Err(cause) => found.complaints.push(format!("drive {name:?}: {cause}")),
+            Ok(_) => leave_to_others(controller, name),
+            Err(_) => {}
         }
     }
     if controller.state().made.has_group(&group.name) {

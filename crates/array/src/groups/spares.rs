@@ -36,8 +36,22 @@ pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<Strin
     config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
 }
 
+/// Whether this controller checks the spares, labels them, and looks after them.
+pub(crate) fn keeps_spares(controller: &Controller) -> bool {
+    controller.state().nodes.keeps_spares == Some(controller.index)
+}
+
+/// Whether the groups of this controller take spares by themselves. At a node that runs it for the owner they
+/// get them from the owner ([`crate::Array::give_spares`]).
+pub(super) fn takes_spares(controller: &Controller) -> bool {
+    controller.state().nodes.keeps_spares.is_some()
+}
+
 /// The free spares, opened, the smallest first.
 pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
+    if !takes_spares(controller) {
+        return Vec::new();
+    }
     let (spares, config) = (controller.state().spares.clone(), controller.config());
     let mut open = Vec::new();
     for name in spares {
@@ -200,8 +214,7 @@ async fn release_spare(drive: &Drive, config: &Config) -> Result<(), DriveError>
     }
 }
 
-/// Starts the monitoring of the declared spares and ends the previous one. The first controller does this for
-/// all.
+/// Starts the monitoring of the declared spares and ends the previous one. One controller does this for all.
 pub(crate) fn begin_spare_watch(controller: &Rc<Controller>) {
     let watch = Watch::default();
     {

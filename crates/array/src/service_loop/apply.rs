@@ -15,6 +15,7 @@ use block::Device;
 use pool::{Pool, Volume};
 
 use super::later::at_next_start;
+use super::prepare_groups::prepare_groups;
 use super::prepare_pools::prepare_pools;
 use crate::cached::{close_journals, let_go, new_ssd, open_cache, open_second_level, put_back_caching};
 use crate::config::{Config, GroupId, Identities, Made, NotOpen, VolumeConfig};
@@ -22,8 +23,8 @@ use crate::control::{Arrival, ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
-    begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_at_once, open_group,
-    release_spares, take_back, take_back_spares,
+    begin_spare_watch, check_members, check_spares, close_drives, free_spares, keeps_spares, release_spares,
+    take_back, take_back_spares,
 };
 use crate::hosts::{list_ports, update_views};
 use crate::images::{close_images, images_of, open_images, raw_files};
@@ -65,22 +66,11 @@ pub(crate) async fn prepare(
         // It has nothing that the other drives do not have.
         settle(controller, (Kind::CacheDrive, &ssd), starting, opened)?;
     }
-    let unopened = open_at_once(controller, config).await;
-    for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
-        let is_open = controller.state().groups.contains_key(&group.name);
-        let opened = open_group(controller, config, (group, &unopened), &mut done).await;
-        // One that comes from another controller goes back there.
-        let was_missing = is_missing(controller, Kind::Group, &group.name);
-        let may_miss = starting
-            || !is_open
-                && (was_missing || made.has_group(&group.name))
-                && !arrives(config, arriving.as_ref(), &group.name);
-        settle(controller, (Kind::Group, &group.name), may_miss, opened)?;
-    }
+    let opening = Opening { index: &index, arriving, starting };
+    prepare_groups(controller, (config, &made), &opening, &mut done).await?;
     look_at_spares(controller, config, starting).await?;
     let spares = free_spares(controller, config);
     controller.state.borrow_mut().spares = spares;
-    let opening = Opening { index: &index, arriving, starting };
     prepare_pools(controller, (config, &made), &opening, &mut done).await?;
     let larger = open_volumes(controller, config, &opening, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
@@ -109,13 +99,13 @@ async fn identities(controller: &Controller, config: &Config, slices: &mut Slice
     }
 }
 
-/// Checks the spares, which the first controller does; a start tells what is wrong, and goes on.
+/// Checks the spares, which one controller does; a start tells what is wrong, and goes on.
 async fn look_at_spares(
     controller: &Rc<Controller>,
     config: &Config,
     starting: bool,
 ) -> Result<(), ControlError> {
-    if controller.index != 0 {
+    if !keeps_spares(controller) {
         return Ok(());
     }
     match check_spares(controller, config).await {
@@ -152,12 +142,6 @@ fn check_absent(controller: &Controller, config: &Config) -> Result<(), ControlE
         }
     }
     Ok(())
-}
-
-/// Whether a group is one of the pool that comes from another controller.
-fn arrives(config: &Config, arriving: Option<&String>, group: &String) -> bool {
-    let pool = arriving.and_then(|name| config.pool(name));
-    pool.is_some_and(|p| p.all_groups().any(|name| name == group))
 }
 
 /// What `may_miss` and cannot be opened is missing; everything else must succeed. What is open already is not
@@ -266,7 +250,7 @@ async fn left_undeclared(
 /// Looks after the spares that are declared now, and lets go of the others.
 async fn follow_spares(controller: &Rc<Controller>, before: &Config, config: &Config) {
     controller.state.borrow_mut().fresh.labelled.clear();
-    if controller.index == 0 && before.spares != config.spares {
+    if keeps_spares(controller) && before.spares != config.spares {
         release_spares(controller, before, config).await;
         begin_spare_watch(controller);
     }

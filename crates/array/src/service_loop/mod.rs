@@ -5,6 +5,7 @@ mod absent;
 mod apply;
 mod later;
 mod observe;
+mod prepare_groups;
 mod prepare_pools;
 mod stages;
 mod stop;

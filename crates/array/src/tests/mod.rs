@@ -29,6 +29,7 @@ mod resyncing;
 mod rig;
 mod same_names;
 mod spares;
+mod spares_elsewhere;
 mod spread_policies;
 mod starting;
 mod tenant;

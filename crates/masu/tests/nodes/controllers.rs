@@ -133,6 +133,35 @@ fn a_node_that_stands_still_is_fenced_by_its_locks_and_writes_nothing_when_it_go
     println!("stands still: a gap of {:?} in {} writes", done.gap, done.count);
 }
 
+/// Its commands take two hops: from n3 to the owner, and from there to n2.
+#[test]
+fn a_host_at_the_portal_of_one_standby_reaches_the_lu_of_another_one() {
+    let mut cluster = start();
+    let mut done = vec![];
+    // A host at the third node alone, and one at the node that runs the controller.
+    for at in [2, 1] {
+        let host = Host::over(&cluster, vec![cluster.nodes[at].port]);
+        let before = host.count.load(Relaxed);
+        sleep(Duration::from_secs(2));
+        done.push((host.count.load(Relaxed) - before) / 2);
+        host.verified();
+    }
+    println!("writes a second: two hops {}, at its own node {}", done[0], done[1]);
+    let host = Host::over(&cluster, vec![cluster.nodes[2].port]);
+    cluster.nodes[1].process.kill().expect("kill -9");
+    cluster.nodes[0].says("controller 1 runs at this node");
+    host.goes_on();
+    let before = count(&cluster, 0, "controller 1 runs at node n2");
+    cluster.again(1);
+    again(&cluster, 0, "controller 1 runs at node n2", before);
+    host.goes_on();
+    cluster.nodes[1].signal("-TERM");
+    again(&cluster, 0, "controller 1 runs at this node", 1);
+    host.goes_on();
+    let done = host.verified();
+    println!("two hops, killed, back, stopped: a gap of {:?} in {} writes", done.gap, done.count);
+}
+
 #[test]
 fn a_planned_move_ends_the_controllers_of_other_nodes_in_order() {
     let cluster = start();

@@ -10,6 +10,7 @@ use std::thread::spawn;
 #[derive(Default)]
 struct State {
     is_cut: bool,
+    is_silent: bool,
     streams: Vec<TcpStream>,
 }
 
@@ -31,10 +32,16 @@ impl Proxy {
                 if state.is_cut {
                     continue;
                 }
+                if state.is_silent {
+                    // Who connects hears nothing.
+                    state.streams.push(near);
+                    continue;
+                }
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (from, to) = (from.try_clone().expect("a stream"), to.try_clone().expect("a stream"));
-                    spawn(move || copy(from, to));
+                    let shared = shared.clone();
+                    spawn(move || copy(from, to, &shared));
                 }
                 state.streams.extend([near, far]);
             }
@@ -44,6 +51,18 @@ impl Proxy {
 
     pub(super) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Carries nothing any more, and ends no connection, as a network that is cut; mended, it ends those that
+    /// were silent.
+    pub(super) fn silence(&self, is_silent: bool) {
+        let mut state = self.state.lock().expect("a state");
+        state.is_silent = is_silent;
+        if !is_silent {
+            for stream in state.streams.drain(..) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
     }
 
     /// Ends all connections, and refuses new ones until it is mended.
@@ -56,9 +75,13 @@ impl Proxy {
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, state: &Mutex<State>) {
     let mut buffer = [0; 4096];
     while let Ok(len @ 1..) = from.read(&mut buffer) {
+        if state.lock().expect("a state").is_silent {
+            // Lost on its way.
+            continue;
+        }
         if to.write_all(&buffer[..len]).is_err() {
             break;
         }

@@ -13,6 +13,7 @@ use registry::{RegistryError, Version};
 use tempfile::TempDir;
 use tonic::transport::Endpoint;
 
+use super::proxy::Proxy;
 use crate::credentials::Credentials;
 use crate::members::{Members, Repeats};
 use crate::messages::{HasHeader, Header};
@@ -161,6 +162,25 @@ impl Server {
         Some(servers)
     }
 
+    /// Three members, and the ways by which each of them is reached by the others.
+    pub(super) fn start_three_apart(test: &str) -> Option<([Server; 3], [Proxy; 3])> {
+        if !has("etcd", "--version", "etcd-server", test) {
+            return None;
+        }
+        let peer_ports = [test_ports::claim(), test_ports::claim(), test_ports::claim()];
+        let ways = peer_ports.map(Proxy::start);
+        let named = |at: usize| format!("at{}=http://{}", peer_ports[at], ways[at].address());
+        let cluster = [named(0), named(1), named(2)].join(",");
+        let servers = [0, 1, 2].map(|at| {
+            let (dir, port) = (tempfile::tempdir().expect("a directory"), test_ports::claim());
+            let process = run_at(dir.path(), port, (peer_ports[at], &ways[at].address()), &cluster, None);
+            let (peer_port, cluster) = (peer_ports[at], cluster.clone());
+            Server { process, dir, port, peer_port, cluster, certificates: None }
+        });
+        servers.iter().for_each(Server::wait);
+        Some((servers, ways))
+    }
+
     fn wait(&self) {
         for _ in 0..LISTENS_WITHIN.as_millis() / 20 {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
@@ -239,6 +259,17 @@ fn peer(port: u16) -> String {
 }
 
 fn run(dir: &Path, port: u16, peer_port: u16, cluster: &str, certificates: Option<&Certificates>) -> Child {
+    run_at(dir, port, (peer_port, &format!("127.0.0.1:{peer_port}")), cluster, certificates)
+}
+
+/// `reached_at`: where the other members reach it.
+fn run_at(
+    dir: &Path,
+    port: u16,
+    (peer_port, reached_at): (u16, &str),
+    cluster: &str,
+    certificates: Option<&Certificates>,
+) -> Child {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("log")).expect("a log");
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let (client, peer) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
@@ -248,7 +279,8 @@ fn run(dir: &Path, port: u16, peer_port: u16, cluster: &str, certificates: Optio
         .arg(dir.join("data"))
         .args(["--name", &format!("at{peer_port}"), "--initial-cluster", cluster])
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        .args(["--listen-peer-urls", &peer])
+        .args(["--initial-advertise-peer-urls", &format!("http://{reached_at}")]);
     if let Some(files) = certificates {
         command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&files.authority);
         command.arg("--cert-file").arg(&files.certificate).arg("--key-file").arg(&files.key);

@@ -57,6 +57,8 @@ pub(crate) struct Story {
     pub(crate) spread: u64,
     pub(crate) lent: u64,
     pub(crate) taken_back: u64,
+    /// Drives that could not be fenced, and without which their groups began.
+    pub(crate) left_out: u64,
     /// How often a host had a pool served elsewhere.
     pub(crate) moves_asked: u64,
     /// How often a pool went to another controller of an owner.
@@ -91,6 +93,7 @@ impl Story {
         self.spread += other.spread;
         self.lent += other.lent;
         self.taken_back += other.taken_back;
+        self.left_out += other.left_out;
         self.moves_asked += other.moves_asked;
         self.pools_moved += other.pools_moved;
         self.changes += other.changes;
@@ -114,7 +117,7 @@ impl fmt::Display for Story {
              at most; others counted {} times by COMPARE AND WRITE, and a reservation kept one out {} times, \
              in {} histories nodes ran controllers for the owner: {} times, {} of them were taken back, \
              {partitions} nodes cut off from the owner, {leaves} ended in order, hosts had {} pools served \
-             elsewhere, \
+             elsewhere, groups began without {} drives that could not be fenced, \
              digest {:016x}",
             self.histories,
             self.nodes,
@@ -129,6 +132,7 @@ impl fmt::Display for Story {
             self.lent,
             self.taken_back,
             self.moves_asked,
+            self.left_out,
             self.digest
         )
     }
@@ -158,10 +162,11 @@ pub(super) fn tell(seed: u64, (places, fault): (Places, Fault), verbose: bool) -
         Places::Several => true,
     };
     let nodes = rng.usize(2..=usize::from(NODES_MAX));
-    let (shape, nodes) = match is_spread {
+    let (mut shape, nodes) = match is_spread {
         true => (Shape::spread(between, nodes, &mut rng), Some(nodes)),
         false => (Shape::of_one_place(between), None),
     };
+    shape.starts_degraded = fault == Fault::SomeFences;
     shape.add_disks(&model).iter().for_each(|disk| lies::begin_now(fault, disk));
     model.run(async |world| make(&world, &shape).await);
     let story = model.run(async |world| history(&model, world, (shape.clone(), nodes, fault), verbose).await);
@@ -225,6 +230,7 @@ async fn history(
         pools_moved: total(|node| node.pools_moved.get()),
         lent: total(|node| node.lent.get()),
         taken_back: total(|node| node.taken_back.get()),
+        left_out: total(|node| node.left_out.get()),
         changes: host.changes(),
         waited_max: host.waited_max(),
         counted: counts,

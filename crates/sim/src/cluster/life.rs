@@ -13,15 +13,13 @@ use world::{Rng, World};
 use world_model::Machine;
 
 use super::bed::Bed;
-use super::lending::{self, Offering, Process};
+use super::lending::{self, Offering, Process, fence};
 use super::node::{NODES_MAX, Node, Told, address};
 use crate::faults::Fault;
 use crate::stacks::array::{CONTROLLERS, portal, start};
 
 /// Between two moves of pools between the controllers of an owner, at most.
 const MOVES_PAUSE_MAX: Duration = Duration::from_secs(3);
-/// Between two attempts to fence a drive.
-const FENCE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The guard that a process has against its own past. None: it has no term.
 fn holds(
@@ -120,11 +118,7 @@ fn member(node: &Rc<Node>, machine: &Machine, (clock, told): (&Clock, &Rc<Told>)
 /// Fences the drives, starts the array, and serves until the node is asked to hand over.
 async fn serve(node: &Node, world: &World, told: &Told, epoch: u64) -> Result<(), String> {
     let declared = node.shape.declaration(node.at);
-    for drive in &declared.drives {
-        while world.fence(&drive.spec).await.is_err() {
-            world.sleep(FENCE_PAUSE).await;
-        }
-    }
+    fence(world, node, &declared).await;
     let mut array = start(world, CONTROLLERS);
     let number = told.state.borrow().as_ref().and_then(|state| state.number).unwrap_or(0);
     let owner = world.random(&format!("{} {epoch}", node.name)).u64(1..);

@@ -34,6 +34,7 @@ use crate::faults::Fault;
 use crate::rounds::on_all_threads;
 pub(crate) use history::Places;
 use history::Story;
+pub(crate) use shape::UNFENCED;
 
 /// Tells so many histories, of the seeds from `seed` on, and what happened in them.
 #[expect(clippy::disallowed_methods, reason = "only the duration, on which nothing depends")]
@@ -103,6 +104,14 @@ mod tests {
             text.is_some_and(|text| text.contains("may hold only"))
         };
         assert!((1..=20).any(found), "twenty histories without a fence looked well");
+    }
+
+    /// Who took drives over waited for all of them, without limit.
+    #[test]
+    fn groups_begin_without_a_drive_that_cannot_be_fenced() {
+        let tell = |seed| history::tell(seed, (Places::Several, Fault::SomeFences), false).left_out;
+        let left_out: u64 = (1..=8).map(tell).sum();
+        assert!(left_out > 0, "no group did");
     }
 
     /// The same where nodes run controllers for the owner: nobody is fenced, the term is not compared, or

@@ -55,6 +55,8 @@ pub(crate) struct Node {
     /// Controllers that it had another node run, and that it has run itself again.
     pub(super) lent: Cell<u64>,
     pub(super) taken_back: Cell<u64>,
+    /// Drives that it could not fence, and did without.
+    pub(super) left_out: Cell<u64>,
     /// Pools that went to another controller.
     pub(super) pools_moved: Cell<u64>,
     /// Lives that ended before the array served: its drives could not be opened.
@@ -87,6 +89,7 @@ impl Node {
             runs: RefCell::default(),
             lent: Cell::new(0),
             taken_back: Cell::new(0),
+            left_out: Cell::new(0),
             asked: Signal::default(),
             term: RefCell::default(),
             epoch_seen: Cell::new(0),

@@ -15,6 +15,8 @@ use crate::stacks::array::{
 
 /// Controllers of an array that has some at other nodes, and pools: each begins with one of its own.
 const CONTROLLERS_MAX: usize = 4;
+/// A drive of the first further pool, for [`crate::faults::Fault::SomeFences`].
+pub(crate) const UNFENCED: &str = "d10";
 /// The volume of a further pool.
 const FURTHER_PAGES: u64 = 12;
 
@@ -24,6 +26,8 @@ pub(crate) struct Shape {
     pub(crate) between: Between,
     /// The node of each controller, as declared; empty: all of them run at the owner.
     pub(crate) controller_nodes: Vec<String>,
+    /// The mirrors of further pools open with one drive.
+    pub(crate) starts_degraded: bool,
 }
 
 /// A volume of the workload.
@@ -37,7 +41,7 @@ pub(crate) struct Volume {
 impl Shape {
     /// All controllers run at the owner.
     pub(crate) fn of_one_place(between: Between) -> Shape {
-        Shape { between, controller_nodes: vec![] }
+        Shape { between, controller_nodes: vec![], starts_degraded: false }
     }
 
     /// So many nodes are declared for two to four controllers.
@@ -48,7 +52,7 @@ impl Shape {
             0 => String::new(),
             number => format!("n{number}"),
         };
-        Shape { between, controller_nodes: (0..controllers).map(node).collect() }
+        Shape { between, controller_nodes: (0..controllers).map(node).collect(), starts_degraded: false }
     }
 
     pub(crate) fn is_spread(&self) -> bool {
@@ -101,6 +105,7 @@ impl Shape {
             }));
             config.groups.push(GroupConfig {
                 stripe_unit_bytes: raid::STRIPE_UNIT_BYTES_DEFAULT,
+                start_degraded: self.starts_degraded,
                 ..GroupConfig::new(format!("g{n}"), Level::Raid1, drives)
             });
             config.pools.push(PoolConfig {

@@ -16,7 +16,8 @@ pub(crate) mod nodes;
 
 use clap::ValueEnum;
 
-/// A fault that no array on such disks can survive, to prove that the simulation detects it.
+/// A fault that is not among those of each run: mostly one that no array on such disks can survive, to prove
+/// that the simulation detects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fault {
     /// Only survivable faults.
@@ -34,6 +35,9 @@ pub(crate) enum Fault {
     NoTerm,
     /// With --cluster: what was on its way to a node that is gone is delivered later.
     OldMessages,
+    /// With --cluster: a drive of a mirror cannot be fenced at times, and writes of the node that has it are
+    /// late. This is survived: the group begins without it.
+    SomeFences,
 }
 
 impl Fault {

@@ -11,6 +11,7 @@ use world_model::{Link, Model, NetSpec};
 
 use super::Fault;
 use crate::actors::workload::Shared;
+use crate::cluster::UNFENCED;
 use crate::cluster::lending::node_port;
 use crate::cluster::node::Node;
 
@@ -97,6 +98,7 @@ impl Faults {
             self.world.sleep(ms(pause)).await;
             match fault {
                 Fault::NoFence => self.delay_writes(&self.victim()),
+                Fault::SomeFences => self.fail_fences(),
                 _ if fault.is_of_lending() => self.one_of_a_lent(fault),
                 _ if self.is_spread && self.draw(..2) == 0 => self.one_of_several_places(),
                 _ => self.one(),
@@ -285,6 +287,18 @@ impl Faults {
     }
 
     /// One drive answers nothing for a while.
+    /// A drive cannot be fenced for a while, in which a node that may have it open is lost.
+    fn fail_fences(self: &Rc<Faults>) {
+        if let Some(disk) = self.model.disks().get(UNFENCED) {
+            disk.set_fences_fail(true);
+            let time_ms = self.draw(LATE_MS);
+            self.tell(|| format!("{} cannot be fenced for {time_ms} ms", disk.name()));
+            self.later(time_ms, move |_| disk.set_fences_fail(false));
+        }
+        let victim = self.lent().unwrap_or_else(|| self.victim());
+        self.delay_writes(&victim);
+    }
+
     fn hang_drive(self: &Rc<Faults>) {
         let disks = self.model.disks();
         let Some(disk) = disks.get(&format!("d{}", self.draw(..crate::stacks::array::DISKS as u64))) else {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use array::{DriveSpec, Event, EventSender, opens_without};
+use array::{DriveSpec, Event, EventSender, groups_without};
 use config::{Config, Made};
 use tokio::time::Instant;
 
@@ -84,35 +84,33 @@ async fn fence(config: &Config) -> Result<Failed> {
     tokio::task::spawn_blocking(fences).await?.context("cannot fence the drives")
 }
 
-/// Fences the drives of a part of the declaration, all of them.
+/// Fences the drives of a part of the declaration. Who has `waited` for this long enough begins without those
+/// that cannot be fenced, if its groups can do without them. Returns which those are, and why.
 ///
 /// # Errors
 /// One could not be fenced.
-pub(super) async fn fenced(part: &Config) -> Result<()> {
+pub(super) async fn fence_part(part: &Config, waited: Duration) -> Result<Option<String>> {
     let failed = fence(part).await?;
-    ensure!(failed.is_empty(), "cannot fence {}", text(&failed));
-    Ok(())
+    if failed.is_empty() {
+        return Ok(None);
+    }
+    let text = text(&failed);
+    // What another process had open was made.
+    ensure!(waited >= PATIENCE && can_do_without(part, |_| true, &failed), "cannot fence {text}");
+    Ok(Some(text))
 }
 
-/// Whether every group that was made opens without these. A drive that could not be fenced is never written
-/// to beside its last owner: opening it takes its lock, or fails.
-fn can_do_without(config: &Config, made: Option<&Made>, failed: &Failed) -> bool {
-    let Some(made) = made else { return false };
-    let is_failed = |name: &String| failed.iter().any(|(what, _)| *what == Fenced::Drive(name.clone()));
-    let is_member = |what: &Fenced| match what {
-        Fenced::Drive(name) => {
-            config.spares.contains(name) || config.groups.iter().any(|group| group.drives.contains(name))
-        }
+/// Whether every group that lacks one of these was made, and opens without them. A drive that could not be
+/// fenced is never written to beside its last owner: opening it takes its lock, or fails.
+fn can_do_without(config: &Config, was_made: impl Fn(&str) -> bool, failed: &Failed) -> bool {
+    let drive = |what: &Fenced| match what {
+        Fenced::Drive(name) => Some(name.clone()),
         // Nothing else has its data.
-        Fenced::Image(_) => false,
+        Fenced::Image(_) => None,
     };
-    // A spare may have taken the place of a member.
-    let spares = config.spares.iter().filter(|name| is_failed(name)).count();
-    failed.iter().all(|(what, _)| is_member(what))
-        && config.groups.iter().all(|group| {
-            let missing = group.drives.iter().filter(|name| is_failed(name)).count() + spares;
-            missing == 0 || made.has_group(&group.name) && opens_without(group, missing)
-        })
+    let drives: Option<Vec<String>> = failed.iter().map(|(what, _)| drive(what)).collect();
+    let groups = drives.and_then(|drives| groups_without(config, &drives));
+    groups.is_some_and(|groups| groups.into_iter().all(was_made))
 }
 
 /// Fences the drives and waits until this has succeeded, or the groups can do without those that cannot be
@@ -125,10 +123,11 @@ async fn until_fenced(
 ) -> Result<bool> {
     let begun = Instant::now();
     let mut told = false;
+    let was_made = |name: &str| made.is_some_and(|made| made.has_group(name));
     loop {
         let cause = match fence(config).await {
             Ok(failed) if failed.is_empty() => break,
-            Ok(failed) if begun.elapsed() >= PATIENCE && can_do_without(config, made, &failed) => {
+            Ok(failed) if begun.elapsed() >= PATIENCE && can_do_without(config, was_made, &failed) => {
                 let text = format!("the array begins without what cannot be fenced: {}", text(&failed));
                 events.tell(Event::warning("array", text));
                 return Ok(true);
@@ -210,14 +209,19 @@ mod tests {
         let failed = |names: &[&str]| -> Failed {
             names.iter().map(|name| (Fenced::Drive((*name).to_owned()), "why".to_owned())).collect()
         };
-        let spared = |names: &[&str]| can_do_without(&config, Some(&made), &failed(names));
+        let was_made = |name: &str| made.has_group(name);
+        let spared = |names: &[&str]| can_do_without(&config, was_made, &failed(names));
         assert!(spared(&["a"]) && spared(&["c"]));
         assert!(!spared(&["a", "b"]), "more than the level tolerates");
         assert!(!spared(&["d"]) && !spared(&["a", "d"]), "a group without redundancy");
         assert!(!spared(&["a", "s"]) && !spared(&["s"]), "the spare may be a member, of either group");
         assert!(!spared(&["x"]), "of no group");
-        assert!(!can_do_without(&config, Some(&made), &vec![(Fenced::Image("a".into()), "why".into())]));
-        assert!(!can_do_without(&config, None, &failed(&["a"])), "nothing was made");
-        assert!(!can_do_without(&config, Some(&Made::default()), &failed(&["a"])), "a new group needs all");
+        assert!(!can_do_without(&config, was_made, &vec![(Fenced::Image("a".into()), "why".into())]));
+        assert!(!can_do_without(&config, |_| false, &failed(&["a"])), "a new group needs all");
+        // A controller at another node: what is of other controllers does not matter.
+        let mut part = config.clone();
+        part.groups.retain(|group| group.name == "five");
+        assert!(can_do_without(&part, |_| true, &failed(&["a"])));
+        assert!(!can_do_without(&part, |_| true, &failed(&["d"])), "no drive of it");
     }
 }

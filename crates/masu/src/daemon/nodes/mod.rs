@@ -590,6 +590,7 @@ impl Node {
             others: other_portals(&self.thread.watch().borrow(), &BTreeMap::new()),
             ownership: Some(self.ownership),
             refused: Some(self.refused.clone()),
+            keeps_spares: Some(home),
         })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use array::{
     Array, Config, Control, ControlError, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership,
-    Reply, Told,
+    Reply, Told, cannot_leave,
 };
 use cluster::Standing;
 use cluster::lending::{grant, of_node, over};
@@ -256,13 +256,12 @@ impl Lender {
         Ok(())
     }
 
-    /// Nothing is moved of which a part is missing: it would be looked for elsewhere.
+    /// Nothing is moved of which a part is missing, or is not declared.
     async fn refuse_missing(&self, controllers: &[usize]) -> Result<(), ControlError> {
         for index in controllers {
             if let Reply::Status(status) = self.threads.handles[*index].ask(Control::Overview).await?
-                && let Some(missing) = status.missing.first()
+                && let Some(cause) = cannot_leave(&self.config(), &status)
             {
-                let cause = format!("{} {:?} is missing", missing.kind, missing.name);
                 return Err(ControlError::failed(format!("controller {index}"), cause));
             }
         }

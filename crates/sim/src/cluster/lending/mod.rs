@@ -21,3 +21,4 @@ pub(super) use offering::Offering;
 pub(super) use owner::serve;
 pub(super) use process::Process;
 pub(crate) use process::node_port;
+pub(super) use taking_back::fence;

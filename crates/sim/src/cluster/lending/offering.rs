@@ -264,6 +264,7 @@ impl Running {
             others: paths.to_vec(),
             ownership: Some(ownership),
             refused: Some(refused),
+            keeps_spares: None,
         };
         let (part, begins, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
         let nodes = Rc::new(RefCell::new(Arc::new(nodes)));
@@ -284,7 +285,7 @@ impl Running {
         // It goes on while nobody looks, and ends with who wants to know.
         process.world.clone().spawn(async move {
             let work = async {
-                fence(&process.world, &part).await;
+                fence(&process.world, &process.node, &part).await;
                 process.tell(|| format!("runs {own:?}"));
                 own.into_iter().for_each(|index| threads.start(index, nodes.borrow().clone()));
             };

@@ -42,7 +42,7 @@ pub(super) fn all_portals(nodes: &Nodes) -> Vec<OtherPortal> {
 pub(in crate::cluster) async fn serve(process: &Rc<Process>, epoch: u64) -> Result<(), String> {
     let Process { node, bed, world, .. } = &**process;
     let declared = bed.shape.declaration(node.address());
-    fence(world, &declared).await;
+    fence(world, node, &declared).await;
     let (lender, array) = begin(process, epoch, &declared);
     array.lock().await.apply(declared).await.map_err(|e| e.to_string())?;
     process.tell(|| format!("serves in epoch {epoch}"));
@@ -88,6 +88,7 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         portals: Some(declared.portals.iter().map(at_home).collect()),
         ownership: Some(ownership),
         refused: Some(refused.clone()),
+        keeps_spares: Some(home),
         ..Nodes::default()
     });
     (0..declared.controllers).for_each(|index| threads.start(index, nodes.clone()));

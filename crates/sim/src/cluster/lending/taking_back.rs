@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Control, ControllerHandle, Exchange, Nodes, Told, answer_for_absent};
+use array::{Control, ControllerHandle, Exchange, Nodes, Told, answer_for_absent, groups_without};
 use futures::channel::oneshot;
 use futures::{FutureExt, select_biased};
 use world::sync::Signal;
@@ -15,10 +15,13 @@ use world::{Instant, World};
 use super::lender::{AGAIN, Lender};
 use super::peer::{Changing, Peer, Place};
 use super::process::within;
+use crate::cluster::node::Node;
 use crate::faults::Fault;
 
 /// Between two attempts to fence a drive.
 const FENCE_PAUSE: Duration = Duration::from_secs(1);
+/// So long a drive that cannot be fenced is tried again, before groups do without it.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tasks that answer for controllers that run nowhere.
 struct Absent {
@@ -104,7 +107,7 @@ impl Lender {
                 self.process.world.sleep(Duration::from_millis(10)).await;
             }
             // A pool may be on its way to them, or from them.
-            fence(&self.process.world, &self.openers.part(&controllers)).await;
+            fence(&self.process.world, &self.process.node, &self.openers.part(&controllers)).await;
         };
         select_biased! {
             () = claimed.boxed_local().fuse() => {}
@@ -180,12 +183,26 @@ impl Lender {
     }
 }
 
-/// Fences all drives of a part of the declaration, until that has succeeded.
-pub(super) async fn fence(world: &World, part: &array::Config) {
-    for drive in &part.drives {
-        while world.fence(&drive.spec).await.is_err() {
-            world.sleep(FENCE_PAUSE).await;
+/// Fences all drives of a part of the declaration, until that has succeeded, or its groups can do without
+/// those that cannot be fenced.
+pub(in crate::cluster) async fn fence(world: &World, node: &Node, part: &array::Config) {
+    let begun = world.now();
+    let mut left: Vec<_> = part.drives.iter().collect();
+    loop {
+        let mut failed = vec![];
+        for drive in left {
+            if world.fence(&drive.spec).await.is_err() {
+                failed.push(drive);
+            }
         }
+        let names: Vec<String> = failed.iter().map(|drive| drive.name.clone()).collect();
+        let may_begin = world.now() - begun >= PATIENCE && groups_without(part, &names).is_some();
+        if failed.is_empty() || may_begin {
+            node.left_out.set(node.left_out.get() + failed.len() as u64);
+            return;
+        }
+        left = failed;
+        world.sleep(FENCE_PAUSE).await;
     }
 }
 

@@ -1,5 +1,7 @@
-//! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`).
+//! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`), and spares for
+//! their groups (`spares`).
 
+mod spares;
 mod taking_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +11,7 @@ use std::time::Duration;
 use admin::ArrayOwner;
 use array::{
     Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership, Reply, Told,
+    cannot_leave,
 };
 use cluster::lending::{grant, of_node, over};
 use cluster::{Standing, State};
@@ -76,6 +79,7 @@ impl Lending {
         let mut stop = stop;
         let task = tokio::spawn(async move {
             let mut nodes = JoinSet::new();
+            nodes.spawn(lender.clone().give_spares());
             loop {
                 tokio::select! {
                     Some(offer) = offers.recv() => { nodes.spawn(lender.clone().take(offer)); }
@@ -332,18 +336,14 @@ impl Lender {
         Ok(())
     }
 
-    /// Nothing is moved of which a part is missing: it would be looked for elsewhere.
+    /// Nothing is moved of which a part is missing, or is not declared.
     async fn refuse_missing(&self, controllers: &[usize]) -> Result<(), ControlError> {
         for index in controllers {
             if let Reply::Status(status) =
                 self.served.threads.handles()[*index].ask(Control::Overview).await?
-                && let Some(missing) = status.missing.first()
+                && let Some(cause) = cannot_leave(&self.declared(), &status)
             {
-                let place = format!("controller {index}");
-                return Err(ControlError::failed(
-                    place,
-                    format!("{} {:?} is missing", missing.kind, missing.name),
-                ));
+                return Err(ControlError::failed(format!("controller {index}"), cause));
             }
         }
         Ok(())

@@ -273,6 +273,7 @@ impl Running {
             others: paths.to_vec(),
             ownership,
             refused: Some(refused),
+            keeps_spares: None,
         };
         let nodes = watch::Sender::new(Arc::new(nodes));
         own.iter().for_each(|index| {
