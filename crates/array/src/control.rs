@@ -178,8 +178,8 @@ pub enum Reply {
     Imported(Box<Imported>),
     /// Images and their formats.
     Formats(Vec<(String, FileFormat)>),
-    /// What the logical units of a pool take along to another controller.
-    Released(Vec<MovedLu>),
+    /// What the logical units of a pool, and its scheduler, take along to another controller.
+    Released(Vec<MovedLu>, Option<qos::Found>),
     /// What is asked of policies.
     PolicyDemand(Vec<PlaceDemand>),
 }
@@ -190,6 +190,8 @@ pub enum Reply {
 pub struct PlaceParts {
     pub place: Place,
     pub parts: qos::Parts,
+    /// What an earlier scheduler of it has found out about its pool, if this one has found nothing yet.
+    pub found: Option<qos::Found>,
 }
 
 /// What is asked of a scheduler.
@@ -200,6 +202,8 @@ pub struct PlaceDemand {
     pub room: qos::Room,
     /// By policy; none: nothing there has it.
     pub uses: Vec<(String, Option<qos::PartUse>)>,
+    /// What it has found out about its pool.
+    pub found: Option<qos::Found>,
 }
 
 /// A logical unit on its way to another controller.
@@ -218,6 +222,17 @@ pub struct Arrival {
     pub pool: String,
     /// Its logical units.
     pub lus: Vec<MovedLu>,
+    /// What the schedulers of pools that come have found out, by pool.
+    pub found: Vec<PoolFound>,
+}
+
+/// What the scheduler of a pool has found out about it.
+#[derive(Clone, Debug)]
+pub struct PoolFound {
+    /// Its name.
+    pub pool: String,
+    /// What was found.
+    pub found: qos::Found,
 }
 
 /// An imported pool, as it is to be declared.

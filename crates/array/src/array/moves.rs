@@ -8,7 +8,7 @@ use status::Reason;
 use super::stored::also;
 use super::{Array, refusals};
 use crate::config::Config;
-use crate::control::{Arrival, Control, ControlError, Reply};
+use crate::control::{Arrival, Control, ControlError, PoolFound, Reply};
 use crate::why::Why;
 
 /// A pool and the controller that it moves to.
@@ -150,14 +150,15 @@ impl Array {
         let mut made = self.made.clone();
         self.stored.store(next, &made)?;
         let (shared, before) = (self.sent.config(next), self.sent.made(&made));
-        let lus = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
-            Reply::Released(lus) => lus,
-            _ => Vec::new(),
+        let (lus, found) = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
+            Reply::Released(lus, found) => (lus, found),
+            _ => Default::default(),
         };
         self.openers.has(pool, None);
         // The group of its journal.
         self.ask(from, Control::Release(shared.clone())).await?;
-        let arrival = Some(Arrival { pool: pool.into(), lus });
+        let found = found.into_iter().map(|found| PoolFound { pool: pool.into(), found }).collect();
+        let arrival = Some(Arrival { pool: pool.into(), lus, found });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
         let (mut ids, mut not_open) = Default::default();
         self.openers.has(pool, Some(to));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Array;
 use super::stored::also;
-use crate::control::{Arrival, Control, ControlError, MovedLu, Reply};
+use crate::control::{Arrival, Control, ControlError, MovedLu, PoolFound, Reply};
 
 impl Array {
     /// Has controllers end where they run, and open everything again where they run then. `change` is called
@@ -47,7 +47,7 @@ impl Array {
         let mut failed = Ok(());
         for (index, pool) in pools {
             match self.controllers[*index].ask(Control::ReleasePool(pool.clone())).await {
-                Ok(Reply::Released(lus)) => released.push(((*index, pool.clone()), lus)),
+                Ok(Reply::Released(lus, found)) => released.push(((*index, pool.clone()), (lus, found))),
                 Ok(_) => {}
                 Err(error) => {
                     failed = Err(error);
@@ -133,9 +133,18 @@ impl Array {
     }
 }
 
-/// What the LUs of the pools of a controller take along.
-fn arrival(index: usize, released: &[((usize, String), Vec<MovedLu>)]) -> Option<Arrival> {
+/// A pool of a controller, and what it takes along.
+type Released = ((usize, String), (Vec<MovedLu>, Option<qos::Found>));
+
+/// What the pools of a controller take along.
+fn arrival(index: usize, released: &[Released]) -> Option<Arrival> {
     let own = || released.iter().filter(|((of, _), _)| *of == index);
     let ((_, pool), _) = own().next()?;
-    Some(Arrival { pool: pool.clone(), lus: own().flat_map(|(_, lus)| lus.iter().cloned()).collect() })
+    let learnt =
+        |((_, pool), (_, found)): &Released| Some(PoolFound { pool: pool.clone(), found: (*found)? });
+    Some(Arrival {
+        pool: pool.clone(),
+        lus: own().flat_map(|(_, (lus, _))| lus.iter().cloned()).collect(),
+        found: own().filter_map(learnt).collect(),
+    })
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pool::Pool;
+use qos::Found;
 use raid::Group;
 use scsi::{HostTraffic, Identity, LogicalUnit, Lun, Unavailable, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
@@ -49,6 +50,8 @@ pub(crate) struct State {
     pub(crate) held: Arc<BTreeSet<String>>,
     /// The state with which the LUs of moving volumes begin, by volume.
     pub(crate) arriving: BTreeMap<String, VolatileState>,
+    /// With what the schedulers of moving pools begin, by pool.
+    pub(crate) found: BTreeMap<String, Found>,
     /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
@@ -134,6 +137,7 @@ impl State {
             fresh: Fresh::default(),
             held: Arc::default(),
             arriving: BTreeMap::new(),
+            found: BTreeMap::new(),
             asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
             undeclared: BTreeSet::new(),

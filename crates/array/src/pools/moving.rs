@@ -11,6 +11,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use qos::Found;
 use raid::Group;
 use scsi::LogicalUnit;
 use stack::Disk;
@@ -67,9 +68,10 @@ pub(crate) async fn make_ready(controller: &Rc<Controller>, name: &str) -> Resul
 pub(crate) async fn release_pool(
     controller: &Rc<Controller>,
     name: &str,
-) -> Result<Vec<MovedLu>, ControlError> {
+) -> Result<(Vec<MovedLu>, Option<Found>), ControlError> {
     let place = || ControlError::at(format!("pool {name:?}"));
     let pool = controller.state().pools.get(name).cloned().ok_or_else(|| place()(&"not open"))?;
+    let found = controller.state().services.get(name).and_then(|of| of.service.found());
     if !stop_jobs(controller, &pool).await {
         return Err(place()(&"a job of the pool does not end"));
     }
@@ -88,7 +90,8 @@ pub(crate) async fn release_pool(
     }
     forget(controller, &groups);
     pool.close().await.map_err(|e| place()(&e))?;
-    Ok(moved)
+    controller.state.borrow_mut().found.extend(found.map(|found| (name.to_owned(), found)));
+    Ok((moved, found))
 }
 
 /// Takes the LUs of a pool out of all views, and waits until their commands have ended.
@@ -126,7 +129,9 @@ pub(crate) fn expect_lus(controller: &Controller, moved: Vec<MovedLu>) {
 pub(crate) fn arrived(controller: &Controller) {
     let held = controller.state().held.clone();
     controller.state().lus.iter().filter(|(name, _)| held.contains(*name)).for_each(|(_, lu)| lu.arrived());
-    controller.state.borrow_mut().arriving.clear();
+    let mut state = controller.state.borrow_mut();
+    state.arriving.clear();
+    state.found.clear();
 }
 
 /// Waits until `goes_on` is false. Returns whether that happened in time.

@@ -40,7 +40,7 @@ impl State {
     }
 
     fn replied(&mut self, mut answer: Result<Reply, ControlError>) -> Answer {
-        if let Ok(Reply::Released(lus)) = &mut answer {
+        if let Ok(Reply::Released(lus, _)) = &mut answer {
             self.renumber(lus);
         }
         Answer::Control(Box::new(answer.map(Replied::from).map_err(Failed)))

@@ -1,11 +1,13 @@
 //! Pools on their way from one controller to another.
 
+use qos::Found;
 use scsi::VolatileState;
 use serde::{Deserialize, Serialize};
 
 use super::error::RemoteError;
 use super::lists::lists;
-use crate::control::{Arrival, MovedLu};
+use super::parts::Depth;
+use crate::control::{Arrival, MovedLu, PoolFound};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "MovedLu")]
@@ -20,11 +22,22 @@ pub(super) struct Pool {
     pool: String,
     #[serde(with = "lus")]
     lus: Vec<MovedLu>,
+    #[serde(with = "learnt")]
+    found: Vec<PoolFound>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PoolFound")]
+pub(super) struct Learnt {
+    pool: String,
+    #[serde(with = "Depth")]
+    found: Found,
 }
 
 lists! {
     lus: Vec<MovedLu> as "Lu";
     pools: Option<Arrival> as "Pool";
+    learnt: Vec<PoolFound> as "Learnt";
 }
 
 /// The logical units of a pool.

@@ -112,7 +112,7 @@ fn reply(
     order: &Order,
 ) -> Result<Result<Reply, ControlError>, RemoteError> {
     let mut answer = answer.map(Reply::from).map_err(|failed| failed.0);
-    if let Ok(Reply::Released(lus)) = &mut answer {
+    if let Ok(Reply::Released(lus, _)) = &mut answer {
         moved::check(lus)?;
         moved::renumber(lus, |event| order.received(event));
     }

@@ -6,7 +6,7 @@ use super::controls::{array_ids, owners};
 use super::declared::{Closed, Known};
 use super::drives::Drives;
 use super::moved::Lus;
-use super::parts::Demanded;
+use super::parts::{Demanded, Learnt};
 use super::statuses::Standing;
 use crate::config::{FileFormat, GroupConfig, Identities, NotOpen, PoolConfig, VolumeConfig};
 use crate::control::{Imported, Reply};
@@ -21,7 +21,7 @@ pub(super) enum Replied {
     Imported(Box<Pool>),
     Formats(Vec<(String, FileFormat)>),
     PolicyDemand(Vec<Demanded>),
-    Released(Lus),
+    Released(Lus, Learnt),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl From<Reply> for Replied {
             }
             Reply::Formats(formats) => Replied::Formats(formats),
             Reply::PolicyDemand(all) => Replied::PolicyDemand(all.into_iter().map(Into::into).collect()),
-            Reply::Released(lus) => Replied::Released(Lus(lus)),
+            Reply::Released(lus, found) => Replied::Released(Lus(lus), Learnt(found)),
         }
     }
 }
@@ -68,7 +68,7 @@ impl From<Replied> for Reply {
             }
             Replied::Formats(formats) => Reply::Formats(formats),
             Replied::PolicyDemand(all) => Reply::PolicyDemand(all.into_iter().map(Into::into).collect()),
-            Replied::Released(lus) => Reply::Released(lus.0),
+            Replied::Released(lus, found) => Reply::Released(lus.0, found.0),
         }
     }
 }

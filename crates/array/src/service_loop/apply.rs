@@ -18,7 +18,7 @@ use super::later::at_next_start;
 use super::prepare_pools::prepare_pools;
 use crate::cached::{close_journals, let_go, new_ssd, open_cache, open_second_level, put_back_caching};
 use crate::config::{Config, GroupId, Identities, Made, NotOpen, VolumeConfig};
-use crate::control::{Arrival, ControlError, Reply};
+use crate::control::{Arrival, ControlError, PoolFound, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
@@ -43,6 +43,8 @@ pub(crate) async fn prepare(
     let arriving = arrival.as_ref().map(|arrival| arrival.pool.clone());
     if let Some(arrival) = arrival {
         expect_lus(controller, arrival.lus);
+        let learnt = arrival.found.into_iter().map(|PoolFound { pool, found }| (pool, found));
+        controller.state.borrow_mut().found.extend(learnt);
         // Hosts do not send it back at once.
         controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
     }

@@ -136,7 +136,10 @@ async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply,
             Ok(Reply::Done(vec![]))
         }
         Control::MakeReady(pool) => pools::make_ready(controller, &pool).await.map(|()| Reply::Done(vec![])),
-        Control::ReleasePool(pool) => pools::release_pool(controller, &pool).await.map(Reply::Released),
+        Control::ReleasePool(pool) => {
+            let (lus, found) = pools::release_pool(controller, &pool).await?;
+            Ok(Reply::Released(lus, found))
+        }
         Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
         Control::Prepare { config, made, arrival } => {
             controller.was_prepared.set(true);
