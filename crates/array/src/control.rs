@@ -191,6 +191,8 @@ pub enum Reply {
 pub struct PlaceParts {
     pub place: Place,
     pub parts: qos::Parts,
+    /// What an earlier scheduler of it has found out about its pool, if this one has found nothing yet.
+    pub found: Option<qos::Found>,
 }
 
 /// What is asked of a scheduler.
@@ -201,6 +203,8 @@ pub struct PlaceDemand {
     pub room: qos::Room,
     /// By policy; none: nothing there has it.
     pub uses: Vec<(String, Option<qos::PartUse>)>,
+    /// What it has found out about its pool.
+    pub found: Option<qos::Found>,
 }
 
 /// A logical unit on its way to another controller.
@@ -219,6 +223,8 @@ pub struct Released {
     pub lus: Vec<MovedLu>,
     /// As its metadata are.
     pub closed: Closed,
+    /// What its scheduler has found out.
+    pub found: Option<qos::Found>,
 }
 
 /// A pool that comes from another controller.
@@ -230,6 +236,17 @@ pub struct Arrival {
     pub lus: Vec<MovedLu>,
     /// By pool, as its metadata are.
     pub closed: Vec<(String, Closed)>,
+    /// What the schedulers of pools that come have found out, by pool.
+    pub found: Vec<PoolFound>,
+}
+
+/// What the scheduler of a pool has found out about it.
+#[derive(Clone, Debug)]
+pub struct PoolFound {
+    /// Its name.
+    pub pool: String,
+    /// What was found.
+    pub found: qos::Found,
 }
 
 /// An imported pool, as it is to be declared.

@@ -6,11 +6,12 @@
 //! does not reorder.
 
 use crate::curve::{Curve, RELIEF_MIN_PERMILLE};
-use crate::knee::{Knee, Window};
+use crate::knee::Knee;
 use crate::part::Part;
 use crate::pressure::PARTS;
 use crate::queue::Phase;
 use crate::scheduler::Scheduler;
+use crate::series::Window;
 use crate::tag::SECOND_NS;
 
 /// Interval between adjustments: some requests of a flow complete meanwhile, and a phase of 5 s has many

@@ -7,124 +7,30 @@
 //!
 //! A trial compares two depths one after the other until their difference exceeds its noise. A depth at which
 //! requests do not wait all the time shows nothing: the pool is not what is scarce.
+//!
+//! What was found goes with the pool to its next scheduler ([`Found`]), which measures whether the pool does as
+//! much as that says, and searches if it does not.
+
+use crate::found::{Found, FoundRate, FoundShallower};
+use crate::series::{Series, WAITS_PERMILLE, WINDOWS_MAX, Window, compare};
 
 /// Throughput that a depth may cost against the deepest.
 const LOST_PERMILLE: i64 = 20;
-/// Windows (of [`crate::depth::LOOK_NS`]) of a comparison. With the maximum, 100 I/Os per second are enough
-/// to tell a difference of 5 %.
+/// Windows (of [`crate::depth::LOOK_NS`]) of a comparison, at least.
 const WINDOWS_MIN: u64 = 4;
-const WINDOWS_MAX: u64 = 80;
 /// Square of the relative error from which on a depth is known well enough to compare others with it: 1.4 %.
 const BASE_ERROR_PPM: u128 = 200;
-/// 2^50 bytes per second, far beyond any pool; sums of squares stay in range.
-const RATE_KB_MAX: u128 = 1 << 40;
-/// Of service times.
-const DEVIATION_PERMILLE: u128 = 333;
 /// Windows after which a new depth shows at the latest.
 const SKIP_MAX: u64 = 20;
 /// After so many windows the load is compared with that of the last comparison.
 const CHANGE_WINDOWS: u64 = 20;
-/// Share of a window in which some request waits, from which on the depth limits the throughput.
-const WAITS_PERMILLE: u64 = 900;
+/// A hint is forgotten if the pool does something else in so many measurements that follow one another.
+const DOUBTS: u32 = 2;
 /// The interval between two comparisons after the search, doubled while they change nothing.
 const CHECK_NS_MIN: u64 = 4_000_000_000;
 const CHECK_NS_MAX: u64 = 128_000_000_000;
 /// The search ends when the depth is known to a thirty-second.
 const RESOLUTION: u32 = 32;
-
-/// What the pool did since the last look.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Window {
-    pub(crate) passed_ns: u64,
-    /// Work, in which a request counts its bytes and the time to reach them.
-    pub(crate) work_bytes: u64,
-    pub(crate) requests: u64,
-    /// Sum of the times from dispatch to response.
-    pub(crate) below_ns: u64,
-    /// Part of the time in which a request waited for a slot.
-    pub(crate) waits_permille: u64,
-    /// Requests below at the end.
-    pub(crate) in_flight: u32,
-    /// Part of the work that was due for minimums.
-    pub(crate) minimum_permille: u64,
-    /// Whether a part of a maximum made requests wait: a depth may be enough for it, and too shallow for the
-    /// next one.
-    pub(crate) is_held: bool,
-}
-
-/// Throughput in some windows.
-#[derive(Clone, Copy, Default)]
-struct Series {
-    windows: u64,
-    requests: u64,
-    /// Kilobytes per second, and their squares.
-    sum: u128,
-    squares: u128,
-    waits: u64,
-    work_bytes: u64,
-    below_ns: u64,
-}
-
-impl Series {
-    fn add(&mut self, window: &Window) {
-        if self.windows == WINDOWS_MAX {
-            // The pool and its load change: older windows count less.
-            self.windows /= 2;
-            self.requests /= 2;
-            (self.work_bytes, self.below_ns) = (self.work_bytes / 2, self.below_ns / 2);
-            (self.sum, self.squares, self.waits) = (self.sum / 2, self.squares / 2, self.waits / 2);
-        }
-        let rate = u128::from(window.work_bytes) * 1_000_000 / u128::from(window.passed_ns.max(1));
-        let rate = rate.min(RATE_KB_MAX);
-        self.windows += 1;
-        self.requests += window.requests;
-        self.work_bytes = self.work_bytes.saturating_add(window.work_bytes);
-        self.below_ns = self.below_ns.saturating_add(window.below_ns);
-        self.sum += rate;
-        self.squares += rate * rate;
-        self.waits += window.waits_permille;
-    }
-
-    fn merge(&mut self, other: &Series) {
-        self.windows += other.windows;
-        self.requests += other.requests;
-        self.sum += other.sum;
-        self.squares += other.squares;
-        self.waits += other.waits;
-        self.work_bytes = self.work_bytes.saturating_add(other.work_bytes);
-        self.below_ns = self.below_ns.saturating_add(other.below_ns);
-    }
-
-    fn mean(&self) -> u128 {
-        self.sum / u128::from(self.windows.max(1))
-    }
-
-    fn waits(&self) -> bool {
-        self.windows > 0 && self.waits / self.windows >= WAITS_PERMILLE
-    }
-
-    /// Work and time below of a request.
-    fn request(&self) -> (u64, u64) {
-        let requests = self.requests.max(1);
-        (self.work_bytes / requests, self.below_ns / requests)
-    }
-
-    /// Square of the relative standard error of the mean, in millionths: at least that of requests whose
-    /// service times deviate by a third, because few windows do not show it.
-    fn error_ppm(&self) -> u128 {
-        let (n, mean) = (u128::from(self.windows.max(1)), self.mean().max(1));
-        let variance = (self.squares / n).saturating_sub(mean * mean);
-        let least = DEVIATION_PERMILLE * DEVIATION_PERMILLE / u128::from(self.requests.max(1));
-        (variance * 1_000_000 / (mean * mean * n)).max(least)
-    }
-}
-
-/// This one's throughput relative to another's, and its standard error; thousandths.
-fn compare(this: &Series, other: &Series) -> (i64, i64) {
-    let ratio = this.mean() * 1000 / other.mean().max(1);
-    let error = (this.error_ppm() + other.error_ppm()).isqrt();
-    (ratio.min(1_000_000) as i64, error.min(1_000_000) as i64)
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trial {
@@ -181,6 +87,11 @@ pub(crate) struct Knee {
     top: u32,
     /// A refused depth of half of that or less.
     refused: Option<Refused>,
+    /// What was found, as it was measured last.
+    found: Option<Found>,
+    /// How often this pool may yet do something else than that says, before it is forgotten; 0: it was measured
+    /// here.
+    doubts_left: u32,
 }
 
 impl Knee {
@@ -204,7 +115,81 @@ impl Knee {
             compared: (0, 0),
             top: max,
             refused: None,
+            found: None,
+            doubts_left: 0,
         }
+    }
+
+    /// What was found, for the next scheduler of the pool.
+    pub(crate) fn tell(&self) -> Option<Found> {
+        self.found
+    }
+
+    /// Begins with what another scheduler has found, unless this one has found something.
+    pub(crate) fn begin_with(&mut self, now: u64, found: &Found) {
+        let has_begun = self.found.is_some() || self.low > 0 || self.high < self.max || !self.searches;
+        if has_begun || !found.is_for(self.max) {
+            return;
+        }
+        let refused = |FoundShallower { depth, of, kept_permille }: FoundShallower| Refused {
+            depth,
+            of,
+            ratio: i64::from(kept_permille),
+        };
+        *self = Knee {
+            low: found.too_shallow,
+            high: found.depth,
+            next_at: now + CHECK_NS_MIN,
+            kept_permille: 1000 - i64::from(found.cost_permille),
+            searches: false,
+            base_depth: found.depth,
+            refused: found.shallower.map(refused),
+            found: Some(*found),
+            doubts_left: DOUBTS,
+            // First whether more is lost here.
+            goes_up: true,
+            ..Knee::new(self.max)
+        };
+    }
+
+    /// Keeps what was found, while the search is over. A hint that the pool does not bear out is forgotten: then
+    /// the search begins. Returns whether there is a doubt.
+    fn keep_found(&mut self, depth: u32) -> bool {
+        if self.searches {
+            return false;
+        }
+        let is_measured = depth == self.high && self.base.windows >= CHANGE_WINDOWS && self.base.waits();
+        let rate = is_measured.then(|| FoundRate {
+            kb_per_s: u64::try_from(self.base.mean()).unwrap_or(u64::MAX),
+            request_bytes: self.base.request().0,
+        });
+        if self.doubts_left > 0 {
+            let Some(rate) = rate else { return false };
+            let left = std::mem::take(&mut self.doubts_left);
+            if is_other_pool(self.found, rate) {
+                match left {
+                    1 => *self = Knee::new(self.max),
+                    // When a controller is taken over, its hosts come back one after the other.
+                    _ => (self.doubts_left, self.base) = (left - 1, Series::default()),
+                }
+                return true;
+            }
+        }
+        let shallower = |Refused { depth, of, ratio }: Refused| FoundShallower {
+            depth,
+            of,
+            kept_permille: ratio.clamp(1, 2000) as u32,
+        };
+        let known = self.found.filter(|found| found.depth == self.high).and_then(|found| found.rate);
+        self.found = Some(Found {
+            depth_max: self.max,
+            depth: self.high,
+            too_shallow: self.low,
+            cost_permille: self.cost_permille(),
+            rate: rate.or(known),
+            shallower: self.refused.map(shallower),
+        });
+        false
     }
 
     /// The depth to use now.
@@ -326,6 +311,9 @@ impl Knee {
             (self.base, self.base_depth) = (Series::default(), depth);
         }
         self.base.add(window);
+        if self.keep_found(depth) {
+            return;
+        }
         if self.base.windows == CHANGE_WINDOWS && differs(self.base.request(), self.compared) {
             self.interval_ns = CHECK_NS_MIN;
             self.next_at = self.next_at.min(now + CHECK_NS_MIN);
@@ -472,8 +460,17 @@ impl Knee {
 
 /// Whether one of the two differs by a quarter or more.
 fn differs(this: (u64, u64), other: (u64, u64)) -> bool {
-    let far = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 4;
-    far(this.0, other.0) || far(this.1, other.1)
+    is_far(this.0, other.0) || is_far(this.1, other.1)
+}
+
+fn is_far(a: u64, b: u64) -> bool {
+    a.abs_diff(b) > a.max(b) / 4
+}
+
+/// Whether a pool with this rate is another one than that of a hint. Requests of another size tell nothing.
+fn is_other_pool(hint: Option<Found>, is: FoundRate) -> bool {
+    let Some(was) = hint.and_then(|hint| hint.rate) else { return false };
+    !is_far(was.request_bytes, is.request_bytes) && is_far(was.kb_per_s, is.kb_per_s)
 }
 
 fn a_little_less(depth: u32) -> u32 {

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 
 use futures::future::{Either, select};
 use qos::{
-    ClientId, FlowId, Health, Next, Part, PartUse, Parts, Policy, RequestId, Room, Scheduler, Settings,
+    ClientId, FlowId, Found, Health, Next, Part, PartUse, Parts, Policy, RequestId, Room, Scheduler, Settings,
 };
 use world::sync::Signal;
 use world::{Instant, LatencyCounts, Stage, World};
@@ -107,6 +107,16 @@ impl Service {
         if self.scheduler.borrow().settings() != settings {
             self.scheduler.borrow_mut().set_settings(self.now(), settings);
         }
+    }
+
+    /// What its scheduler has found out about the pool; none: nothing yet.
+    pub fn found(&self) -> Option<Found> {
+        self.scheduler.borrow().found()
+    }
+
+    /// Begins with what another scheduler has found out about the pool.
+    pub fn begin_with(&self, found: &Found) {
+        self.scheduler.borrow_mut().begin_with(self.now(), found);
     }
 
     /// Opens or closes the gates.

@@ -8,7 +8,7 @@ use status::Reason;
 use super::stored::also;
 use super::{Array, refusals};
 use crate::config::Config;
-use crate::control::{Arrival, Control, ControlError, Reply};
+use crate::control::{Arrival, Control, ControlError, PoolFound, Reply};
 use crate::why::Why;
 
 /// A pool and the controller that it moves to.
@@ -150,14 +150,16 @@ impl Array {
         let mut made = self.made.clone();
         self.stored.store(next, &made)?;
         let (shared, before) = (self.sent.config(next), self.sent.made(&made));
-        let (lus, closed) = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await? {
-            Reply::Released(released) => (released.lus, vec![(pool.to_owned(), released.closed)]),
+        let (lus, closed, found) = match self.controllers[from].ask(Control::ReleasePool(pool.into())).await?
+        {
+            Reply::Released(one) => (one.lus, vec![(pool.to_owned(), one.closed)], one.found),
             _ => Default::default(),
         };
         self.openers.has(pool, None);
         // The group of its journal.
         self.ask(from, Control::Release(shared.clone())).await?;
-        let arrival = Some(Arrival { pool: pool.into(), lus, closed });
+        let found = found.into_iter().map(|found| PoolFound { pool: pool.into(), found }).collect();
+        let arrival = Some(Arrival { pool: pool.into(), lus, closed, found });
         let prepare = Control::Prepare { config: shared.clone(), made: before, arrival };
         let (mut ids, mut not_open) = Default::default();
         self.openers.has(pool, Some(to));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Array;
 use super::stored::also;
-use crate::control::{Arrival, Control, ControlError, Released, Reply};
+use crate::control::{Arrival, Control, ControlError, PoolFound, Released, Reply};
 
 impl Array {
     /// Has controllers end where they run, and open everything again where they run then. `change` is called
@@ -135,9 +135,13 @@ impl Array {
 
 /// What the pools of a controller take along.
 fn arrival(index: usize, released: &[((usize, String), Released)]) -> Option<Arrival> {
-    let own = || released.iter().filter(|((of, _), _)| *of == index);
-    let ((_, pool), _) = own().next()?;
-    let lus = own().flat_map(|(_, one)| one.lus.iter().cloned()).collect();
-    let closed = own().map(|((_, pool), one)| (pool.clone(), one.closed)).collect();
-    Some(Arrival { pool: pool.clone(), lus, closed })
+    let own = || released.iter().filter(|((of, _), _)| *of == index).map(|((_, pool), one)| (pool, one));
+    let (pool, _) = own().next()?;
+    let found = |(pool, one): (&String, &Released)| Some(PoolFound { pool: pool.clone(), found: one.found? });
+    Some(Arrival {
+        pool: pool.clone(),
+        lus: own().flat_map(|(_, one)| one.lus.iter().cloned()).collect(),
+        closed: own().map(|(pool, one)| (pool.clone(), one.closed)).collect(),
+        found: own().filter_map(found).collect(),
+    })
 }

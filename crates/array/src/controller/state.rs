@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pool::{Closed, Pool};
+use qos::Found;
 use raid::Group;
 use scsi::{HostTraffic, Identity, LogicalUnit, Lun, Unavailable, VolatileState};
 use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
@@ -51,6 +52,8 @@ pub(crate) struct State {
     pub(crate) arriving: BTreeMap<String, VolatileState>,
     /// How pools that come from other controllers were closed there; each opens once with it.
     pub(crate) closed: BTreeMap<String, Closed>,
+    /// With what the schedulers of moving pools begin, by pool.
+    pub(crate) found: BTreeMap<String, Found>,
     /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
@@ -137,6 +140,7 @@ impl State {
             held: Arc::default(),
             arriving: BTreeMap::new(),
             closed: BTreeMap::new(),
+            found: BTreeMap::new(),
             asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
             undeclared: BTreeSet::new(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use qos::{Divider, ROUND_NS, Spread, Terms};
+use qos::{Divider, Found, ROUND_NS, Spread, Terms};
 
 use crate::config::Config;
 use crate::control::{Control, PlaceDemand, PlaceParts, Reply};
@@ -21,6 +21,27 @@ const ROUND: Duration = Duration::from_nanos(ROUND_NS);
 struct Rounds {
     divider: Divider<Place>,
     busy: BTreeSet<usize>,
+    /// What schedulers have found out about their pools: the next one of a pool begins with it.
+    found: BTreeMap<Place, Found>,
+    /// Places whose scheduler has found something itself, or has heard of it.
+    know: BTreeSet<Place>,
+}
+
+impl Rounds {
+    /// What a place has to hear of its pool.
+    fn news_for(&self, place: &Place) -> Option<Found> {
+        self.found.get(place).copied().filter(|_| !self.know.contains(place))
+    }
+
+    fn take_found(&mut self, place: &Place, found: Option<Found>) {
+        match found {
+            Some(found) => {
+                self.found.insert(place.clone(), found);
+                self.know.insert(place.clone());
+            }
+            None => _ = self.know.remove(place),
+        }
+    }
 }
 
 /// Divides from now on, if this is who does and there is something to divide.
@@ -53,12 +74,13 @@ fn round(controller: &Rc<Controller>, rounds: &Rc<RefCell<Rounds>>) {
         let (rounds, world) = (rounds.clone(), controller.world.clone());
         controller.world.spawn(async move {
             let answer = handle.ask(Control::PolicyParts(parts)).await;
-            let Rounds { divider, busy } = &mut *rounds.borrow_mut();
-            busy.remove(&holder);
+            let rounds = &mut *rounds.borrow_mut();
+            rounds.busy.remove(&holder);
             // One that has stopped says nothing more.
             let Ok(Reply::PolicyDemand(all)) = answer else { return };
-            for PlaceDemand { place, room, uses } in all {
-                divider.observe(world.now().0, (&place, holder), room, uses);
+            for PlaceDemand { place, room, uses, found } in all {
+                rounds.take_found(&place, found);
+                rounds.divider.observe(world.now().0, (&place, holder), room, uses);
             }
         });
     }
@@ -73,6 +95,7 @@ fn parts_by_controller(controller: &Controller, rounds: &mut Rounds) -> BTreeMap
     };
     let declared: BTreeMap<String, Spread<Place>> = state.spread.iter().filter_map(spread).collect();
     let places: BTreeSet<&Place> = declared.values().flat_map(|of| &of.places).collect();
+    rounds.found.retain(|place, _| places.contains(place));
     let now = controller.world.now().0;
     for place in &places {
         holder_of(config, place).into_iter().for_each(|holder| rounds.divider.hold(now, place, holder));
@@ -83,7 +106,8 @@ fn parts_by_controller(controller: &Controller, rounds: &mut Rounds) -> BTreeMap
     let mut all: BTreeMap<usize, Vec<PlaceParts>> = BTreeMap::new();
     for (place, parts) in rounds.divider.divide(now, &declared, &busy) {
         if let Some(holder) = holder_of(config, &place) {
-            all.entry(holder).or_default().push(PlaceParts { place, parts });
+            let found = rounds.news_for(&place);
+            all.entry(holder).or_default().push(PlaceParts { place, parts, found });
         }
     }
     all
@@ -94,5 +118,28 @@ fn holder_of(config: &Config, place: &Place) -> Option<usize> {
     match place {
         Place::Pool(name) => config.pool(name).map(|pool| pool.controller),
         Place::Images(controller) => Some(*controller),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_hears_what_was_found_until_it_says_that_it_knows() {
+        let found =
+            Found { depth_max: 64, depth: 9, too_shallow: 7, cost_permille: 15, rate: None, shallower: None };
+        let (place, other) = (Place::Pool("p".into()), Place::Pool("q".into()));
+        let mut rounds = Rounds::default();
+        let mut after = |told| {
+            rounds.take_found(&place, told);
+            (rounds.news_for(&place), rounds.news_for(&other))
+        };
+        assert_eq!(after(None), (None, None));
+        assert_eq!(after(Some(found)), (None, None));
+        // Its controller began anew.
+        assert_eq!(after(None), (Some(found), None));
+        assert_eq!(after(Some(Found { depth: 10, ..found })), (None, None));
+        assert_eq!(after(None).0.map(|found| found.depth), Some(10));
     }
 }

@@ -37,15 +37,17 @@ pub(super) fn part_here(
 /// Takes the parts of schedulers here, and says what is asked of each.
 pub(crate) fn take_parts(controller: &Controller, all: Vec<PlaceParts>) -> Vec<PlaceDemand> {
     let state = controller.state();
-    let demand = |PlaceParts { place, mut parts }: PlaceParts| {
+    let demand = |PlaceParts { place, mut parts, found }: PlaceParts| {
         // One that is not spread here any more, or not yet, has what its declaration said.
         let is_spread = |name: &String| state.spread.get(name).is_some_and(|places| places.contains(&place));
         parts.iter_mut().filter(|(name, _)| !is_spread(name)).for_each(|(_, part)| *part = None);
-        let (room, uses) = match service_of(&state, controller.index, &place) {
-            Some(service) => service.take_parts(&parts),
-            None => (Room::default(), parts.into_iter().map(|(name, _)| (name, None)).collect()),
+        let Some(service) = service_of(&state, controller.index, &place) else {
+            let uses = parts.into_iter().map(|(name, _)| (name, None)).collect();
+            return PlaceDemand { place, room: Room::default(), uses, found: None };
         };
-        PlaceDemand { place, room, uses }
+        found.iter().for_each(|found| service.begin_with(found));
+        let (room, uses) = service.take_parts(&parts);
+        PlaceDemand { place, room, uses, found: service.found() }
     };
     all.into_iter().map(demand).collect()
 }

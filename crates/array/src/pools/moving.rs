@@ -82,6 +82,7 @@ async fn destage(controller: &Controller, name: &str) -> Result<(), ControlError
 pub(crate) async fn release_pool(controller: &Rc<Controller>, name: &str) -> Result<Released, ControlError> {
     let place = || ControlError::at(format!("pool {name:?}"));
     let pool = controller.state().pools.get(name).cloned().ok_or_else(|| place()(&"not open"))?;
+    let found = controller.state().services.get(name).and_then(|of| of.service.found());
     if !stop_jobs(controller, &pool).await {
         return Err(place()(&"a job of the pool does not end"));
     }
@@ -100,7 +101,8 @@ pub(crate) async fn release_pool(controller: &Rc<Controller>, name: &str) -> Res
     }
     forget(controller, &groups);
     let closed = pool.close().await.map_err(|e| place()(&e))?;
-    Ok(Released { lus: moved, closed })
+    controller.state.borrow_mut().found.extend(found.map(|found| (name.to_owned(), found)));
+    Ok(Released { lus: moved, closed, found })
 }
 
 /// Takes the LUs of a pool out of all views, and waits until their commands have ended.
@@ -141,6 +143,7 @@ pub(crate) fn arrived(controller: &Controller) {
     let mut state = controller.state.borrow_mut();
     state.arriving.clear();
     state.closed.clear();
+    state.found.clear();
 }
 
 /// Waits until `goes_on` is false. Returns whether that happened in time.

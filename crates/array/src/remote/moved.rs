@@ -1,12 +1,14 @@
 //! Pools on their way from one controller to another.
 
 use pool::Closed;
+use qos::Found;
 use scsi::VolatileState;
 use serde::{Deserialize, Serialize};
 
 use super::error::RemoteError;
 use super::lists::lists;
-use crate::control::{Arrival, MovedLu, Released};
+use super::parts::Depth;
+use crate::control::{Arrival, MovedLu, PoolFound, Released};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "MovedLu")]
@@ -23,6 +25,16 @@ pub(super) struct Pool {
     lus: Vec<MovedLu>,
     #[serde(with = "all_closed")]
     closed: Vec<(String, Closed)>,
+    #[serde(with = "learnt")]
+    found: Vec<PoolFound>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PoolFound")]
+pub(super) struct Learnt {
+    pool: String,
+    #[serde(with = "Depth")]
+    found: Found,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,6 +52,8 @@ pub(super) struct Leaving {
     lus: Vec<MovedLu>,
     #[serde(with = "Checkpoint")]
     closed: Closed,
+    #[serde(with = "found")]
+    found: Option<Found>,
 }
 
 /// The checkpoint of each pool.
@@ -69,6 +83,8 @@ mod all_closed {
 lists! {
     lus: Vec<MovedLu> as "Lu";
     pools: Option<Arrival> as "Pool";
+    learnt: Vec<PoolFound> as "Learnt";
+    found: Option<Found> as "Depth";
 }
 
 /// A pool that arrives, if one does.

@@ -1,8 +1,9 @@
 //! Parts of aggregated policies ([`qos::Part`]), and what schedulers say of them.
 
-use qos::{Part, PartUse, Room, Slice};
+use qos::{Found, FoundRate, FoundShallower, Part, PartUse, Room, Slice};
 use serde::{Deserialize, Serialize};
 
+use super::lists::lists;
 use crate::control::{PlaceDemand, PlaceParts};
 use crate::place::Place;
 
@@ -12,6 +13,8 @@ pub(super) struct Parted {
     #[serde(with = "At")]
     place: Place,
     parts: Vec<(String, Option<Portion>)>,
+    #[serde(with = "found")]
+    found: Option<Found>,
 }
 
 /// A [`PlaceDemand`].
@@ -22,6 +25,43 @@ pub(super) struct Demanded {
     #[serde(with = "Left")]
     room: Room,
     uses: Vec<(String, Option<Used>)>,
+    #[serde(with = "found")]
+    found: Option<Found>,
+}
+
+/// A [`Found`]; rate and shallower depth likewise.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Found")]
+pub(super) struct Depth {
+    depth_max: u32,
+    depth: u32,
+    too_shallow: u32,
+    cost_permille: u32,
+    #[serde(with = "rate_of")]
+    rate: Option<FoundRate>,
+    #[serde(with = "shallower_of")]
+    shallower: Option<FoundShallower>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FoundRate")]
+pub(super) struct DepthRate {
+    kb_per_s: u64,
+    request_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FoundShallower")]
+pub(super) struct Shallower {
+    depth: u32,
+    of: u32,
+    kept_permille: u32,
+}
+
+lists! {
+    found: Option<Found> as "Depth";
+    rate_of: Option<FoundRate> as "DepthRate";
+    shallower_of: Option<FoundShallower> as "Shallower";
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,33 +149,35 @@ impl From<Used> for PartUse {
 }
 
 impl From<PlaceParts> for Parted {
-    fn from(PlaceParts { place, parts }: PlaceParts) -> Parted {
+    fn from(PlaceParts { place, parts, found }: PlaceParts) -> Parted {
         Parted {
             place,
+            found,
             parts: parts.into_iter().map(|(policy, part)| (policy, part.map(Into::into))).collect(),
         }
     }
 }
 
 impl From<Parted> for PlaceParts {
-    fn from(Parted { place, parts }: Parted) -> PlaceParts {
+    fn from(Parted { place, parts, found }: Parted) -> PlaceParts {
         PlaceParts {
             place,
+            found,
             parts: parts.into_iter().map(|(policy, part)| (policy, part.map(Into::into))).collect(),
         }
     }
 }
 
 impl From<PlaceDemand> for Demanded {
-    fn from(PlaceDemand { place, room, uses }: PlaceDemand) -> Demanded {
+    fn from(PlaceDemand { place, room, uses, found }: PlaceDemand) -> Demanded {
         let uses = uses.into_iter().map(|(policy, used)| (policy, used.map(Used::from))).collect();
-        Demanded { place, room, uses }
+        Demanded { place, room, uses, found }
     }
 }
 
 impl From<Demanded> for PlaceDemand {
-    fn from(Demanded { place, room, uses }: Demanded) -> PlaceDemand {
+    fn from(Demanded { place, room, uses, found }: Demanded) -> PlaceDemand {
         let uses = uses.into_iter().map(|(policy, used)| (policy, used.map(PartUse::from))).collect();
-        PlaceDemand { place, room, uses }
+        PlaceDemand { place, room, uses, found }
     }
 }

@@ -50,7 +50,7 @@ impl From<Reply> for Replied {
             }
             Reply::Formats(formats) => Replied::Formats(formats),
             Reply::PolicyDemand(all) => Replied::PolicyDemand(all.into_iter().map(Into::into).collect()),
-            Reply::Released(lus) => Replied::Released(lus),
+            Reply::Released(released) => Replied::Released(released),
         }
     }
 }
@@ -68,7 +68,7 @@ impl From<Replied> for Reply {
             }
             Replied::Formats(formats) => Reply::Formats(formats),
             Replied::PolicyDemand(all) => Reply::PolicyDemand(all.into_iter().map(Into::into).collect()),
-            Replied::Released(lus) => Reply::Released(lus),
+            Replied::Released(released) => Reply::Released(released),
         }
     }
 }

@@ -19,7 +19,7 @@ use super::prepare_groups::prepare_groups;
 use super::prepare_pools::prepare_pools;
 use crate::cached::{close_journals, let_go, new_ssd, open_cache, open_second_level, put_back_caching};
 use crate::config::{Config, GroupId, Identities, Made, NotOpen, VolumeConfig};
-use crate::control::{Arrival, ControlError, Reply};
+use crate::control::{Arrival, ControlError, PoolFound, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, VolumeKey, key_after};
 use crate::front_ends::{close_ports, end_sessions, open_port};
 use crate::groups::{
@@ -45,6 +45,8 @@ pub(crate) async fn prepare(
     if let Some(arrival) = arrival {
         expect_lus(controller, arrival.lus);
         controller.state.borrow_mut().closed.extend(arrival.closed);
+        let learnt = arrival.found.into_iter().map(|PoolFound { pool, found }| (pool, found));
+        controller.state.borrow_mut().found.extend(learnt);
         // Hosts do not send it back at once.
         controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
     }

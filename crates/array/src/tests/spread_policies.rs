@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{Buf, Pieces};
-use qos::Policy;
+use qos::{Found, Policy};
 use scsi::{Request, Status};
 use world::{Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
@@ -14,6 +14,8 @@ use world_model::{DiskSpec, Model};
 use super::qos::{maximum, minimum};
 use super::rig::{TARGET, declaration, drive, group};
 use crate::config::{HostConfig, Level, PolicyConfig, PoolConfig, Provisioning, Sharing, VolumeConfig};
+use crate::control::{Control, PlaceParts, Reply};
+use crate::place::Place;
 use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, Mailbox, run_with_local_port};
 
@@ -79,6 +81,8 @@ struct Load {
 struct Bed {
     world: World,
     array: Array,
+    /// Of its controllers.
+    handles: Vec<ControllerHandle>,
     config: Config,
     /// Whether messages to a controller stay where they are.
     deaf: Vec<Rc<Cell<bool>>>,
@@ -133,7 +137,7 @@ impl Bed {
             ports.push(port);
             world.spawn(run);
         }
-        let mut array = Array::new(handles, TARGET);
+        let mut array = Array::new(handles.clone(), TARGET);
         array.apply(config.clone()).await.expect("applied");
         let load = |pool: usize, volume: String| {
             let load = Rc::new(Load::default());
@@ -146,7 +150,7 @@ impl Bed {
         };
         let own = (0..count).map(|pool| load(pool, own(pool))).collect();
         let others = (0..count).map(|pool| load(pool, other(pool))).collect();
-        Bed { world, array, config, deaf, own, others }
+        Bed { world, array, handles, config, deaf, own, others }
     }
 
     async fn apply(&mut self, config: &Config) -> Vec<String> {
@@ -191,6 +195,13 @@ impl Bed {
         assert!(worst >= 950, "{worst} of 1000: {:?} of {minimum}", self.rates(&self.own, from));
         let others = self.rates(&self.others, from);
         others.iter().for_each(|rate| assert!(*rate > 0, "one stands still: {others:?}"));
+    }
+
+    /// The depth of the scheduler of a pool.
+    async fn depth(&self, pool: &str) -> u32 {
+        let status = self.status().await;
+        let mut all = status.iter().flat_map(|controller| &controller.schedulers);
+        all.find(|scheduler| scheduler.pool.as_deref() == Some(pool)).expect("a scheduler").depth
     }
 
     async fn status(&self) -> Vec<ControllerStatus> {
@@ -335,6 +346,51 @@ fn a_maximum_holds_in_sum_while_its_load_and_its_pools_move_and_the_policy_chang
             bed.array.stop().await.expect("stopped");
         },
     );
+}
+
+/// Each search costs throughput for 10 s and more.
+#[test]
+fn the_depth_that_was_found_goes_with_a_pool_that_moves() {
+    run_on(
+        2,
+        |drive| drive,
+        async |mut bed| {
+            bed.ask(true, true);
+            let minimum = minimum(bed.capacity().await / 10);
+            bed.apply(&with(&bed.config, minimum, 0..2)).await;
+            bed.run(60).await;
+            let found = bed.depth("p1").await;
+            assert!(found < 64, "{found}");
+            bed.array.move_pool("p1", 0).await.expect("moved");
+            assert_eq!(bed.depth("p1").await, found);
+            bed.array.stop().await.expect("stopped");
+        },
+    );
+}
+
+/// As when a controller was taken over: it knows nothing of before, but whoever divides policies does.
+#[test]
+fn a_scheduler_that_has_found_nothing_yet_hears_what_the_last_one_had_found() {
+    run(2, async |mut bed| {
+        bed.ask(true, true);
+        bed.apply(&with(&bed.config, minimum(10), 0..2)).await;
+        let found =
+            Found { depth_max: 64, depth: 9, too_shallow: 7, cost_permille: 15, rate: None, shallower: None };
+        let place = Place::Pool("p1".into());
+        let ask = |found| {
+            let parts = PlaceParts { place: place.clone(), parts: vec![], found };
+            bed.handles[1].ask(Control::PolicyParts(vec![parts]))
+        };
+        let told = async |found| match ask(found).await.expect("an answer") {
+            Reply::PolicyDemand(all) => all[0].found,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((told(None).await, bed.depth("p1").await), (None, 64));
+        assert_eq!((told(Some(found)).await, bed.depth("p1").await), (Some(found), 9));
+        // It says so itself now.
+        assert_eq!(told(None).await, Some(found));
+        bed.array.stop().await.expect("stopped");
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod array;
 mod bounds;
 mod depth;
+mod found;
 mod parts;
 mod random;
 mod seed;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::Pieces;
 use pool::Closed;
-use qos::{Part, PartUse, Room, Slice};
+use qos::{Found, FoundRate, FoundShallower, Part, PartUse, Room, Slice};
 use scsi::error::TokenFault;
 use scsi::sense::Asc;
 use scsi::{
@@ -22,7 +22,8 @@ use crate::config::{
     ImportedDrives, Level, Made, MadeGroup, NotOpen, PoolConfig, RawFile, VolumeConfig,
 };
 use crate::control::{
-    Arrival, Control, ControlError, Imported, MovedLu, PlaceDemand, PlaceParts, Released, Reply, Steer,
+    Arrival, Control, ControlError, Imported, MovedLu, PlaceDemand, PlaceParts, PoolFound, Released, Reply,
+    Steer,
 };
 use crate::nexus::{RemoteNexus, target_port};
 use crate::nodes::Nodes;
@@ -230,9 +231,20 @@ fn part() -> Part {
     Part { minimum_bytes_per_s: 3, maximum: Some(slice(7)), bandwidth: None, is_met: true }
 }
 
+fn found() -> Found {
+    Found {
+        depth_max: 64,
+        depth: 25,
+        too_shallow: 23,
+        cost_permille: 17,
+        rate: Some(FoundRate { kb_per_s: u64::MAX, request_bytes: 1 << 20 }),
+        shallower: Some(FoundShallower { depth: 16, of: 33, kept_permille: 910 }),
+    }
+}
+
 fn parts() -> Vec<PlaceParts> {
     let parts = vec![("gold".into(), Some(part())), ("tin".into(), None)];
-    vec![PlaceParts { place: Place::Pool("p".into()), parts }]
+    vec![PlaceParts { place: Place::Pool("p".into()), parts, found: Some(found()) }]
 }
 
 fn demand() -> Vec<PlaceDemand> {
@@ -245,7 +257,7 @@ fn demand() -> Vec<PlaceDemand> {
     };
     let uses = vec![("gold".into(), Some(used)), ("tin".into(), None)];
     let room = Room { capacity_bytes_per_s: Some(13), claimed_bytes_per_s: 17 };
-    vec![PlaceDemand { place: Place::Images(1), room, uses }]
+    vec![PlaceDemand { place: Place::Images(1), room, uses, found: None }]
 }
 
 /// All requests of the control plane.
@@ -261,7 +273,8 @@ pub(super) fn controls() -> Vec<Control> {
         Control::ReleasePool(_) => Some(Control::Release(config())),
         Control::Release(_) => {
             let closed = vec![(name(), closed(7)), (other(), closed(1 << 40))];
-            let arrival = Arrival { pool: name(), lus: lus(), closed };
+            let found = vec![PoolFound { pool: name(), found: found() }];
+            let arrival = Arrival { pool: name(), lus: lus(), closed, found };
             Some(Control::Prepare { config: config(), made: made(), arrival: Some(arrival) })
         }
         Control::Prepare { .. } => Some(Control::Commit(config())),
@@ -334,7 +347,9 @@ pub(super) fn replies() -> Vec<Reply> {
             Some(Reply::Formats(formats.map(|format| (format!("{format:?}"), format)).into()))
         }
         Reply::Formats(_) => Some(Reply::PolicyDemand(demand())),
-        Reply::PolicyDemand(_) => Some(Reply::Released(Released { lus: lus(), closed: closed(7) })),
+        Reply::PolicyDemand(_) => {
+            Some(Reply::Released(Released { lus: lus(), closed: closed(7), found: Some(found()) }))
+        }
         Reply::Released(_) => None,
     })
 }
