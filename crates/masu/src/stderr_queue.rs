@@ -2,6 +2,8 @@
 //! may not read at all (a full pipe, a terminal that was stopped), and no host, lease or signal may wait for
 //! that. What does not fit in the queue is lost, and the log says how many lines.
 
+#![expect(clippy::disallowed_methods, reason = "the end of a process waits in the system's time")]
+
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
