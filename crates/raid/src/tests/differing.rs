@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::Device;
 use world::Drive;
 
-use super::{Rack, drives, pattern, rack, read, spec};
+use super::{Rack, drives, pattern, rack, read, spec, spec_of};
 use crate::upkeep::Go;
 use crate::{Group, LABEL_REGION_LEN, Level, Throttle};
 
@@ -113,4 +113,55 @@ fn reads_go_to_all_mirrors_where_a_resync_has_been() {
             assert!(found.iter().all(|byte| *byte == 1) && drives == [true, true], "at {at}: {drives:?}");
         }
     });
+}
+
+/// Readers and writers beside a resync: a block that was read once stays what it was until it is written, from
+/// whichever mirror it comes.
+#[test]
+fn what_was_read_once_stays_beside_a_resync() {
+    let kinds = [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 4)];
+    for (seed, (level, width)) in (0..8).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        let rack = rack(60 + seed, width);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            group.write(0, &pattern(4096, 1)).await.expect("write");
+        });
+        for (m, disk) in rack.disks.iter().enumerate() {
+            for block in (0..8 * MIB / 4096).filter(|block| (block * 7 + seed) % 3 > 0) {
+                disk.poke(LABEL_REGION_LEN + block * 4096, &[m as u8 + 1; 4096]);
+            }
+        }
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::open(world.clone(), spec_of(level, width), all).await.expect("open");
+            assert!(group.status().reads_pinned, "it was not closed");
+            let (resynced, throttle) = (group.clone(), Throttle::none(world.clone()));
+            world.spawn(async move { _ = resynced.resync(&throttle).await.expect("resync") });
+            let mut rng = world.random("beside");
+            let blocks = group.geometry().len_bytes / 4096;
+            let mut known = vec![None; blocks as usize];
+            // Some more after its end.
+            let mut left = 500;
+            while left > 0 {
+                left -= u32::from(!group.status().reads_pinned);
+                let block = rng.u64(..blocks);
+                let known = &mut known[block as usize];
+                if rng.usize(..4) == 0 {
+                    let data = pattern(4096, rng.u8(..));
+                    group.write(block * 4096, &data).await.expect("write");
+                    *known = Some(data.joined().to_vec());
+                }
+                let found = read(&group, block * 4096, 4096).await;
+                let expected = known.get_or_insert_with(|| found.clone());
+                assert!(found == *expected, "{level} of {width}, seed {seed}: block {block} has changed");
+            }
+            for (block, known) in known.iter().enumerate() {
+                let Some(known) = known else { continue };
+                for _ in 0..2 * width {
+                    assert!(read(&group, block as u64 * 4096, 4096).await == *known, "block {block}");
+                }
+            }
+        });
+    }
 }
