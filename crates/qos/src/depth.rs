@@ -6,6 +6,7 @@
 //! does not reorder.
 
 use crate::curve::{Curve, RELIEF_MIN_PERMILLE};
+use crate::found::Found;
 use crate::knee::Knee;
 use crate::part::Part;
 use crate::pressure::PARTS;
@@ -246,6 +247,17 @@ impl Depth {
 }
 
 impl Scheduler {
+    /// What it has found out about its pool; none: nothing yet.
+    pub fn found(&self) -> Option<Found> {
+        self.depth.knee.tell()
+    }
+
+    /// Begins with what another scheduler has found out about the same pool. One that has found something
+    /// itself goes by that.
+    pub fn begin_with(&mut self, now: u64, found: &Found) {
+        self.depth.knee.begin_with(now, found);
+    }
+
     /// Adjusts the depth when the interval has passed.
     pub(crate) fn adapt_depth(&mut self, now: u64) {
         if now < self.depth.look_at || !self.settings.depth_adapts {

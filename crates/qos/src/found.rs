@@ -1,8 +1,6 @@
 //! What a scheduler has found out about its pool, for the scheduler that the pool has next: it has moved to
 //! another controller, or its controller was taken over.
 
-use crate::scheduler::Scheduler;
-
 /// The depth that a search has found, and what was measured on the way. A hint: a scheduler begins with it,
 /// and searches anew if the pool does not do what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +51,5 @@ impl Found {
             && self.too_shallow < self.depth
             && self.cost_permille <= 1000
             && self.shallower.is_none_or(makes_sense)
-    }
-}
-
-impl Scheduler {
-    /// What it has found out about its pool; none: nothing yet.
-    pub fn found(&self) -> Option<Found> {
-        self.depth.knee.tell()
-    }
-
-    /// Begins with what another scheduler has found out about the same pool. One that has found something
-    /// itself goes by that.
-    pub fn begin_with(&mut self, now: u64, found: &Found) {
-        self.depth.knee.begin_with(now, found);
     }
 }

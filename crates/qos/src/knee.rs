@@ -8,8 +8,8 @@
 //! A trial compares two depths one after the other until their difference exceeds its noise. A depth at which
 //! requests do not wait all the time shows nothing: the pool is not what is scarce.
 //!
-//! What was found goes with the pool to its next scheduler ([`Found`]), which measures whether the pool does as
-//! much as that says, and searches if it does not.
+//! What was found goes with the pool to its next scheduler ([`Found`]), which measures whether the pool does
+//! as much as that says, and searches if it does not.
 
 use crate::found::{Found, FoundRate, FoundShallower};
 use crate::series::{Series, WAITS_PERMILLE, WINDOWS_MAX, Window, compare};
@@ -89,8 +89,8 @@ pub(crate) struct Knee {
     refused: Option<Refused>,
     /// What was found, as it was measured last.
     found: Option<Found>,
-    /// How often this pool may yet do something else than that says, before it is forgotten; 0: it was measured
-    /// here.
+    /// How often this pool may yet do something else than that says, before it is forgotten; 0: it was
+    /// measured here.
     doubts_left: u32,
 }
 
@@ -152,8 +152,8 @@ impl Knee {
         };
     }
 
-    /// Keeps what was found, while the search is over. A hint that the pool does not bear out is forgotten: then
-    /// the search begins. Returns whether there is a doubt.
+    /// Keeps what was found, while the search is over. A hint that the pool does not bear out is forgotten:
+    /// then the search begins. Returns whether there is a doubt.
     fn keep_found(&mut self, depth: u32) -> bool {
         if self.searches {
             return false;
