@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     pub(crate) marked: Cell<bool>,
     /// Mirrors may differ: there reads go only to the first active mirror of each set.
     pub(crate) pinned: Cell<bool>,
-    /// Where.
+    /// The ranges to which that applies.
     pub(crate) differing_in: Differing,
     /// A write failed on all mirrors since the resync began: they may differ where it has been.
     pub(crate) differ_again: Cell<bool>,

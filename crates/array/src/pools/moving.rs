@@ -27,8 +27,8 @@ use crate::groups::{begin_upkeep, end_upkeep, forget, refuse_busy};
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 const END_PAUSE: Duration = Duration::from_millis(1);
 
-/// Passes over what is dirty before hosts are held: on busy drives the first one takes seconds, in which hosts
-/// write on. A third would leave little less than the second, and takes as long.
+/// Passes over what is dirty before hosts are held: on busy drives the first one takes seconds, in which
+/// hosts write on. A third would leave little less than the second, and takes as long.
 const PASSES: u32 = 2;
 
 type Lus = Vec<(String, Rc<LogicalUnit<Disk>>)>;

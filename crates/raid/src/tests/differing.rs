@@ -115,8 +115,8 @@ fn reads_go_to_all_mirrors_where_a_resync_has_been() {
     });
 }
 
-/// Readers and writers beside a resync: a block that was read once stays what it was until it is written, from
-/// whichever mirror it comes.
+/// Readers and writers beside a resync: a block that was read once stays what it was until it is written,
+/// from whichever mirror it comes.
 #[test]
 fn what_was_read_once_stays_beside_a_resync() {
     let kinds = [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 4)];
