@@ -320,6 +320,12 @@ impl Inner {
         self.counts.set(counts);
     }
 
+    /// Waits until no read of a page is in flight that may have come by a reference that is gone.
+    pub(crate) async fn reads_elsewhere_ended(&self, page: u32) {
+        let ended = || !self.space.borrow().is_read_elsewhere(page) || self.alive().is_err();
+        self.freed.wait_for(|| ended().then_some(())).await;
+    }
+
     /// A read of pages in flight.
     pub(crate) fn begin_reading(&self, page: u32, count: u32) -> Reading<'_> {
         self.space.borrow_mut().begin_read(page, count);

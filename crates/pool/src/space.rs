@@ -37,10 +37,20 @@ struct Refs {
 struct Page {
     /// Reads in flight.
     readers: u32,
+    /// Some of them may have come by a reference that is gone: a write in place would change what they read,
+    /// and they began before it, elsewhere.
+    read_elsewhere: bool,
     /// Writes in place in flight.
     writers: u32,
     /// The commit that makes the current ownership durable.
     settles_at: u64,
+}
+
+impl Page {
+    /// One reference is left.
+    fn is_left(&mut self) {
+        self.read_elsewhere = self.readers > 0;
+    }
 }
 
 /// The pages of one group.
@@ -370,6 +380,7 @@ impl Space {
         let area = self.area_mut(page);
         if count > 0 {
             if count == 1 {
+                area.page_mut(page).is_left();
                 self.shared_count -= 1;
                 self.exclusive.add(owners, 1);
             }
@@ -399,8 +410,16 @@ impl Space {
     /// commits are durable.
     pub(crate) fn writable(&self, page: u32, max: u32, done: u64) -> u32 {
         let area = self.area(page);
-        let settled = |p: &u32| area.refs(*p).count == 1 && area.page(*p).settles_at <= done;
+        let settled = |p: &u32| {
+            let state = area.page(*p);
+            area.refs(*p).count == 1 && state.settles_at <= done && !state.read_elsewhere
+        };
         (page..page + max).take_while(settled).count() as u32
+    }
+
+    /// Whether reads in flight may have come by a reference to the page that is gone.
+    pub(crate) fn is_read_elsewhere(&self, page: u32) -> bool {
+        self.area(page).page(page).read_elsewhere
     }
 
     pub(crate) fn begin_write(&mut self, page: u32, count: u32) {
@@ -415,7 +434,7 @@ impl Space {
         self.area_mut(page).range(page, count).iter_mut().for_each(|p| p.readers += 1);
     }
 
-    /// Returns whether a page became free.
+    /// Returns whether a page became free, or can be written in place again.
     pub(crate) fn end_read(&mut self, page: u32, count: u32) -> bool {
         let mut freed = false;
         for p in page..page + count {
@@ -423,6 +442,7 @@ impl Space {
             let unused = area.refs(p).count == 0;
             let state = area.page_mut(p);
             state.readers -= 1;
+            freed |= state.readers == 0 && std::mem::take(&mut state.read_elsewhere);
             if state.readers == 0 && unused && self.lingering.remove(&p) {
                 self.put_back(p);
                 freed = true;

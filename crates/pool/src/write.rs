@@ -125,10 +125,18 @@ impl Volume {
         let old = self.state.map.borrow().get(index);
         if let Some(page) = old
             && self.pool.space.borrow().refs(page) == 1
+            && !self.pool.space.borrow().is_read_elsewhere(page)
         {
             return self.overwrite_own(trace, page, within, content, (done, n)).await;
         }
-        let new = self.pool.allocate().await?;
+        let new = match (self.pool.allocate().await, old) {
+            (Err(_), Some(page)) if self.pool.space.borrow().is_read_elsewhere(page) => {
+                // It needs no new page when those reads have ended.
+                self.pool.reads_elsewhere_ended(page).await;
+                return self.alive().map(|()| 0);
+            }
+            (new, _) => new?,
+        };
         self.pool.space.borrow_mut().touch(new.page, 1, n, Way::Write);
         let composed = self.pool.compose(trace, (new, old), within, content, (done, n)).await;
         let ready = match composed {

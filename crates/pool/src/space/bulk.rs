@@ -98,6 +98,7 @@ impl Space {
                     released += 1;
                 }
                 (1, owner) => {
+                    area.page_mut(page).is_left();
                     self.shared_count -= 1;
                     if owner != row.0 {
                         self.exclusive.add(row.0, row.1);
