@@ -424,8 +424,8 @@ impl Array {
         self.stop_within(STOP_GRACE).await
     }
 
-    /// The same; hosts get so long to log out. All of them are without the array until the last one has, or is
-    /// sent away: where another node goes on, that is to be short.
+    /// The same; hosts get so long to log out. All of them are without the array until the last one has, or
+    /// is sent away: where another node goes on, that is to be short.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ pub struct Nodes {
     pub ownership: Option<Ownership>,
     /// Hears of such a group the epoch to which the registry's must be raised. None: nobody wants to know.
     pub refused: Option<async_channel::Sender<u64>>,
-    /// The controller that looks after the spares, in this process. None: it runs controllers for the owner of
-    /// the array, which opens no spare that the owner has not given to one of their groups: its drives are
+    /// The controller that looks after the spares, in this process. None: it runs controllers for the owner
+    /// of the array, which opens no spare that the owner has not given to one of their groups: its drives are
     /// fenced by what is declared.
     pub keeps_spares: Option<usize>,
 }

@@ -291,8 +291,8 @@ fn a_cluster_goes_on_when_any_member_of_three_is_stopped() {
     });
 }
 
-/// The longest time from the sending of a renewal that succeeded to that of the next one, in this time, with a
-/// renewal each half second, as an owner sends them.
+/// The longest time from the sending of a renewal that succeeded to that of the next one, in this time, with
+/// a renewal each half second, as an owner sends them.
 async fn longest_between_renewals(world: &World, etcd: &Etcd, lease: LeaseId, time: Duration) -> Duration {
     let (begun, mut last, mut longest) = (world.now(), world.now(), Duration::ZERO);
     while world.now() - begun < time {
@@ -306,8 +306,8 @@ async fn longest_between_renewals(world: &World, etcd: &Etcd, lease: LeaseId, ti
     longest.max(world.now() - last)
 }
 
-/// Of three members the network cuts off the one that is asked, from its clients, or so that the other members
-/// hear nothing of it: no process has ended, and no connection. An owner keeps its lease.
+/// Of three members the network cuts off the one that is asked, from its clients, or so that the other
+/// members hear nothing of it: no process has ended, and no connection. An owner keeps its lease.
 #[test]
 fn an_owner_keeps_its_lease_when_the_network_cuts_its_member_off() {
     /// From the sending of the last renewal that succeeded an owner serves for so long.

@@ -38,7 +38,7 @@ mod tests {
     fn resident_mib() -> u64 {
         let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
         let pages: u64 = pages.split(' ').nth(1).expect("a column").parse().expect("a number");
-        pages * rustix::param::page_size() as u64 >> 20
+        (pages * rustix::param::page_size() as u64) >> 20
     }
 
     #[test]

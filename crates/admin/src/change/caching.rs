@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(more.cache.as_ref().map(|c| c.partitions[0].minimum_bytes), Some(12 << 20));
         check_refused(&with, &set("silver", 5 << 20), "13631488 bytes together; the cache has 12582");
         check_refused(&with, &set("none", 0), "it is always there");
-        check_refused(&with, &set("two words", 0), "a name has");
+        check_refused(&with, &set("two words", 0), "invalid name");
         let used = changed(&more, &volume(None, Some("gold"))).expect("a volume in it");
         assert_eq!(used.volumes[0].partition.as_deref(), Some("gold"));
         let remove = Change::CachePartitionRemove { name: "gold".into() };

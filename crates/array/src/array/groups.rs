@@ -70,8 +70,8 @@ impl Array {
         }
     }
 
-    /// Gives spares to the groups of these controllers that lack a drive and take none by themselves: the first
-    /// of the declared ones that fits. Returns what was done, and why a place stays empty.
+    /// Gives spares to the groups of these controllers that lack a drive and take none by themselves: the
+    /// first of the declared ones that fits. Returns what was done, and why a place stays empty.
     ///
     /// # Errors
     /// A controller has stopped.

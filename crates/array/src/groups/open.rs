@@ -24,10 +24,11 @@ fn opens_without(group: &GroupConfig, missing: usize) -> bool {
     terms::level(group.level).opens_without(group.drives.len(), missing, group.start_degraded)
 }
 
-/// Which groups of a declaration, or of a part of it, open without all of these drives, whichever places those
-/// have. None: a drive is of no group, or one of the groups does not open without them. For drives of which a
-/// last owner may still have writes under way: it writes to them beside nobody, since opening such a drive takes
-/// its lock, or fails; and what it writes there does not count, since the labels of the other drives say so.
+/// Which groups of a declaration, or of a part of it, open without all of these drives, whichever places
+/// those have. None: a drive is of no group, or one of the groups does not open without them. For drives of
+/// which a last owner may still have writes under way: it writes to them beside nobody, since opening such a
+/// drive takes its lock, or fails; and what it writes there does not count, since the labels of the other
+/// drives say so.
 pub fn groups_without<'a>(config: &'a Config, drives: &[String]) -> Option<Vec<&'a str>> {
     let is_member = |name: &String| {
         config.spares.contains(name) || config.groups.iter().any(|group| group.drives.contains(name))

@@ -117,8 +117,8 @@ fn a_read_in_flight_sees_no_other_volume() {
     });
 }
 
-/// A page is shared, and a slow read of it is on its way when one of both goes to a page of its own. The page is
-/// then the other's alone, which writes to it: the read gives what was there. (Found by the simulation of
+/// A page is shared, and a slow read of it is on its way when one of both goes to a page of its own. The page
+/// is then the other's alone, which writes to it: the read gives what was there. (Found by the simulation of
 /// several nodes, seed 70042: a drive stood still.)
 #[test]
 fn a_read_in_flight_sees_nothing_that_is_written_by_who_shared_the_page() {

@@ -8,9 +8,9 @@ use crate::inner::{Inner, Layout};
 
 impl Group {
     /// Compares all mirrors with the one that serves reads, and writes the differences; all mirrors serve
-    /// reads again where it has been. I/O continues meanwhile. If the work is told to end, a later call starts
-    /// over; so it does where a write failed on all mirrors meanwhile. Does nothing if the mirrors are known
-    /// to be equal. Returns the number of bytes written.
+    /// reads again where it has been. I/O continues meanwhile. If the work is told to end, a later call
+    /// starts over; so it does where a write failed on all mirrors meanwhile. Does nothing if the mirrors are
+    /// known to be equal. Returns the number of bytes written.
     ///
     /// # Errors
     ///

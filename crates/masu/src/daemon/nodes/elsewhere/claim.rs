@@ -23,9 +23,9 @@ impl Drop for Stops {
 }
 
 /// Fences the drives of a part of the declaration, and waits until no other process holds one: that may be a
-/// process that was stopped and not continued, so there is no limit. A drive that cannot be fenced is left out
-/// as where a node takes the whole array over ([`fence_part`]). `tell` hears what it waits for, once for each
-/// cause, and what is left out.
+/// process that was stopped and not continued, so there is no limit. A drive that cannot be fenced is left
+/// out as where a node takes the whole array over ([`fence_part`]). `tell` hears what it waits for, once for
+/// each cause, and what is left out.
 pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
     let (begun, mut said) = (Instant::now(), String::new());
     loop {
