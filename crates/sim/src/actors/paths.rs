@@ -77,8 +77,13 @@ impl Paths {
                     self.waited_max.set(self.waited_max.get().max(self.world.now() - begun));
                     return done;
                 }
-                // Unless another command has done so, and uses another one already.
-                Some(Err(_)) | None => drop(self.used.borrow_mut().take_if(|(used, _)| *used == number)),
+                Some(Err(_)) | None => {
+                    // The commands that still wait there end, too, before one is sent again: a copy could write
+                    // later what it had read.
+                    session.close();
+                    // Unless another command has done so, and uses another one already.
+                    drop(self.used.borrow_mut().take_if(|(used, _)| *used == number));
+                }
             }
         }
     }
