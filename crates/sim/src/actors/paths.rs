@@ -78,8 +78,8 @@ impl Paths {
                     return done;
                 }
                 Some(Err(_)) | None => {
-                    // The commands that still wait there end, too, before one is sent again: a copy could write
-                    // later what it had read.
+                    // The commands that still wait there end, too, before one is sent again: a copy could
+                    // write later what it had read.
                     session.close();
                     // Unless another command has done so, and uses another one already.
                     drop(self.used.borrow_mut().take_if(|(used, _)| *used == number));

@@ -88,8 +88,8 @@ mod tests {
         // A controller had begun at the owner, and had not opened its pools: the move of another pool had it
         // answer hosts.
         history::tell(1016, (Places::Several, Fault::None), false);
-        // A drive held back the read of a copy. The host gave it up and had it done over another path, but kept
-        // the session open for other commands: the old copy wrote in the end. It closes the session now.
+        // A drive held back the read of a copy. The host gave it up and had it done over another path, but
+        // kept the session open for other commands: the old copy wrote in the end. It closes the session now.
         history::tell(400_022, (Places::Drawn, Fault::None), false);
         // A node ended while the owner had begun to bring its controllers back: the owner asked them, and
         // nobody answered any more, with the array locked. Then a command that waited for a move held the

@@ -75,9 +75,10 @@ impl Lender {
         brings_back: Option<oneshot::Receiver<oneshot::Sender<()>>>,
     ) {
         let Peer { controllers, over, ended, .. } = peer;
-        // What it has stopped in order it does not hold any more.
-        if !self.stops.get() && !*ended {
-            self.claim(controllers, *over).await;
+        // A thread that ends closes its drives. Here a task that outlives its controller may hold them still,
+        // with a late write: they are fenced, without a wait for the term.
+        if !self.stops.get() {
+            self.claim(controllers, over.filter(|_| !*ended)).await;
         }
         let begins = match brings_back {
             Some(closed) => self.until_closed(controllers, closed).await,
