@@ -65,21 +65,26 @@ fn the_ports_of_the_node_that_runs_the_controller_are_the_optimized_ones() {
     }
 }
 
+/// The node of controller 1 is killed, begins anew, and is stopped: each time the host goes on.
+fn dies_returns_and_stops(cluster: &mut Cluster, host: &Host) {
+    cluster.nodes[1].process.kill().expect("kill -9");
+    cluster.nodes[0].says("controller 1 runs at this node");
+    host.goes_on();
+    let before = count(cluster, 0, "controller 1 runs at node n2");
+    cluster.again(1);
+    again(cluster, 0, "controller 1 runs at node n2", before);
+    host.goes_on();
+    // In order: it says so, and nobody waits for its term.
+    cluster.nodes[1].signal("-TERM");
+    again(cluster, 0, "controller 1 runs at this node", 1);
+    host.goes_on();
+}
+
 #[test]
 fn a_node_that_dies_loses_nothing_and_gets_its_controller_back_when_it_returns() {
     let mut cluster = start();
     let host = Host::start(&cluster);
-    cluster.nodes[1].process.kill().expect("kill -9");
-    cluster.nodes[0].says("controller 1 runs at this node");
-    host.goes_on();
-    let before = count(&cluster, 0, "controller 1 runs at node n2");
-    cluster.again(1);
-    again(&cluster, 0, "controller 1 runs at node n2", before);
-    host.goes_on();
-    // In order: it says so, and nobody waits for its term.
-    cluster.nodes[1].signal("-TERM");
-    again(&cluster, 0, "controller 1 runs at this node", 1);
-    host.goes_on();
+    dies_returns_and_stops(&mut cluster, &host);
     let done = host.verified();
     println!("killed, back, stopped: a gap of {:?} in {} writes", done.gap, done.count);
     assert_eq!(count(&cluster, 0, "owns the array"), 2, "the line and its event: the owner stays");
@@ -148,16 +153,7 @@ fn a_host_at_the_portal_of_one_standby_reaches_the_lu_of_another_one() {
     }
     println!("writes a second: two hops {}, at its own node {}", done[0], done[1]);
     let host = Host::over(&cluster, vec![cluster.nodes[2].port]);
-    cluster.nodes[1].process.kill().expect("kill -9");
-    cluster.nodes[0].says("controller 1 runs at this node");
-    host.goes_on();
-    let before = count(&cluster, 0, "controller 1 runs at node n2");
-    cluster.again(1);
-    again(&cluster, 0, "controller 1 runs at node n2", before);
-    host.goes_on();
-    cluster.nodes[1].signal("-TERM");
-    again(&cluster, 0, "controller 1 runs at this node", 1);
-    host.goes_on();
+    dies_returns_and_stops(&mut cluster, &host);
     let done = host.verified();
     println!("two hops, killed, back, stopped: a gap of {:?} in {} writes", done.gap, done.count);
 }
