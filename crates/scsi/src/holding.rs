@@ -92,10 +92,10 @@ impl Holding {
         self.ended.get()
     }
 
-    /// The session has ended: no command waits any more.
-    pub(crate) fn end(&self) {
-        self.ended.set(true);
+    /// The session has ended: no command waits any more. Returns whether it had ended before.
+    pub(crate) fn end(&self) -> bool {
         self.abort(|_, _| true);
+        self.ended.replace(true)
     }
 }
 

@@ -58,6 +58,8 @@ pub trait Owner {
     fn copy(&self, request: CopyRequest) -> Remote<Option<CopyAnswer>>;
     /// Performs a task management function on the owner.
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome>;
+    /// Tells the owner that the session has ended: what has crossed is aborted.
+    fn end(&self);
 }
 
 /// What a copy asks of the controller that owns one of its ends.

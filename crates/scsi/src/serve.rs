@@ -313,6 +313,6 @@ impl<D: LogicalDisk> HostView for View<D> {
 
     /// Aborts its commands and releases a RESERVE.
     fn end(&self) {
-        self.leave_all();
+        self.end_nexus();
     }
 }

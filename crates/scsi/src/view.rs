@@ -243,7 +243,7 @@ impl<D: LogicalDisk> View<D> {
     }
 
     /// Whether the session has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.holding.has_ended()
     }
 
@@ -310,15 +310,20 @@ impl<D: LogicalDisk> View<D> {
         self.tokens.take(token, |naa| self.find(|lu| lu.identity.naa == *naa).is_some())
     }
 
-    /// Ends the nexus on every logical unit: aborts its commands and releases a RESERVE.
-    pub(crate) fn leave_all(&self) {
-        self.holding.end();
+    /// Ends the nexus on every logical unit: aborts its commands and releases a RESERVE. The controllers that
+    /// its commands may have reached are told at once, not when the last command has ended: the host may have
+    /// sent it again over another path, and one that runs on would write over what came after it.
+    pub fn end_nexus(&self) {
+        let has_ended = self.holding.end();
         self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
+        if self.at_port && !has_ended {
+            self.others.iter().for_each(|other| other.end());
+        }
     }
 }
 
 impl<D: LogicalDisk> Drop for View<D> {
     fn drop(&mut self) {
-        self.leave_all();
+        self.end_nexus();
     }
 }

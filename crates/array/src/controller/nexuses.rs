@@ -135,10 +135,12 @@ impl Nexuses {
         self.by_id.remove(&id);
     }
 
-    /// A session at another controller's port has ended. What it still does there, such as a copy in the
-    /// background, may send more: see [`Nexuses::has_ended`].
+    /// A session at another controller's port has ended: its commands here are aborted. What it still does
+    /// there, such as a copy in the background, may send more: see [`Nexuses::has_ended`].
     pub(crate) fn end(&mut self, id: NexusId) {
-        self.remove(id);
+        if let Some(seen) = self.by_id.remove(&id) {
+            seen.view.end_nexus();
+        }
         if self.ended.len() == ENDED_MAX {
             self.ended.pop_front();
         }

@@ -170,7 +170,7 @@ impl AsRef<View<Disk>> for HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        close_nexus(&self.port.controller, &self.seen.nexus);
+        close_nexus(&self.port.controller, &self.seen);
     }
 }
 

@@ -55,6 +55,6 @@ impl LocalSession {
 
 impl Drop for LocalSession {
     fn drop(&mut self) {
-        close_nexus(&self.controller, &self.seen.nexus);
+        close_nexus(&self.controller, &self.seen);
     }
 }

@@ -9,6 +9,7 @@ use futures::channel::oneshot;
 use scsi::{
     CopyAnswer, CopyRequest, Lun, Owner, Remote, Request, Response, Status, TaskFunction, TaskOutcome,
 };
+use world::World;
 
 use crate::controller::Controller;
 use crate::mailbox::{ControllerHandle, Message};
@@ -16,6 +17,7 @@ use crate::nexus::RemoteNexus;
 
 /// Sends the commands of a nexus to another controller.
 struct Crossing {
+    world: World,
     owner: ControllerHandle,
     nexus: RemoteNexus,
 }
@@ -29,7 +31,8 @@ pub(super) fn others(controller: &Controller, nexus: &RemoteNexus) -> Rc<[Rc<dyn
 /// A crossing to each controller, by its number.
 pub(super) fn crossings(controller: &Controller, nexus: &RemoteNexus) -> Vec<Rc<dyn Owner>> {
     let crossing = |owner: &ControllerHandle| -> Rc<dyn Owner> {
-        Rc::new(Crossing { owner: owner.clone(), nexus: nexus.clone() })
+        let world = controller.world.clone();
+        Rc::new(Crossing { world, owner: owner.clone(), nexus: nexus.clone() })
     };
     controller.handles().iter().map(crossing).collect()
 }
@@ -45,6 +48,17 @@ impl Owner for Crossing {
 
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome> {
         Box::pin(manage(self.owner.clone(), self.nexus.clone(), function))
+    }
+
+    fn end(&self) {
+        let close = || Message::Close { nexus: self.nexus.clone() };
+        if !self.owner.try_send(close()) {
+            // Its mailbox is full, or it has stopped. A view that stayed would keep its reservations.
+            let (owner, close) = (self.owner.clone(), close());
+            self.world.spawn(async move {
+                let _ = owner.send(close).await;
+            });
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn announce(controller: &Rc<Controller>, owner: usize) {
     let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().filter(|seen| seen.local).cloned().collect();
     for seen in all.iter().filter(|seen| seen.view.is_holding()) {
         // One that has ended meanwhile is told to have ended already.
-        if controller.state().nexuses.get(seen.nexus.id).is_some() {
+        if !seen.view.has_ended() {
             let _ = owner.send(Message::Open { nexus: seen.nexus.clone() }).await;
         }
     }

@@ -9,7 +9,6 @@ use stack::Disk;
 use super::crossing::{crossings, others};
 use super::paths::list_ports;
 use crate::controller::{Controller, Index, Mapped, Seen, Slices};
-use crate::mailbox::Message;
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
 
 /// Hosts that are no more, and whose counters are still kept.
@@ -118,18 +117,9 @@ fn view_of(
 }
 
 /// Ends a nexus here, and at the controllers that may have a view for it.
-pub(crate) fn close_nexus(controller: &Controller, nexus: &RemoteNexus) {
-    controller.state.borrow_mut().nexuses.remove(nexus.id);
-    for other in controller.others() {
-        let close = || Message::Close { nexus: nexus.clone() };
-        if !other.try_send(close()) {
-            // Its mailbox is full, or it has stopped. A view that stayed would keep its reservations.
-            let (other, close) = (other.clone(), close());
-            controller.world.spawn(async move {
-                let _ = other.send(close).await;
-            });
-        }
-    }
+pub(crate) fn close_nexus(controller: &Controller, seen: &Seen) {
+    controller.state.borrow_mut().nexuses.remove(seen.nexus.id);
+    seen.view.end_nexus();
 }
 
 /// Forgets what hosts were served that are no more, when they are many: metrics name declared ones only.

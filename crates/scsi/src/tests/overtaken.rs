@@ -170,6 +170,10 @@ impl Owner for Other {
         let view = self.0.clone();
         Box::pin(async move { view.manage(function).await })
     }
+
+    fn end(&self) {
+        self.0.end_nexus();
+    }
 }
 
 #[test]

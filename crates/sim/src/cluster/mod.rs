@@ -91,6 +91,10 @@ mod tests {
         // A drive held back the read of a copy. The host gave it up and had it done over another path, but
         // kept the session open for other commands: the old copy wrote in the end. It closes the session now.
         history::tell(400_022, (Places::Drawn, Fault::None), false);
+        // The same with the session closed: a controller at another node heard of its end only when the copy
+        // had ended that waited for a drive. And a zero in place of the copy.
+        history::tell(502_212, (Places::Drawn, Fault::None), false);
+        history::tell(510_396, (Places::Drawn, Fault::None), false);
         // A node ended while the owner had begun to bring its controllers back: the owner asked them, and
         // nobody answered any more, with the array locked. Then a command that waited for a move held the
         // drives of a controller that had stopped in order.
