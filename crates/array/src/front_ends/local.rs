@@ -51,6 +51,11 @@ impl LocalSession {
     pub(crate) async fn manage(&self, function: scsi::TaskFunction) -> scsi::TaskOutcome {
         self.seen.view.manage(function).await
     }
+
+    /// Ends the session while its commands run.
+    pub(crate) fn end(&self) {
+        self.seen.view.end();
+    }
 }
 
 impl Drop for LocalSession {

@@ -1,7 +1,10 @@
 //! EXTENDED COPY between logical units of two controllers: the bytes move inside the array, and a host
 //! reaches only what is mapped to it.
 
+use std::time::Duration;
+
 use block::Pieces;
+use futures::join;
 use scsi::Status;
 
 use super::two_controllers::{BLOCK, Host, Rig, outcome};
@@ -109,5 +112,30 @@ fn a_session_that_ends_while_the_other_controller_is_busy_leaves_no_reservation(
         drop(a);
         futures::future::join_all(many).await;
         assert_eq!(ready().await.status, Status::Good);
+    });
+}
+
+/// The other controller heard of the end when the last command had ended, and wrote over what the host sent
+/// over another path meanwhile.
+#[test]
+fn a_copy_that_waits_for_a_drive_ends_with_its_session_at_whichever_controller_it_runs() {
+    Rig::run(|rig| async move {
+        for (lun, source, destination) in [(0, 0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0)] {
+            let (host, other_path) = (rig.host("a", 0, 2).await, rig.host("a", 1, 2).await);
+            let naa = [host.naa(source).await, host.naa(destination).await];
+            host.transfer(0x8a, source, FROM, Pieces::copy_of(&[0x77; 2 << 20]), 2 << 20).await;
+            let drive = rig.disks.get(&format!("d{source}")).expect("a drive");
+            drive.hang();
+            let gives_up = async {
+                rig.world.sleep(Duration::from_millis(100)).await;
+                host.end();
+                other_path.transfer(0x8a, destination, TO, pattern(), LEN).await;
+                drive.resume();
+            };
+            let ((status, _), ()) = join!(host.copy(lun, naa), gives_up);
+            assert_ne!(status, Status::Good, "it was given up");
+            let found = other_path.transfer(0x88, destination, TO, Pieces::new(), LEN).await;
+            assert_eq!(found.first_difference(&pattern()), None, "sent to LUN {lun}, for LUN {destination}");
+        }
     });
 }

@@ -222,6 +222,11 @@ impl Host {
         self.0.manage(function).await
     }
 
+    /// Ends the session while its commands run.
+    pub(super) fn end(&self) {
+        self.0.end();
+    }
+
     pub(super) async fn transfer(&self, opcode: u8, lun: u16, at: u64, data: Pieces, len: u64) -> Pieces {
         let mut cdb = [0; 16];
         cdb[0] = opcode;
