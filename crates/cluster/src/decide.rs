@@ -3,7 +3,7 @@
 use registry::{LeaseId, Version};
 use world::Instant;
 
-use crate::{EPOCH_MAX, NodeRecord, OWN_TIME, OwnerRecord};
+use crate::{EPOCH_MAX, NodeRecord, OWN_TIME, OwnerRecord, Waits};
 
 /// How long an owner may serve: until [`OWN_TIME`] after it sent its last successful renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,30 +60,6 @@ pub struct Look {
     pub left_to: Option<String>,
     /// The record of the owner's node, if it is another one: where a standby leads its connections to.
     pub owner_node: Option<NodeRecord>,
-}
-
-/// Why a standby waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "self-explanatory names")]
-pub enum Waits {
-    /// An owner has a lease that lives.
-    Owner { node: String, epoch: u64 },
-    /// This node has handed over, and another one that lives is to take over.
-    Moved,
-    /// The array was moved to this node, which is to take over.
-    Chosen { node: String },
-    /// The registry has an older epoch than one that this node has seen.
-    Older { found: u64, seen: u64 },
-    /// Drives have a later epoch on their labels: the registry's must be raised to this one.
-    OlderThanDrives { found: u64, wanted: u64 },
-    /// The registry has had an owner, and has no state.
-    NoState { epoch: u64 },
-    /// The state that follows the owner cannot be read.
-    Damaged { cause: String },
-    /// The last owner has the highest epoch that there is.
-    LastEpoch { found: u64 },
-    /// This node must not go on with the state that is there.
-    Refuses { cause: String },
 }
 
 /// Why an owner stops.

@@ -40,12 +40,13 @@ mod overview;
 mod raise;
 mod record;
 mod successor;
+mod waits;
 
 use std::time::Duration;
 
 pub use agent::run;
 pub use bounds::{EPOCH_MAX, NUMBERS_MAX, PORTALS_MAX, RAISED_EPOCH_MAX};
-pub use decide::{Held, Look, Lost, Step, Term, Waits, decide};
+pub use decide::{Held, Look, Lost, Step, Term, decide};
 pub use followed::Follows;
 pub use forecast::Forecast;
 pub use kept::{Kept, KeptError, TEXT_LEN_MAX, kept_text};
@@ -58,6 +59,7 @@ pub use record::{
     TestRecord, certificates, put, wants_epoch,
 };
 pub use successor::{Successor, another_lives, successor};
+pub use waits::Waits;
 
 /// A node's lease.
 pub const LEASE_TIME: Duration = Duration::from_secs(6);
