@@ -1,11 +1,13 @@
 //! One array with one host, in the model world.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
+use scsi::Events;
 use world::World;
 use world_model::{DiskSpec, Model};
 
@@ -19,8 +21,10 @@ pub(super) const VOLUME_BYTES: u64 = 4 << 20;
 /// One command of the host.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// A model with disks `d0`, `d1`, ….
+/// A model with disks `d0`, `d1`, …. Its events are its own: those of tests on other threads would wake its
+/// tasks at times that differ from run to run.
 pub(super) fn model(seed: u64, disks: usize) -> Model {
+    Events::enter(Some(Arc::default()));
     let model = Model::new(seed);
     for i in 0..disks {
         model.disk(&format!("d{i}"), DiskSpec::new(DISK_BYTES).with_latency(Duration::from_micros(100)));
