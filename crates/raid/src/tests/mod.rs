@@ -9,6 +9,7 @@ mod levels;
 mod mapped;
 mod membership;
 mod mutation;
+mod preferred;
 mod silent;
 mod spares;
 mod upkeep;
