@@ -244,6 +244,12 @@ impl Inner {
         self.level.can_serve(self.active_set(), self.members.len() as u32)
     }
 
+    /// Whether reads of mirrors are in flight on half of the drives or more.
+    pub(crate) fn is_read_from(&self) -> bool {
+        let read = self.members.iter().filter(|m| m.reads_in_flight.get() > 0).count();
+        2 * read >= self.members.len()
+    }
+
     pub(crate) fn is_optimal(&self) -> bool {
         self.active_set().count_ones() as usize == self.members.len()
     }

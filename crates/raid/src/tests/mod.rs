@@ -13,6 +13,7 @@ mod preferred;
 mod silent;
 mod spares;
 mod upkeep;
+mod yielding;
 
 use block::conformance::random_against_shadow;
 use block::{Buf, Device, Pieces};

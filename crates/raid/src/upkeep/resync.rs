@@ -45,7 +45,7 @@ impl Inner {
             written += self.sets_resync_step(sets, at, len).await?;
             at += len;
             self.equal_below(at);
-            if !steps.step_done(len * self.members.len() as u64).await && at < self.data_len {
+            if !steps.resync_step_done(len * self.members.len() as u64).await && at < self.data_len {
                 // From here on reads stay with the preferred mirrors.
                 return Ok(written);
             }

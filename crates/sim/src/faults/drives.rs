@@ -75,7 +75,7 @@ impl GroupFaults<'_> {
         self.disks[which].add_latent_errors(at..end);
     }
 
-    /// The last drive dies; one of mirrors that may differ, once the resync has ended.
+    /// The last drive dies; one of mirrors that may differ, once a resync has made them equal.
     fn dies(&self, after: Duration) {
         let (world, victim) = (self.world.clone(), self.disks[self.disks.len() - 1].clone());
         let (places, shared) = (self.places.clone(), self.shared.clone());
@@ -84,7 +84,8 @@ impl GroupFaults<'_> {
         self.world.spawn(async move {
             world.sleep(after).await;
             while group.status().reads_pinned {
-                world.sleep(after.max(Duration::from_millis(1))).await;
+                let resynced = group.resync(&Throttle::none(world.clone())).await;
+                resynced.unwrap_or_else(|e| panic!("resync before a drive dies: {e}"));
             }
             victim.kill();
             shared.tell(|| format!("{} dies", victim.name()));
