@@ -1,7 +1,7 @@
-//! The resync of mirrors after an unclean end. It copies the first mirror over the others, and recovery may
-//! need what only another one has (a frame, a checkpoint, a batch). So it begins when what lies on the group
-//! has been recovered, and not at all where that fails: the other mirror can be read then, once somebody has
-//! looked.
+//! The resync of mirrors after an unclean end. It copies the mirror that is read over the others, and recovery
+//! may need what only another one has (a frame, a checkpoint, a batch). So it begins when what lies on the
+//! group has been recovered, and not at all where that fails: the other mirror can be read then, once somebody
+//! has looked.
 
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ const READ_INTERVAL: Duration = Duration::from_secs(5);
 /// Nobody is told of a wait that is this short: pools are being opened.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
-/// What hosts keep of the time beside a resync while they wait for drives: it repairs nothing that is lost. With
-/// 70 % it took 6 % of the throughput of saturated drives with platters (docs/verify_sanboot.md), with 95 % 1 %.
+/// What hosts keep of the time beside a resync while they wait for drives: it repairs nothing that is lost.
+/// With 70 % it took 6 % of the throughput of saturated drives with platters, with 95 % 1 %
+/// (docs/verify_sanboot.md).
 const HOSTS_SHARE_PERCENT: u8 = 95;
 
 /// Why the resync of a group waits.

@@ -8,13 +8,13 @@ use std::time::Duration;
 use block::Device;
 use world_model::{DiskSpec, Model};
 
-use super::{DISK_LEN, drives, pattern, read, spec_of};
+use super::{drives, pattern, read, spec_of};
 use crate::{Group, Level, Throttle};
 
 /// Beside a rebuild or a scrub.
 const SHARE_PERCENT: u8 = 70;
 /// Steps of a resync: MiBs of data of a drive.
-const STEPS: u32 = 8;
+const STEPS: u32 = 32;
 
 /// The load beside it.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ fn ms(ms: u64) -> Duration {
 fn takes(resync_share_percent: u8, reads: Reads, latency: Duration, rebuilds: bool) -> Duration {
     let (model, width) = (Model::new(91), if rebuilds { 3 } else { 2 });
     for i in 0..=width {
-        model.disk(&format!("d{i}"), DiskSpec::new(DISK_LEN).with_latency(latency));
+        model.disk(&format!("d{i}"), DiskSpec::new(u64::from(STEPS + 1) << 20).with_latency(latency));
     }
     model.run(async |world| {
         let all = drives(&world, 0..width);
@@ -82,9 +82,11 @@ fn a_resync_yields_more_to_reads_that_wait_for_drives() {
 
 #[test]
 fn a_few_reads_do_not_slow_a_resync_down() {
-    let few = Reads { readers: 1, pause: ms(40) };
+    // In flight for a twentieth of the time. A step that yields more takes 80 ms in place of 4 to 13; if all did,
+    // the resync would take ten times as long.
+    let few = Reads { readers: 1, pause: ms(38) };
     let [usual, yielding] = [SHARE_PERCENT, 95].map(|share| takes(share, few, ms(2), false));
-    assert!(yielding < usual * 2, "{yielding:?} in place of {usual:?}");
+    assert!(yielding < usual * 4, "{yielding:?} in place of {usual:?}");
 }
 
 #[test]
