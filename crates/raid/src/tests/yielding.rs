@@ -21,7 +21,7 @@ const STEPS: u32 = 32;
 struct Reads {
     /// At once.
     readers: u32,
-    /// After each read of one of them.
+    /// After each read of one of them, on average: at regular intervals, steps could meet all or none.
     pause: Duration,
 }
 
@@ -58,7 +58,7 @@ fn takes(resync_share_percent: u8, reads: Reads, latency: Duration, rebuilds: bo
                 let mut rng = clock.random(&format!("reader {reader}"));
                 while !stop.get() {
                     read(&group, rng.u64(..u64::from(STEPS) << 8) * 4096, 4096).await;
-                    clock.sleep(reads.pause).await;
+                    clock.sleep(reads.pause * rng.u32(..200) / 100).await;
                 }
             });
         }
