@@ -60,7 +60,7 @@ struct Copy {
 /// was mapped to a group that came, or is still mapped to one that left.
 ///
 /// What came from another mirror than its group reads is written again, to all mirrors: the resync that
-/// follows copies the first mirror, whatever it has.
+/// follows copies the mirror that the group reads, whatever it has.
 pub(crate) async fn recover(
     areas: &[Rc<Area>],
     reference: &Superblock,

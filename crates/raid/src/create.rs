@@ -232,7 +232,7 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         version: 1,
         in_sync: u32::MAX >> (32 - width),
         // Content that was never written may differ, as on any device.
-        mirrors_may_differ: false,
+        mirrors_may_differ: None,
         data_offset,
         data_len,
         block_bytes: drives.iter().map(|d| d.info().block_bytes).max().unwrap_or(512),

@@ -1,5 +1,5 @@
-//! Where mirrors may differ: reads go to the first one there, so that a block that was read once does not
-//! change; elsewhere to any.
+//! Where mirrors may differ: reads go to the preferred one there (`preferred`), so that a block that was read
+//! once does not change; elsewhere to any.
 //!
 //! ```text
 //!   opened after an unclean end ──> anywhere         a write failed on all mirrors ──> in its regions
@@ -25,7 +25,7 @@ pub(crate) struct Differing {
 }
 
 impl Inner {
-    /// Whether a range is read from the first mirror only.
+    /// Whether a range is read from the preferred mirror only.
     pub(crate) fn is_pinned(&self, from: u64, len: u64) -> bool {
         self.pinned.get()
             && from + len > self.differing_in.equal_to.get()

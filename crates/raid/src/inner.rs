@@ -15,6 +15,7 @@ use crate::label::Label;
 use crate::lost::Lost;
 use crate::member::{Member, MemberState};
 use crate::overdue::Overdue;
+use crate::preferred::Preferred;
 use crate::regions::{Regions, Unflushed};
 use crate::sets::Sets;
 use crate::status::{GroupState, Progress};
@@ -64,8 +65,10 @@ pub(crate) struct Inner {
     pub(crate) ownership: Cell<Ownership>,
     /// Whether `may_differ` is durable: the only check of a write.
     pub(crate) marked: Cell<bool>,
-    /// Mirrors may differ: there reads go only to the first active mirror of each set.
+    /// Mirrors may differ: there reads go only to the preferred active mirror of each set.
     pub(crate) pinned: Cell<bool>,
+    /// The rule by which it is preferred.
+    pub(crate) preferred: Preferred,
     /// The ranges to which that applies.
     pub(crate) differing_in: Differing,
     /// A write failed on all mirrors since the resync began: they may differ where it has been.
@@ -154,12 +157,13 @@ impl Inner {
             ),
             lost_slot: Cell::new(label.lost_slot),
             differing: Cell::new(label.differing),
-            may_differ: Cell::new(label.mirrors_may_differ),
+            may_differ: Cell::new(label.mirrors_may_differ.is_some()),
             version: Cell::new(version),
             floor: Cell::new(label.floor),
             ownership: Cell::new(label.ownership),
-            marked: Cell::new(label.mirrors_may_differ && labelled),
-            pinned: Cell::new(label.mirrors_may_differ),
+            marked: Cell::new(label.mirrors_may_differ.is_some() && labelled),
+            pinned: Cell::new(label.mirrors_may_differ.is_some()),
+            preferred: label.mirrors_may_differ.unwrap_or(Preferred::ByRegion),
             differing_in: Differing::default(),
             differ_again: Cell::new(false),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
@@ -200,7 +204,7 @@ impl Inner {
             epoch: self.epoch.get(),
             version: self.version.get(),
             in_sync: self.in_sync.get(),
-            mirrors_may_differ: self.may_differ.get(),
+            mirrors_may_differ: self.may_differ.get().then_some(self.preferred),
             data_offset: self.data_offset,
             data_len: self.data_len,
             block_bytes: self.geometry.block_bytes,
@@ -238,6 +242,12 @@ impl Inner {
     /// Whether enough drives are left.
     pub(crate) fn serves(&self) -> bool {
         self.level.can_serve(self.active_set(), self.members.len() as u32)
+    }
+
+    /// Whether reads of mirrors are in flight on half of the drives or more.
+    pub(crate) fn is_read_from(&self) -> bool {
+        let read = self.members.iter().filter(|m| m.reads_in_flight.get() > 0).count();
+        2 * read >= self.members.len()
     }
 
     pub(crate) fn is_optimal(&self) -> bool {

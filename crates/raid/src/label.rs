@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::lost::{self, LostRange};
 use crate::lost_table::{INLINE_MAX, SLOTS, TableRef};
+use crate::preferred::Preferred;
 use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level, Ownership};
 
@@ -39,6 +40,8 @@ const FORMAT_TABLE: u32 = 3;
 pub(crate) const FORMAT_SPARE: u32 = 4;
 pub(crate) const FORMAT_CACHE: u32 = 5;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
+/// Only beside the flag before. Earlier versions ignore it, and write it as 0.
+const FLAG_PREFERRED_BY_REGION: u32 = 2;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -179,8 +182,8 @@ pub struct Label {
     /// The positions in sync, as bits.
     pub in_sync: u32,
     /// Set while a mirrored group is in use: after a power failure, mirrors may differ where writes were not
-    /// flushed.
-    pub mirrors_may_differ: bool,
+    /// flushed. Which mirror is read there.
+    pub mirrors_may_differ: Option<Preferred>,
     /// First byte of data on the drive.
     pub data_offset: u64,
     /// Bytes of data on the drive.
@@ -210,6 +213,22 @@ pub struct Label {
     pub(crate) lost_slot: u32,
 }
 
+fn flags_of(may_differ: Option<Preferred>) -> u32 {
+    match may_differ {
+        None => 0,
+        Some(Preferred::First) => FLAG_MIRRORS_MAY_DIFFER,
+        Some(Preferred::ByRegion) => FLAG_MIRRORS_MAY_DIFFER | FLAG_PREFERRED_BY_REGION,
+    }
+}
+
+fn may_differ_of(flags: u32) -> Option<Preferred> {
+    let preferred = match flags & FLAG_PREFERRED_BY_REGION {
+        0 => Preferred::First,
+        _ => Preferred::ByRegion,
+    };
+    (flags & FLAG_MIRRORS_MAY_DIFFER != 0).then_some(preferred)
+}
+
 impl Label {
     /// Encodes the label. Its table, if it needs one, is on the drive already.
     pub(crate) fn encode(&self) -> Buf {
@@ -231,7 +250,7 @@ impl Label {
             name,
             epoch: self.epoch.into(),
             in_sync: self.in_sync.into(),
-            flags: if self.mirrors_may_differ { FLAG_MIRRORS_MAY_DIFFER } else { 0 }.into(),
+            flags: flags_of(self.mirrors_may_differ).into(),
             data_offset: self.data_offset.into(),
             data_len: self.data_len.into(),
             block_bytes: self.block_bytes.into(),
@@ -288,7 +307,7 @@ impl Label {
             epoch: format.epoch.get(),
             version: format.version.get(),
             in_sync: format.in_sync.get(),
-            mirrors_may_differ: format.flags.get() & FLAG_MIRRORS_MAY_DIFFER != 0,
+            mirrors_may_differ: may_differ_of(format.flags.get()),
             data_offset: format.data_offset.get(),
             data_len: format.data_len.get(),
             block_bytes: format.block_bytes.get(),

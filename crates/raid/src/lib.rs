@@ -33,8 +33,8 @@
 //!   only checksums of full stripes. If a drive is lost together with the power, blocks of a full stripe that
 //!   was being overwritten can become lost ranges.
 //! * Mirrors have no journal. The labels say that they may differ while the group is in use. After a power
-//!   failure one mirror serves all reads until the resync has finished, so that a block always reads the
-//!   same.
+//!   failure always the same mirror serves the reads of a block until the resync has been there, so that the
+//!   block always reads the same; the mirrors share the blocks (`preferred`).
 //! * When a drive is dropped, the operation that noticed it returns only after the labels of the survivors
 //!   record it. An acknowledged write is therefore never on the dropped drive's side only.
 //! * A rebuild records its progress on the labels and continues there after a restart.
@@ -79,6 +79,7 @@ mod lost_table;
 mod member;
 mod open;
 mod overdue;
+mod preferred;
 mod regions;
 mod relabel;
 mod replace;
@@ -102,6 +103,7 @@ pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::Group;
 pub use label::{LABEL_REGION_LEN, Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
+pub use preferred::Preferred;
 pub use replace::{Found, identify};
 pub use spec::{
     ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, Ownership, STRIPE_UNIT_BYTES_DEFAULT,

@@ -9,6 +9,7 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::label::Label;
 use crate::member::{Member, MemberState};
+use crate::preferred::Preferred;
 use crate::{ArrayId, DRIVES_MAX, GroupError, GroupSpec, Level, Ownership};
 
 struct Found {
@@ -159,8 +160,7 @@ async fn assemble(
 ) -> Result<Group, GroupError> {
     let mut label = reference.clone();
     label.ownership = spec.ownership.unwrap_or_default();
-    label.mirrors_may_differ =
-        found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
+    label.mirrors_may_differ = may_differ(&found, &reference);
     let behind = found.iter().any(|f| f.label.age() != reference.age() && is_fresh(&f.label, &reference));
     let older = found.iter().filter(|f| is_rolled_back(&f.label, &reference));
     let older = older.fold(0, |s, f| s | 1 << f.label.position);
@@ -183,6 +183,14 @@ async fn assemble(
     }
     group.0.begin_life().await.map_err(failed)?;
     Ok(group)
+}
+
+/// Whether mirrors may differ, and which one is preferred there: by the earlier rule if a drive in sync still
+/// has the label of it.
+fn may_differ(found: &[Found], reference: &Label) -> Option<Preferred> {
+    let in_sync = found.iter().filter(|f| is_fresh(&f.label, reference));
+    let rules = in_sync.filter_map(|f| f.label.mirrors_may_differ);
+    rules.reduce(|one, other| if one == Preferred::First { one } else { other })
 }
 
 /// Whether the group may open with these members, some of which are `older` copies of an earlier state.

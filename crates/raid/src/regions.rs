@@ -4,7 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 /// The smallest size of a region.
-const REGION_BYTES: u64 = 1 << 20;
+pub(crate) const REGION_BYTES: u64 = 1 << 20;
+
+/// The size of a region: whole units, so that no unit lies in two regions.
+pub(crate) fn region_bytes(unit: u64) -> u64 {
+    REGION_BYTES.next_multiple_of(unit)
+}
 
 /// A set of regions of the drives' data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +23,7 @@ pub(crate) struct Regions {
 impl Regions {
     /// An empty set for drives with this much data, in whole units.
     pub(crate) fn new(data_len: u64, unit: u64) -> Regions {
-        let region_bytes = REGION_BYTES.next_multiple_of(unit);
+        let region_bytes = region_bytes(unit);
         let regions = data_len.div_ceil(region_bytes);
         Regions { region_bytes, words: vec![0; regions.div_ceil(64) as usize], used: Vec::new() }
     }

@@ -43,7 +43,7 @@ pub struct GroupStatus {
     pub len_bytes: u64,
     /// The epoch of the labels.
     pub epoch: u64,
-    /// Whether reads go to one mirror only, because the mirrors may differ since a power failure.
+    /// Whether reads of a block go to one mirror only, because the mirrors may differ since a power failure.
     pub reads_pinned: bool,
     /// Blocks that were rewritten after a medium error, since the group was opened.
     pub repairs: u64,

@@ -33,7 +33,7 @@ pub(super) async fn open(
         stripe_unit_bytes: newest.stripe_unit_bytes,
         ..GroupSpec::new(&newest.group_name, newest.level, newest.array_id)
     };
-    if newest.mirrors_may_differ {
+    if newest.mirrors_may_differ.is_some() {
         examination.harmless(&place, "not shut down cleanly");
     }
     let drives = || members.drives.iter().map(|d| d.drive.clone()).collect();

@@ -246,8 +246,8 @@ async fn write_zeros(device: &impl Device, at: u64, len: u64) -> Result<(), Bloc
     writes.buffer_unordered(ZEROS_AT_ONCE).try_collect().await
 }
 
-/// Writes batches again that only another mirror had, to all mirrors: a resync copies the first one, whatever
-/// it has. They are durable with the header that is written next.
+/// Writes batches again that only another mirror had, to all mirrors: a resync copies the one that is read,
+/// whatever it has. They are durable with the header that is written next.
 async fn mend(device: &impl Device, ring_len: u64, batches: &[Placed]) -> Result<(), BlockError> {
     for Placed { place, found, mirror } in batches.iter().filter(|batch| batch.mirror.is_some()) {
         let at = RING_START + place.position % ring_len;

@@ -8,9 +8,9 @@
 //!   acknowledged.
 //! * A read that meets a medium error is answered by another mirror, and the bad block is rewritten from
 //!   there.
-//! * After a power failure, mirrors may differ where writes were not flushed. Reads then go to the first
-//!   mirror of each set where no resync has been yet, so that repeated reads of a block always return the
-//!   same; see `Label::mirrors_may_differ` and `differing`.
+//! * After a power failure, mirrors may differ where writes were not flushed. Reads then go to the
+//!   preferred mirror of each set where no resync has been yet, so that repeated reads of a block always
+//!   return the same; see `Label::mirrors_may_differ`, `differing` and `preferred`.
 
 mod read;
 mod stripes;

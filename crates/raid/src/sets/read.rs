@@ -1,4 +1,5 @@
-//! Reads: from the least loaded mirror; from another one if it fails.
+//! Reads: from the least loaded mirror; from another one if it fails. Where mirrors may differ, from the
+//! preferred one.
 
 use block::{BlockError, Buf, Data, Pieces};
 use smallvec::SmallVec;
@@ -43,7 +44,7 @@ impl Inner {
         out: &mut Pieces,
     ) -> Result<(), BlockError> {
         let mut begun: SmallVec<[Begun; 4]> = SmallVec::new();
-        for extent in sets.extents(at, len) {
+        for extent in sets.extents(at, len).flat_map(|extent| self.parts_to_read(sets, extent)) {
             let member = self.choose_mirror(sets, extent, &[]).ok_or_else(|| self.failure())?;
             let io = self.begin_read(member, trace, extent)?;
             begun.push(Begun { extent, member, io });
@@ -66,13 +67,16 @@ impl Inner {
             };
             filled.push((extent, data));
         }
-        if let [(_, one)] = filled.as_slice() {
-            out.push(one.clone());
+        if sets.count == 1 || filled.len() == 1 {
+            filled.into_iter().for_each(|(_, data)| out.push(data));
             return Ok(());
         }
         for run in sets.runs(at, len) {
-            let (extent, data) =
-                filled.iter().find(|(e, _)| e.set == run.set).expect("every run lies in an extent");
+            // Parts end where units do.
+            let (extent, data) = filled
+                .iter()
+                .find(|(e, _)| e.set == run.set && (e.from..e.from + e.len).contains(&run.from))
+                .expect("every run lies in an extent");
             let from = (run.from - extent.from) as usize;
             out.push(data.slice(from..from + run.len as usize));
         }
@@ -80,7 +84,7 @@ impl Inner {
     }
 
     /// Reads from another mirror while `slow` is unresponsive. `None` if mirrors may differ there: then only
-    /// the first mirror counts, until it is dropped.
+    /// the preferred one counts, until it is dropped.
     async fn read_other_mirror(&self, sets: &Sets, extent: Extent, slow: usize) -> Option<Data> {
         if self.is_pinned(extent.from, extent.len) {
             return None;
@@ -133,8 +137,8 @@ impl Inner {
         }
     }
 
-    /// Reads block by block, each from the first mirror that can, while mirrors may differ: what the first
-    /// one can read stays what it was read as.
+    /// Reads block by block, each from the first mirror in their order that can, while mirrors may differ:
+    /// what the preferred one can read stays what it was read as.
     async fn read_blocks(&self, sets: &Sets, extent: Extent) -> Result<Data, BlockError> {
         let mut whole = Buf::new(extent.len as usize);
         let (mut from, end) = (extent.from, extent.from + extent.len);
@@ -154,20 +158,19 @@ impl Inner {
     }
 
     /// The responsive mirror of a set with the fewest reads in flight; equal ones take turns. If mirrors may
-    /// differ there, always the first.
+    /// differ there, always the preferred one.
     fn choose_mirror(&self, sets: &Sets, extent: Extent, except: &[usize]) -> Option<usize> {
         let members = sets.members(extent.set);
         if sets.copies == 1 {
             return members.into_iter().find(|m| !except.contains(m) && self.members[*m].active().is_some());
         }
-        let (n, pinned) = (sets.copies, self.is_pinned(extent.from, extent.len));
-        let start = if pinned { 0 } else { self.turn.replace((self.turn.get() + 1) % n) };
-        let candidates = (0..n)
-            .map(|i| members.start + (start + i) % n)
-            .filter(|m| !except.contains(m) && self.members[*m].active().is_some());
-        if pinned {
-            return candidates.min();
+        let can_read = |m: &usize| !except.contains(m) && self.members[*m].active().is_some();
+        if self.is_pinned(extent.from, extent.len) {
+            return self.preferred_order(sets, extent.set, extent.from).find(can_read);
         }
+        let n = sets.copies;
+        let start = self.turn.replace((self.turn.get() + 1) % n);
+        let candidates = (0..n).map(|i| members.start + (start + i) % n).filter(can_read);
         candidates.min_by_key(|&m| (self.members[m].is_slow(), self.members[m].reads_in_flight.get()))
     }
 

@@ -97,8 +97,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The content of the first mirror that can read it; `None` if none can. Drives that are gone are
-    /// dropped.
+    /// The content of the first mirror in their order that can read it; `None` if none can. Drives that are
+    /// gone are dropped.
     async fn read_any(
         &self,
         sets: &Sets,
@@ -106,7 +106,7 @@ impl Inner {
         from: u64,
         len: u64,
     ) -> Result<Option<Data>, BlockError> {
-        for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
+        for m in self.preferred_order(sets, set, from).filter(|m| self.members[*m].active().is_some()) {
             match self.read_from(m, from, len as usize).await {
                 Ok(data) => return Ok(Some(data)),
                 Err(error) if error.is_of_drive() => self.drop_member(m, &error).await?,
@@ -207,7 +207,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Copies the first mirror of each set to the others where they differ. Returns the number of bytes
+    /// Copies the preferred mirror of each set to the others where they differ. Returns the number of bytes
     /// written.
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
@@ -238,8 +238,9 @@ impl Inner {
         Ok(written)
     }
 
-    /// Returns the number of bytes written; `None`: the first mirror cannot read some of the blocks, which
-    /// are then taken one by one. Of one block, the first mirror that can read it is the source.
+    /// Returns the number of bytes written; `None`: the preferred mirror cannot read some of the blocks,
+    /// which are then taken one by one. Of one block, the first mirror in their order that can read it is the
+    /// source. The range must lie in one region.
     async fn resync_extent(
         &self,
         sets: &Sets,
@@ -251,7 +252,7 @@ impl Inner {
         let mut written = 0;
         let mut unreadable: SmallVec<[usize; 4]> = SmallVec::new();
         // The drive that is being rebuilt is never the source.
-        let mut members: SmallVec<[usize; 4]> = sets.members(set).collect();
+        let mut members: SmallVec<[usize; 4]> = self.preferred_order(sets, set, from).collect();
         members.sort_by_key(|m| self.members[*m].active().is_none());
         for m in members {
             let Some(drive) = self.filled_at(m, from) else { continue };

@@ -9,9 +9,11 @@ mod levels;
 mod mapped;
 mod membership;
 mod mutation;
+mod preferred;
 mod silent;
 mod spares;
 mod upkeep;
+mod yielding;
 
 use block::conformance::random_against_shadow;
 use block::{Buf, Device, Pieces};

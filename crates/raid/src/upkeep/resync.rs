@@ -1,10 +1,14 @@
-//! Resync of mirrors after a power failure: copies the first mirror to the others where they differ.
+//! Resync of mirrors after a power failure: copies the mirror that is read to the others where they differ.
 
 use block::BlockError;
 
 use super::{STEP_LEN, Steps, Throttle};
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
+use crate::regions::REGION_BYTES;
+
+// A step lies in one region, where one mirror counts.
+const _: () = assert!(REGION_BYTES.is_multiple_of(STEP_LEN));
 
 impl Group {
     /// Compares all mirrors with the one that serves reads, and writes the differences; all mirrors serve
@@ -41,8 +45,8 @@ impl Inner {
             written += self.sets_resync_step(sets, at, len).await?;
             at += len;
             self.equal_below(at);
-            if !steps.step_done(len * self.members.len() as u64).await && at < self.data_len {
-                // From here on reads stay with one mirror.
+            if !steps.resync_step_done(len * self.members.len() as u64).await && at < self.data_len {
+                // From here on reads stay with the preferred mirrors.
                 return Ok(written);
             }
         }

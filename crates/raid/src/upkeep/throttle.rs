@@ -30,12 +30,17 @@ const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 pub struct Throttle {
     world: World,
     foreground_share_percent: u8,
+    resync_share_percent: u8,
     turns: Option<Turns>,
     control: Option<Rc<dyn Fn() -> Go>>,
 }
 
 /// The largest share of the foreground: the work must come to an end.
 const SHARE_PERCENT_MAX: u8 = 99;
+
+/// The longest pause of a resync. So it advances by a step of 1 MiB in little more than a second at least,
+/// whatever hosts do.
+const RESYNC_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The pause after a step of length `took`: none while no other I/O wants the drives; otherwise so long that
 /// the steps take no more than the remaining share of the time.
@@ -50,7 +55,15 @@ fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8
 impl Throttle {
     /// The foreground, if there is any, keeps `foreground_share_percent` of the time.
     pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
-        Throttle { world, foreground_share_percent, turns: None, control: None }
+        let resync_share_percent = foreground_share_percent;
+        Throttle { world, foreground_share_percent, resync_share_percent, turns: None, control: None }
+    }
+
+    /// Beside a resync the foreground keeps at least this share while half of the drives or more have reads in
+    /// flight; the resync then pauses for one second at most after each step of 1 MiB. Not while a drive is to
+    /// be rebuilt, since that waits for the resync.
+    pub fn with_resync_share(self, percent: u8) -> Throttle {
+        Throttle { resync_share_percent: percent.max(self.foreground_share_percent), ..self }
     }
 
     /// While there is a scheduler, each step waits for its turn, and the share is ignored.
@@ -75,7 +88,17 @@ impl Throttle {
     /// Called after a step that began at `began`. Yields in any case.
     pub async fn step_done(&self, began: Instant, foreground_was_busy: bool) {
         let took = self.world.now().since(began);
-        let pause = pause(took, foreground_was_busy, self.foreground_share_percent);
+        self.pause(pause(took, foreground_was_busy, self.foreground_share_percent)).await;
+    }
+
+    /// The same after a step of a resync that nobody waits for.
+    async fn resync_step_done(&self, began: Instant, foreground_was_busy: bool) {
+        let took = self.world.now().since(began);
+        let pause = pause(took, foreground_was_busy, self.resync_share_percent);
+        self.pause(pause.min(RESYNC_PAUSE_MAX)).await;
+    }
+
+    async fn pause(&self, pause: Duration) {
         match pause.is_zero() {
             true => yield_now().await,
             false => self.world.sleep(pause).await,
@@ -108,12 +131,26 @@ impl<'a> Steps<'a> {
     /// Ends a step with this many bytes of drive I/O: pauses as the throttle requires, then the next step
     /// begins if the work continues.
     pub(crate) async fn step_done(&mut self, drive_bytes: u64) -> bool {
+        let (throttle, began) = (self.throttle, self.began);
+        self.end_step(drive_bytes, async move |busy| throttle.step_done(began, busy).await).await
+    }
+
+    /// The same of a resync, which yields more to reads that wait for drives.
+    pub(crate) async fn resync_step_done(&mut self, drive_bytes: u64) -> bool {
+        if self.inner.rebuilding.get().is_some() || !self.inner.is_read_from() {
+            return self.step_done(drive_bytes).await;
+        }
+        let (throttle, began) = (self.throttle, self.began);
+        self.end_step(drive_bytes, async move |busy| throttle.resync_step_done(began, busy).await).await
+    }
+
+    async fn end_step(&mut self, drive_bytes: u64, pause: impl AsyncFnOnce(bool)) -> bool {
         let foreground = self.inner.foreground.get();
         let busy = foreground != self.seen;
         self.seen = foreground;
         match self.throttle.turns.as_ref().and_then(|turns| turns(drive_bytes)) {
             Some(turn) => turn.await,
-            None => self.throttle.step_done(self.began, busy).await,
+            None => pause(busy).await,
         }
         let goes_on = self.may_go_on().await;
         self.began = self.throttle.world.now();

@@ -3,7 +3,7 @@
 //! one that hangs until it is dropped and then returns.
 //!
 //! No latent errors while mirrors may differ after a power failure: a second fault there may reveal the other
-//! content of a sector. For the same reason the last drive dies, because reads then use the first.
+//! content of a sector. For the same reason a drive dies only once they are equal.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -75,13 +75,18 @@ impl GroupFaults<'_> {
         self.disks[which].add_latent_errors(at..end);
     }
 
-    /// The last drive dies.
+    /// The last drive dies; one of mirrors that may differ, once a resync has made them equal.
     fn dies(&self, after: Duration) {
         let (world, victim) = (self.world.clone(), self.disks[self.disks.len() - 1].clone());
         let (places, shared) = (self.places.clone(), self.shared.clone());
+        let group = self.group.clone();
         self.disks.iter().for_each(Disk::clear_latent_errors);
         self.world.spawn(async move {
             world.sleep(after).await;
+            while group.status().reads_pinned {
+                let resynced = group.resync(&Throttle::none(world.clone())).await;
+                resynced.unwrap_or_else(|e| panic!("resync before a drive dies: {e}"));
+            }
             victim.kill();
             shared.tell(|| format!("{} dies", victim.name()));
             places.borrow_mut().falls_behind(victim.name());
