@@ -12,7 +12,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::lost::{self, LostRange};
 use crate::lost_table::{INLINE_MAX, SLOTS, TableRef};
-use crate::preferred::Preferred;
 use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level, Ownership};
 
@@ -157,6 +156,17 @@ impl LabelCopy {
             _ => None,
         }
     }
+}
+
+/// The rule by which a mirror is preferred where mirrors may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preferred {
+    /// The first one in sync: on labels of earlier versions. Kept until the group was closed in order, since
+    /// blocks may have been read by it.
+    First,
+    /// In each region (1 MiB of the drives' data, or a unit if that is larger) the first one in sync of an
+    /// order that begins one mirror further than in the region before.
+    ByRegion,
 }
 
 /// The content of a label.

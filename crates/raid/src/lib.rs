@@ -101,9 +101,8 @@ pub use error::{GroupError, MissingCause, TO_ERASE};
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::Group;
-pub use label::{LABEL_REGION_LEN, Label, LabelCopy};
+pub use label::{LABEL_REGION_LEN, Label, LabelCopy, Preferred};
 pub use member::{MemberState, MemberStatus};
-pub use preferred::Preferred;
 pub use replace::{Found, identify};
 pub use spec::{
     ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, Ownership, STRIPE_UNIT_BYTES_DEFAULT,

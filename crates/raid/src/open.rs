@@ -7,9 +7,8 @@ use crate::error::MissingCause;
 use crate::examine::{OnDrive, examine};
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
-use crate::label::Label;
+use crate::label::{Label, Preferred};
 use crate::member::{Member, MemberState};
-use crate::preferred::Preferred;
 use crate::{ArrayId, DRIVES_MAX, GroupError, GroupSpec, Level, Ownership};
 
 struct Found {

@@ -6,23 +6,13 @@
 //!   order of three mirrors         012  120  201  012  …   the first one in sync is read, and copied by a resync
 //! ```
 //!
-//! So all drives of a set share the reads, and a drive that is dropped changes only the regions that were read
-//! from it. A function of the address and of the members alone: nothing of it needs to be recorded.
+//! So all drives of a set share the reads, and a drive that is dropped changes only the regions that were
+//! read from it. A function of the address and of the members alone: nothing of it needs to be recorded.
 
 use crate::inner::Inner;
+use crate::label::Preferred;
 use crate::regions::region_bytes;
 use crate::sets::{Extent, Sets};
-
-/// The rule by which a mirror is preferred where mirrors may differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preferred {
-    /// The first one in sync: on labels of earlier versions. Kept until the group was closed in order, since
-    /// blocks may have been read by it.
-    First,
-    /// In each region (1 MiB of the drives' data, or a unit if that is larger) the first one in sync of an
-    /// order that begins one mirror further than in the region before.
-    ByRegion,
-}
 
 impl Preferred {
     /// Bytes of the drives' data with the same order.

@@ -1,7 +1,7 @@
-//! The resync of mirrors after an unclean end. It copies the mirror that is read over the others, and recovery
-//! may need what only another one has (a frame, a checkpoint, a batch). So it begins when what lies on the
-//! group has been recovered, and not at all where that fails: the other mirror can be read then, once somebody
-//! has looked.
+//! The resync of mirrors after an unclean end. It copies the mirror that is read over the others, and
+//! recovery may need what only another one has (a frame, a checkpoint, a batch). So it begins when what lies
+//! on the group has been recovered, and not at all where that fails: the other mirror can be read then, once
+//! somebody has looked.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Which mirror is read where mirrors may differ: all of them take part, each address has always the same one,
-//! and a resync copies each region from its own.
+//! Which mirror is read where mirrors may differ: all of them take part, each address has always the same
+//! one, and a resync copies each region from its own.
 
 use std::cell::Cell;
 use std::rc::Rc;

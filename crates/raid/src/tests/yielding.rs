@@ -32,8 +32,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// How long a resync takes on two drives of this latency. `rebuilds`: on three, of which the last one is to be
-/// rebuilt.
+/// How long a resync takes on two drives of this latency. `rebuilds`: on three, of which the last one is to
+/// be rebuilt.
 fn takes(resync_share_percent: u8, reads: Reads, latency: Duration, rebuilds: bool) -> Duration {
     let (model, width) = (Model::new(91), if rebuilds { 3 } else { 2 });
     for i in 0..=width {
@@ -82,8 +82,8 @@ fn a_resync_yields_more_to_reads_that_wait_for_drives() {
 
 #[test]
 fn a_few_reads_do_not_slow_a_resync_down() {
-    // In flight for a twentieth of the time. A step that yields more takes 80 ms in place of 4 to 13; if all did,
-    // the resync would take ten times as long.
+    // In flight for a twentieth of the time. A step that yields more takes 80 ms in place of 4 to 13; if all
+    // did, the resync would take ten times as long.
     let few = Reads { readers: 1, pause: ms(38) };
     let [usual, yielding] = [SHARE_PERCENT, 95].map(|share| takes(share, few, ms(2), false));
     assert!(yielding < usual * 4, "{yielding:?} in place of {usual:?}");

@@ -187,8 +187,8 @@ impl Inner {
     async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
         // No write may be between reading the members and its end.
         let _held = self.locks.exclusive(0..self.geometry.len_bytes).await;
-        // It would be read where it is preferred. A write that failed on all mirrors since the resync, or a resync
-        // that was told to end: the caller comes again.
+        // It would be read where it is preferred. A write that failed on all mirrors since the resync, or a
+        // resync that was told to end: the caller comes again.
         if self.pinned.get() || !self.flush_rebuilt(position, self.data_len).await? {
             return Ok(());
         }

@@ -59,9 +59,9 @@ impl Throttle {
         Throttle { world, foreground_share_percent, resync_share_percent, turns: None, control: None }
     }
 
-    /// Beside a resync the foreground keeps at least this share while half of the drives or more have reads in
-    /// flight; the resync then pauses for one second at most after each step of 1 MiB. Not while a drive is to
-    /// be rebuilt, since that waits for the resync.
+    /// Beside a resync the foreground keeps at least this share while half of the drives or more have reads
+    /// in flight; the resync then pauses for one second at most after each step of 1 MiB. Not while a drive
+    /// is to be rebuilt, since that waits for the resync.
     pub fn with_resync_share(self, percent: u8) -> Throttle {
         Throttle { resync_share_percent: percent.max(self.foreground_share_percent), ..self }
     }
