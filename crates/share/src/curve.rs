@@ -118,6 +118,11 @@ impl Curve {
         }
     }
 
+    /// It does so many times as much with any number in flight.
+    pub(crate) fn scale(&mut self, times: f64) {
+        self.means.iter_mut().for_each(|mean| mean.point.rate *= times);
+    }
+
     /// What is served with so many in flight; none: fewer than ever before.
     pub(crate) fn at(&self, in_flight: f64) -> Option<f64> {
         rate_at(&self.rising(), in_flight)

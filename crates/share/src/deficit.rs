@@ -186,8 +186,8 @@ impl Deficits {
         self.disks.get(name).map_or(f64::INFINITY, |disk| disk.outstanding / part)
     }
 
-    /// Whether a disk has less than its minimum, or than is left of it, because it waits for the array; or would
-    /// have, if requests took a little longer.
+    /// Whether a disk has less than its minimum, or than is left of it, because it waits for the array; or
+    /// would have, if requests took a little longer.
     pub(crate) fn lacks(&self, services: &BTreeMap<String, Option<Service>>) -> bool {
         self.disks.iter().any(|(name, disk)| {
             services.get(name).copied().flatten().is_some_and(|service| {

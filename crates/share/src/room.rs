@@ -14,6 +14,9 @@ const MISSING: f64 = 0.01;
 const MISSING_PROMISED: f64 = 0.05;
 /// If it does so much less with as many in flight as before, it is slower than before.
 const SLOWER: f64 = 0.07;
+/// If it does so much less in so many intervals in a row, it is with any number in flight.
+const MUCH_SLOWER: f64 = 0.15;
+const SLOW: u32 = 3;
 /// So much more than the best is granted until requests reach it.
 const BEYOND: f64 = 0.1;
 /// Intervals for which nothing more is granted after a minimum lacked.
@@ -26,13 +29,15 @@ pub(crate) struct Room {
     now: Option<Point>,
     blind: u32,
     hold: u32,
+    /// Intervals in a row in which it did much less than before.
+    slow: u32,
     has_minimums: bool,
 }
 
 impl Room {
     /// Goes on with what another leader had found.
     pub(crate) fn resumed(points: &[(u64, u64)]) -> Room {
-        Room { curve: Curve::resumed(points), now: None, blind: FILLS, hold: 0, has_minimums: false }
+        Room { curve: Curve::resumed(points), now: None, blind: FILLS, hold: 0, slow: 0, has_minimums: false }
     }
 
     /// What was found.
@@ -42,11 +47,11 @@ impl Room {
 
     /// Claims have changed: the next intervals say nothing of the new ones.
     pub(crate) fn changed(&mut self) {
-        (self.now, self.blind, self.hold) = (None, BLIND, 0);
+        (self.now, self.blind, self.hold, self.slow) = (None, BLIND, 0, 0);
     }
 
-    /// Takes an interval into account. `is_pressed`: disks would have taken more; `lacks`: one may have less than
-    /// its minimum because it waits for the array.
+    /// Takes an interval into account. `is_pressed`: disks would have taken more; `lacks`: one may have less
+    /// than its minimum because it waits for the array.
     pub(crate) fn observe(&mut self, seen: Point, is_pressed: bool, (has_minimums, lacks): (bool, bool)) {
         self.has_minimums = has_minimums;
         self.hold = if lacks { HOLD } else { self.hold.saturating_sub(1) };
@@ -57,10 +62,18 @@ impl Room {
             self.blind -= 1;
             return;
         }
-        self.curve.observe(seen, is_pressed);
         let now = self.now.get_or_insert(seen);
         now.in_flight += WEIGHT * (seen.in_flight - now.in_flight);
         now.rate += WEIGHT * (seen.rate - now.rate);
+        let part = self.curve.at(seen.in_flight).map(|known| seen.rate / known);
+        let part = part.filter(|part| is_pressed && *part < 1.0 - MUCH_SLOWER);
+        self.slow = if part.is_some() { self.slow + 1 } else { 0 };
+        match part {
+            None => self.curve.observe(seen, is_pressed),
+            // It is so with any number in flight: what it did before is no sign of room.
+            Some(part) if self.slow >= SLOW => self.curve.scale(part),
+            Some(_) => {}
+        }
     }
 
     /// What is to be granted together until the array is busy, if it is not; bytes per second. At most
