@@ -23,6 +23,11 @@ const LEAST: f64 = 0.25;
 const GROWTH: f64 = 1.05;
 /// Weight of a new interval in what it gets.
 const WEIGHT: f64 = 0.25;
+/// With fewer at the array on average, nothing is known of how long they take.
+const BELOW_LEAST: f64 = 0.02;
+/// A minimum may lack if the disk waits for the array so often, and has no more than so much beyond it.
+const HELD_UP: f64 = 0.5;
+const NEAR: f64 = 0.05;
 /// Intervals for which a minimum is tried, and those after which a share is tried again.
 const HOPELESS: u32 = 20;
 const RETRY: u32 = 120;
@@ -36,14 +41,21 @@ pub(crate) struct Service {
     pub(crate) served: u64,
     /// The rate in force in it.
     pub(crate) granted: u64,
+    /// The share that the rate is made of.
+    pub(crate) share: u64,
     /// Bytes of its largest request.
     pub(crate) largest: u64,
     /// Whether its share is what limits it: it has requests all the time, and no lower maximum.
     pub(crate) is_limited: bool,
     /// Whether its share is its minimum: what the array lacks is for others to go without.
     pub(crate) is_promised: bool,
+    /// Whether its share is its minimum, or what is left of it.
+    pub(crate) is_minimum: bool,
     /// Whether it has, and its rate made none wait.
     pub(crate) is_held_up: bool,
+    /// Requests that it had on average, and of these the ones at the array.
+    pub(crate) outstanding: f64,
+    pub(crate) below: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,6 +73,12 @@ struct Disk {
     behind: f64,
     /// Intervals in a row in which it could not use its share.
     short: u32,
+    /// Requests that it has, and of these the ones at the array, averaged.
+    outstanding: f64,
+    below: f64,
+    /// Whether its requests limit it, or nearly, and the array has room: what it lacks is not what the array
+    /// lacks.
+    is_free: bool,
 }
 
 impl Disk {
@@ -73,6 +91,8 @@ impl Disk {
         self.total = Some(service.total);
         self.largest = service.largest as f64;
         self.served += WEIGHT * (service.served as f64 - self.served);
+        self.outstanding += WEIGHT * (service.outstanding - self.outstanding);
+        self.below += WEIGHT * (service.below - self.below);
         self.held_up += WEIGHT * (f64::from(u8::from(service.is_held_up)) - self.held_up);
         match got {
             Some(got) if service.is_limited => self.behind += self.share * seconds - got,
@@ -143,7 +163,8 @@ impl Deficits {
         for (name, service) in services.iter().filter_map(|(name, service)| Some((name, (*service)?))) {
             // Reports are input: a damaged one must not end the process.
             seen.served = seen.served.saturating_add(service.served);
-            let disk = self.disks.get(name).filter(|disk| service.is_limited && disk.short == 0);
+            let disk =
+                self.disks.get(name).filter(|disk| service.is_limited && disk.short == 0 && !disk.is_free);
             if let Some(disk) = disk {
                 seen.due = seen.due.saturating_add(service.granted.min(disk.share as u64));
                 seen.granted = seen.granted.saturating_add(service.granted);
@@ -151,6 +172,29 @@ impl Deficits {
             }
         }
         seen
+    }
+
+    /// What its requests bring a disk at most where the array is just busy; `slowness` is how much longer
+    /// requests take now. Bytes per second; none: not known.
+    pub(crate) fn reach(&self, name: &str, slowness: f64) -> Option<u64> {
+        let disk = self.disks.get(name).filter(|disk| disk.below > BELOW_LEAST && disk.served >= 1.0)?;
+        Some((disk.outstanding * disk.served / disk.below * slowness) as u64)
+    }
+
+    /// With more in flight than this it cannot have a share, which is this part of all.
+    pub(crate) fn depth(&self, name: &str, part: f64) -> f64 {
+        self.disks.get(name).map_or(f64::INFINITY, |disk| disk.outstanding / part)
+    }
+
+    /// Whether a disk has less than its minimum, or than is left of it, because it waits for the array; or
+    /// would have, if requests took a little longer.
+    pub(crate) fn lacks(&self, services: &BTreeMap<String, Option<Service>>) -> bool {
+        self.disks.iter().any(|(name, disk)| {
+            services.get(name).copied().flatten().is_some_and(|service| {
+                let least = service.share as f64 * (1.0 + NEAR);
+                service.is_minimum && disk.held_up > HELD_UP && disk.served < least
+            })
+        })
     }
 
     /// What a disk with this minimum would take, if it cannot use its share; bytes per second.
@@ -166,9 +210,10 @@ impl Deficits {
     }
 
     /// The rate in force for a disk with this share from now on, bytes per second, before headroom.
-    pub(crate) fn rate(&mut self, name: &str, share: f64) -> f64 {
+    /// `is_free`: its requests limit it, or nearly, and the array has room.
+    pub(crate) fn rate(&mut self, name: &str, share: f64, is_free: bool) -> f64 {
         let Some(disk) = self.disks.get_mut(name) else { return share };
-        disk.share = share;
+        (disk.share, disk.is_free) = (share, is_free);
         let time = CORRECT_S.max(REQUESTS * disk.largest / share.max(1.0));
         (share + disk.behind / time).max(share * LEAST)
     }
@@ -183,10 +228,14 @@ mod tests {
             total,
             served,
             granted: served,
+            share: served,
             largest: 10,
             is_limited: true,
             is_promised,
+            is_minimum: is_promised,
             is_held_up: true,
+            outstanding: 1.0,
+            below: 1.0,
         })
     }
 
@@ -197,10 +246,10 @@ mod tests {
             [("a".to_owned(), service(a, a, a_is_promised)), ("b".to_owned(), service(b, b, false))].into()
         };
         deficits.observe(1.0, &services(0, 0));
-        deficits.rate("a", 1000.0);
-        deficits.rate("b", 1000.0);
+        deficits.rate("a", 1000.0, false);
+        deficits.rate("b", 1000.0, false);
         deficits.observe(1.0, &services(a, b));
-        (deficits.rate("a", 1000.0), deficits.rate("b", 1000.0))
+        (deficits.rate("a", 1000.0, false), deficits.rate("b", 1000.0, false))
     }
 
     #[test]
@@ -241,8 +290,8 @@ mod tests {
             wants.push(deficits.demand("a", 0));
             assert_eq!(deficits.demand("b", 0), None, "{interval}");
             let share = deficits.demand("a", 0).map_or(1000.0, |usable| usable as f64);
-            deficits.rate("a", share);
-            deficits.rate("b", 2000.0 - share);
+            deficits.rate("a", share, false);
+            deficits.rate("b", 2000.0 - share, false);
             totals = (totals.0 + 200, totals.1 + 800);
         }
         let first = wants.iter().position(Option::is_some).expect("it is noticed");

@@ -2,22 +2,38 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use qos::{Claim, Policy, expected};
+use qos::{Claim, Expected, Policy, expected};
 use registry::{Key, Version};
 use world::Instant;
 
+use crate::curve::Point;
 use crate::deficit::{Deficits, Service};
 use crate::grant::{Grants, Part};
 use crate::limiter::claim;
-use crate::{DiskReport, Estimate, Report, Shares};
+use crate::room::Room;
+use crate::{DiskReport, Estimate, Grant, Report, Seen, Shares};
 
 /// Of the capacity, so much must be claimed for it to be what limits the disks.
 const BOUND_PERMILLE: u64 = 990;
+
+/// Requests in flight that no disk is to suffer from, whatever its share.
+const DEPTH: f64 = qos::DEPTH_MAX_DEFAULT as f64;
+/// Disks would have taken more than the array served.
+const PRESSED: f64 = 1.002;
+/// A disk that needs this part of its requests at the array for its share is not held back by its rate, which
+/// would keep some of them away; one that needs all of them has a rate so much above its share.
+const FREE: f64 = 0.7;
+const FREE_RATE: f64 = 1.25;
 
 /// What a leader remembers from one division to the next.
 pub(crate) struct Divider {
     estimate: Estimate,
     deficits: Deficits,
+    room: Room,
+    /// Requests in flight at most, as long as nobody lacks its share by them.
+    depth: f64,
+    /// Whether minimums are scaled down.
+    is_scaled: bool,
     /// By the last division.
     shares: BTreeMap<String, u64>,
     at: Instant,
@@ -45,6 +61,9 @@ impl Divider {
         Divider {
             estimate: last.map_or_else(Estimate::default, |last| Estimate::resumed(last.sum)),
             deficits: Deficits::default(),
+            room: Room::resumed(last.map_or(&[][..], |last| &last.curve)),
+            depth: f64::INFINITY,
+            is_scaled: false,
             shares: BTreeMap::new(),
             at: now,
             claimed: BTreeMap::new(),
@@ -72,10 +91,18 @@ impl Divider {
         self.learn(now, &disks);
         let capacity = self.estimate.capacity()?;
         for (name, claim) in disks.names.iter().zip(&mut disks.claims) {
-            let usable = self.deficits.demand(name, claim.minimum);
+            // Minimums that do not fit take what they can: the others have the floor, whatever these get.
+            let least = if self.is_scaled { claim.minimum } else { 0 };
+            let usable = self.deficits.demand(name, claim.minimum).map(|usable| usable.max(least));
             claim.demand = [claim.demand, usable].into_iter().flatten().min();
         }
-        let rates = expected(capacity, &disks.claims).rates;
+        let (without, reaches) = self.reaches(capacity, &disks);
+        for (claim, reach) in disks.claims.iter_mut().zip(&reaches) {
+            let usable = reach.map(|reach| reach.max(claim.minimum));
+            claim.demand = [claim.demand, usable].into_iter().flatten().min();
+        }
+        let Expected { rates, feasible } = expected(capacity, &disks.claims);
+        self.is_scaled = !feasible;
         self.is_bound = rates.iter().sum::<u64>() >= capacity / 1000 * BOUND_PERMILLE;
         let scale_permille = scale_permille(&disks.claims, &rates);
         let part = |((name, share), claim): ((&String, &u64), &Claim)| Part {
@@ -86,13 +113,39 @@ impl Divider {
         let parts: Vec<Part> = disks.names.iter().zip(&rates).zip(&disks.claims).map(part).collect();
         let terms = Grants::new(self.estimate.headroom(), &parts);
         let steady = expected((capacity as f64 * self.estimate.steady()) as u64, &disks.claims).rates;
+        let is_left = self.room.is_left(self.depth);
         let mut grants = BTreeMap::new();
-        for ((name, part), steady) in disks.names.iter().zip(&parts).zip(steady) {
-            let rate = self.deficits.rate(name, terms.target(part));
-            grants.insert(name.clone(), terms.grant(part, steady, rate));
+        for (place, (part, steady)) in parts.iter().zip(steady).enumerate() {
+            let name = &disks.names[place];
+            // Minimums need the others to keep to their rates.
+            let reach = reaches[place].filter(|_| !self.room.has_minimums());
+            let free = free(part.share, &disks.claims[place], reach);
+            let rate = self.deficits.rate(name, terms.target(part), is_left && free > 0.0);
+            let grant = terms.grant(part, steady, rate);
+            let most = (part.share as f64 * FREE_RATE).max(without[place] as f64);
+            let more = ((most - part.share as f64).max(0.0) * free) as u64;
+            let [rate, steady] = [grant.rate, grant.steady].map(|rate| rate.saturating_add(more));
+            grants.insert(name.clone(), Grant { rate, steady });
         }
         self.shares = disks.names.into_iter().zip(rates).collect();
-        Some(Shares { leader: leader.into(), sum: capacity, scale_permille, disks: grants })
+        let curve = self.room.points();
+        Some(Shares { leader: leader.into(), sum: capacity, scale_permille, disks: grants, curve })
+    }
+
+    /// The shares if requests brought whatever a disk is to get, and what they bring each disk at most.
+    fn reaches(&mut self, capacity: u64, disks: &Disks) -> (Vec<u64>, Vec<Option<u64>>) {
+        let without = expected(capacity, &disks.claims).rates;
+        let of = |((name, share), claim): ((&String, &u64), &Claim)| {
+            let is_limited = claim.demand.is_none() && claim.maximum.is_none_or(|most| *share < most);
+            let part = *share as f64 / capacity as f64;
+            let suffers = is_limited && !is_minimum(*share, claim) && part > 0.0;
+            if suffers { self.deficits.depth(name, part) } else { f64::INFINITY }
+        };
+        let depths = disks.names.iter().zip(&without).zip(&disks.claims).map(of);
+        self.depth = depths.fold(f64::INFINITY, f64::min).max(DEPTH);
+        let slowness = self.room.slowness(self.depth);
+        let reaches = disks.names.iter().map(|name| self.deficits.reach(name, slowness?)).collect();
+        (without, reaches)
     }
 
     fn read(
@@ -116,13 +169,32 @@ impl Divider {
         disks
     }
 
+    /// Looks at how many requests were in flight in the interval, and at what the array did with them.
+    fn look(&mut self, disks: &Disks) {
+        let all = || disks.services.values().flatten();
+        let in_flight = all().map(|service| service.below).sum();
+        let rate = all().map(|service| service.served as f64).sum();
+        let limited = || all().filter(|service| service.is_limited);
+        let [granted, served]: [f64; 2] = [
+            limited().map(|service| service.granted as f64).sum(),
+            limited().map(|service| service.served as f64).sum(),
+        ];
+        // Before the first shares nothing limits them.
+        let is_pressed = self.shares.is_empty() || granted > served * PRESSED;
+        let minimums = (all().any(|service| service.is_minimum), self.deficits.lacks(&disks.services));
+        self.room.observe(Point { in_flight, rate }, is_pressed, minimums);
+    }
+
     /// Learns from the interval that has passed.
     fn learn(&mut self, now: Instant, disks: &Disks) {
         let seconds = now.since(self.at).as_secs_f64();
         self.at = now;
         // What a node that hangs does not report is not what the array does not serve.
         if disks.services.values().all(Option::is_some) {
-            self.estimate.observe(self.deficits.seen(&disks.services, self.is_bound));
+            self.look(disks);
+            let wanted = self.room.wanted(self.depth);
+            let seen = self.deficits.seen(&disks.services, self.is_bound);
+            self.estimate.observe(Seen { wanted: wanted.map(|wanted| wanted as u64), ..seen });
         }
         self.deficits.observe(seconds, &disks.services);
         let claimed = disks.names.iter().zip(&disks.claims);
@@ -131,10 +203,28 @@ impl Divider {
             .collect();
         if claimed != self.claimed {
             self.estimate.changed();
+            if !self.shares.is_empty() {
+                self.room.changed();
+            }
             self.deficits.forget();
             self.claimed = claimed;
         }
     }
+}
+
+/// How nearly a disk needs all that it has outstanding for its share, from 0 to 1.
+fn free(share: u64, claim: &Claim, reach: Option<u64>) -> f64 {
+    let reach = match reach {
+        Some(reach) if !is_minimum(share, claim) => reach,
+        _ => return 0.0,
+    };
+    let used = (share as f64 + 1.0) / (reach as f64).max(1.0);
+    ((used - FREE) / (1.0 - FREE)).clamp(0.0, 1.0)
+}
+
+/// Whether a share is what a disk has of its minimum, and no more.
+fn is_minimum(share: u64, claim: &Claim) -> bool {
+    claim.minimum > 0 && share <= claim.minimum
 }
 
 /// What a disk got, with this claim and share.
@@ -144,10 +234,14 @@ fn service(seen: &DiskReport, claim: &Claim, share: Option<u64>) -> Service {
         total: seen.total,
         served: seen.served,
         granted: seen.granted.unwrap_or_default(),
+        share: share.unwrap_or_default(),
         largest: seen.largest,
         is_limited: seen.hungry && seen.granted.is_some() && is_below_maximum,
         is_promised: share.is_some_and(|share| is_promised(share, claim)),
+        is_minimum: share.is_some_and(|share| is_minimum(share, claim)),
         is_held_up: seen.held_up,
+        outstanding: seen.outstanding as f64 / 1000.0,
+        below: seen.below as f64 / 1000.0,
     }
 }
 
@@ -252,6 +346,8 @@ mod tests {
                 held_up: hungry,
                 demand,
                 total: number,
+                outstanding: number,
+                below: number,
             };
             let disks =
                 [("a", disk(true, None)), ("b", disk(true, Some(number))), ("c", disk(false, Some(number)))];

@@ -19,6 +19,8 @@ const JUMP: f64 = 0.1;
 /// Weight of what is served beyond the capacity at the first try, which may be chance: what is taken for
 /// capacity and is none is granted to disks without a minimum, and these take it from the others.
 const TRIED_WEIGHT: f64 = 0.25;
+/// By this part of what is missing the capacity rises in an interval while the array has room.
+const RISE: f64 = 0.3;
 /// Intervals that are not judged after a change of claims: they show the old ones, too.
 const BLIND: u32 = 2;
 /// Intervals that are judged together: the service of one varies, and one of few large requests says little.
@@ -42,6 +44,8 @@ pub struct Seen {
     pub served_of_granted: u64,
     /// Whether the sum limited the disks, and not what they claim.
     pub is_bound: bool,
+    /// The array has room: what is to be granted until it is busy.
+    pub wanted: Option<u64>,
 }
 
 /// The estimate.
@@ -97,6 +101,9 @@ impl Estimate {
             self.begin(seen);
         } else if self.blind > 0 {
             self.blind -= 1;
+        } else if let Some(wanted) = seen.wanted {
+            // What was not served is not what the array lacks.
+            self.rise(wanted as f64, seen.is_bound);
         } else if seen.granted > 0 {
             self.follow(seen);
         }
@@ -111,6 +118,14 @@ impl Estimate {
                 self.first[1..].iter().map(|served| *served as f64).sum::<f64>() / (FIRST - 1) as f64;
             self.steady = self.capacity;
             self.changed();
+        }
+    }
+
+    fn rise(&mut self, wanted: f64, is_bound: bool) {
+        self.recent.clear();
+        if is_bound || wanted < self.capacity {
+            self.capacity += RISE * (wanted - self.capacity);
+            self.steady += RISE * (self.capacity - self.steady);
         }
     }
 
@@ -196,7 +211,14 @@ mod tests {
                 sum += known.unwrap_or_default();
             }
             let due = known.unwrap_or(granted);
-            estimate.observe(Seen { served, due, granted, served_of_granted: served, is_bound: true });
+            estimate.observe(Seen {
+                served,
+                due,
+                granted,
+                served_of_granted: served,
+                is_bound: true,
+                wanted: None,
+            });
         }
         sum / intervals.saturating_sub(20).max(1)
     }
@@ -238,8 +260,14 @@ mod tests {
     #[test]
     fn what_was_late_and_a_good_second_are_hardly_taken_for_capacity() {
         let mut estimate = Estimate::resumed(1000);
-        let seen =
-            |served| Seen { served, due: 1000, granted: 1010, served_of_granted: served, is_bound: true };
+        let seen = |served| Seen {
+            served,
+            due: 1000,
+            granted: 1010,
+            served_of_granted: served,
+            is_bound: true,
+            wanted: None,
+        };
         (0..JUDGED).for_each(|_| estimate.observe(seen(1010)));
         let known = estimate.capacity();
         assert!(estimate.headroom() > HEADROOM, "it tries whether more is served: {estimate:?}");
@@ -251,7 +279,14 @@ mod tests {
     #[test]
     fn what_is_granted_to_make_up_for_the_past_is_not_what_the_array_lacks() {
         let mut estimate = Estimate::resumed(1000);
-        let seen = Seen { served: 990, due: 1000, granted: 1250, served_of_granted: 990, is_bound: true };
+        let seen = Seen {
+            served: 990,
+            due: 1000,
+            granted: 1250,
+            served_of_granted: 990,
+            is_bound: true,
+            wanted: None,
+        };
         (0..20).for_each(|_| estimate.observe(seen));
         assert!(estimate.capacity() >= Some(985), "{estimate:?}");
     }

@@ -8,9 +8,10 @@
 //!
 //! * [`qos::expected`] is the formula, the floor included: what each disk is to get of a capacity.
 //! * [`Estimate`] finds the capacity while the nodes work: a little more than it is granted, so that the
-//!   array always has work, and what it serves is its capacity. `Deficits` correct each disk's rate by what
-//!   it got more or less than its share, and `Grants` put minimums first. All pure, put together by
-//!   `Divider`.
+//!   array always has work, and what it serves is its capacity. `Room` knows by the `Curve` of what was
+//!   served with more and fewer requests in flight whether less was served because the array is busy, and
+//!   what a disk's requests bring it at most. `Deficits` correct each disk's rate by what it got more or
+//!   less than its share, and `Grants` put minimums first. All pure, put together by `Divider`.
 //! * [`Limiter`] holds each disk of a node to its share and its maximum, and measures what it asked for and
 //!   got. While the array is slow, disks without a minimum yield at once (`Crowding`). Pure.
 //! * [`Node`] is where requests wait; [`run`] is the task that reports to the registry and takes the shares
@@ -25,6 +26,7 @@
 
 mod agent;
 mod crowding;
+mod curve;
 mod deficit;
 mod divide;
 mod estimate;
@@ -32,6 +34,7 @@ mod grant;
 mod limiter;
 mod node;
 mod record;
+mod room;
 
 use std::time::Duration;
 
@@ -47,5 +50,7 @@ pub const EVERY: Duration = Duration::from_millis(500);
 /// The lease of a node's report, and of the leader.
 pub const LEASE: Duration = Duration::from_secs(3);
 
+#[cfg(test)]
+mod closed_loop;
 #[cfg(test)]
 mod tests;

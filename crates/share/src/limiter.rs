@@ -73,6 +73,10 @@ pub struct Usage {
     pub demand: Option<u64>,
     /// Bytes served since the limiter began.
     pub total: u64,
+    /// Requests that it had on average, and of these the ones at the array, in thousandths.
+    pub outstanding_milli: u64,
+    #[expect(missing_docs, reason = "see above")]
+    pub below_milli: u64,
 }
 
 struct Disk {
@@ -80,6 +84,11 @@ struct Disk {
     share: Bucket,
     maximum: Ceiling,
     outstanding: u32,
+    /// Of these, the ones at the array.
+    below: u32,
+    /// Both, added up over the time of the interval.
+    outstanding_ns: u128,
+    below_ns: u128,
     /// Of the interval that runs.
     since_ns: u64,
     busy_ns: u64,
@@ -111,6 +120,9 @@ impl Limiter {
             share: Bucket::new(SHARE_LATE_NS),
             maximum: Ceiling::new(now),
             outstanding: 0,
+            below: 0,
+            outstanding_ns: 0,
+            below_ns: 0,
             since_ns: now,
             busy_ns: 0,
             changed_ns: now,
@@ -166,6 +178,7 @@ impl Limiter {
         let disk = &mut self.disks[disk];
         disk.count(now, -1);
         if let Some((bytes, at)) = gone {
+            disk.below = disk.below.saturating_sub(1);
             disk.maximum.end(now, bytes.max(self.unit_bytes));
             self.crowding.observe(now, &mut disk.usual, now.saturating_sub(at));
         }
@@ -188,6 +201,8 @@ impl Limiter {
     pub fn go(&mut self, now: u64, disk: usize, bytes: u64) {
         let cost = bytes.max(self.unit_bytes);
         let disk = &mut self.disks[disk];
+        disk.elapse(now);
+        disk.below = disk.below.saturating_add(1);
         let yields = if disk.policy.minimum_iops > 0 { Yields::Never } else { self.yields };
         disk.share.spend(now, self.crowding.cost(cost, yields));
         disk.maximum.start(now, cost);
@@ -230,9 +245,12 @@ impl Disk {
     }
 
     fn elapse(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.changed_ns);
         if self.outstanding > 0 {
-            self.busy_ns += now.saturating_sub(self.changed_ns);
+            self.busy_ns += passed;
         }
+        self.outstanding_ns += u128::from(self.outstanding) * u128::from(passed);
+        self.below_ns += u128::from(self.below) * u128::from(passed);
         self.changed_ns = now;
     }
 
@@ -242,6 +260,7 @@ impl Disk {
         let per_s =
             |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(SECOND_NS) / u128::from(passed));
         let served = per_s(self.served).unwrap_or(u64::MAX);
+        let milli = |sum: u128| u64::try_from(sum * 1000 / u128::from(passed)).unwrap_or(u64::MAX);
         let is_hungry = self.busy_ns >= passed / 100 * HUNGRY_PERCENT;
         self.grant_until(now);
         let granted = self.granted.map(|sum| u64::try_from(sum / u128::from(passed)).unwrap_or(u64::MAX));
@@ -258,7 +277,10 @@ impl Disk {
             is_held_up: is_hungry && !self.was_held && passed <= INTERVAL_NS_MAX,
             demand,
             total: self.total,
+            outstanding_milli: milli(self.outstanding_ns),
+            below_milli: milli(self.below_ns),
         };
+        (self.outstanding_ns, self.below_ns) = (0, 0);
         (self.since_ns, self.busy_ns, self.served, self.was_held) = (now, 0, 0, false);
         (self.granted, self.granted_ns) = (Some(0), now);
         usage

@@ -229,6 +229,8 @@ impl Node {
                 held_up: usage.is_held_up,
                 demand: usage.demand,
                 total: usage.total,
+                outstanding: usage.outstanding_milli,
+                below: usage.below_milli,
             };
             (disk.clone(), report)
         };

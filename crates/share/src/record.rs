@@ -34,6 +34,12 @@ pub struct DiskReport {
     /// Bytes served since the node began.
     #[serde(default)]
     pub total: u64,
+    /// Requests that it had on average, in thousandths.
+    #[serde(default)]
+    pub outstanding: u64,
+    /// Of these, the ones at the array; in thousandths.
+    #[serde(default)]
+    pub below: u64,
 }
 
 /// What a node says of its disks, by name.
@@ -72,6 +78,9 @@ pub struct Shares {
     /// What each disk is granted, by its name.
     #[serde(default)]
     pub disks: BTreeMap<String, Grant>,
+    /// What the array does with so many requests in flight: thousandths of a request, and bytes per second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<(u64, u64)>,
 }
 
 /// A policy as it is kept.
@@ -162,12 +171,15 @@ mod tests {
             held_up: true,
             demand: None,
             total: 3,
+            outstanding: 4000,
+            below: 3999,
         };
         let report = Report { unit: 8192, lease: 1, disks: [("vm-1.vhdx".into(), report)].into() };
         let key = Key::new("qos/nodes/a").expect("a key");
         assert_eq!(Report::decode(&key, &report.encode()), Ok(report));
         let disks = [("d".into(), Grant { rate: 9, steady: 8 })].into();
-        let shares = Shares { leader: "a".into(), sum: 9, scale_permille: 1000, disks };
+        let shares =
+            Shares { leader: "a".into(), sum: 9, scale_permille: 1000, disks, curve: vec![(1500, 7)] };
         assert_eq!(Shares::decode(&shares.encode()), Ok(shares));
         let policies: BTreeMap<String, Policy> = [
             ("a".to_owned(), Policy { minimum_iops: 5, weight: 7, ..Policy::none() }),

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::capacity::Capacity;
 use super::phases::Form;
 use super::play::{Course, Look, News, Played};
-use super::reach::{Fit, KEPT, Rates, Reach};
+use super::reach::{Fit, KEPT, Rates, Reach, Short};
 use super::scenario::Qos;
 use super::vm::Done;
 use super::windows::{STEP_NS, WORST_SHARE, windows, worst};
@@ -55,6 +55,8 @@ pub(super) struct PhaseView {
     pub(super) has_fault: bool,
     /// Whether the minimums can be kept.
     pub(super) fit: Fit,
+    /// VMs that have too few in flight for what they would get else.
+    pub(super) short: Option<Short>,
     /// Of the schedulers, on average.
     pub(super) depth: f64,
     /// The least.
@@ -292,6 +294,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         windows: windows_of,
         has_fault: phase.has_fault(),
         fit: reach.fit(),
+        short: reach.short(),
         depth: looks.iter().map(|l| f64::from(l.depth)).sum::<f64>() / looks.len().max(1) as f64,
         scale_permille: looks.iter().map(|l| l.scale_permille).min().unwrap_or(1000),
     }
@@ -383,6 +386,7 @@ pub(super) mod tests {
             windows: vec![],
             has_fault: false,
             fit: Fit::Fits,
+            short: None,
             depth: 1.0,
             scale_permille: 1000,
         }

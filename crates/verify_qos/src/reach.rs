@@ -12,6 +12,8 @@ use lab_core::stats::Estimate;
 pub(super) const KEPT: f64 = 0.98;
 /// A shallower queue may cost this part of the throughput: the least depth that leaves it is deep enough.
 const DEPTH_LOSS: f64 = 0.02;
+/// A VM has too few in flight if it would get so many times as much else.
+const SHORT: f64 = 1.01;
 
 /// What a VM is promised and may have in a phase, in bytes per second, and how it asks.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +60,16 @@ pub(super) struct Reach<'a> {
     rates: &'a [Rates],
     /// The most that the scheduler may pass on.
     depth_max: u32,
+}
+
+/// So many VMs have too few in flight for what their weights and minimums would give them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Short {
+    pub(super) vms: usize,
+    /// At this load: more in flight bring next to no throughput.
+    pub(super) in_flight: f64,
+    /// What an I/O in flight brings there, bytes per second.
+    pub(super) each: f64,
 }
 
 /// Whether the minimums of a phase can be kept.
@@ -145,13 +157,34 @@ impl<'a> Reach<'a> {
     }
 
     /// The least number in flight that costs next to no throughput: requests beyond it wait where weights are
-    /// in force. What a VM keeps in flight brings no more than its part of that.
-    fn each(&self) -> f64 {
+    /// in force.
+    fn depth_for_weights(&self) -> f64 {
         let at_once = self.at_once().max(1.0);
         let enough = (1.0 - DEPTH_LOSS) * self.capacity.at(at_once);
         let depth = (1..at_once.ceil() as usize).map(|k| k as f64);
-        let depth = depth.into_iter().find(|k| self.capacity.at(*k) >= enough).unwrap_or(at_once);
+        depth.into_iter().find(|k| self.capacity.at(*k) >= enough).unwrap_or(at_once)
+    }
+
+    /// What an I/O in flight brings there: what a VM keeps in flight brings no more than its part of that.
+    fn each(&self) -> f64 {
+        let depth = self.depth_for_weights();
         self.capacity.at(depth) / depth
+    }
+
+    /// Which VMs have too few in flight for what they would get else, at which load.
+    pub(super) fn short(&self) -> Option<Short> {
+        let sum = self.can_do();
+        let charged = self.rates.iter().map(|rates| rates.charge).fold(1.0, f64::max) * sum;
+        let unlimited: Vec<Claim> =
+            self.rates.iter().map(|r| r.claim(f64::from(u32::MAX) * r.outstanding)).collect();
+        let wanted = expected(charged as u64, &unlimited).rates;
+        let both = wanted.iter().zip(self.rates).zip(self.expected(sum));
+        let is_short = |((wanted, rates), due): &((&u64, &Rates), f64)| {
+            rates.outstanding > 0.0 && **wanted as f64 / rates.charge > SHORT * due
+        };
+        let vms = both.filter(is_short).count();
+        let (in_flight, each) = (self.depth_for_weights(), self.each());
+        (vms > 0).then_some(Short { vms, in_flight, each })
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -267,9 +300,12 @@ mod tests {
         let flat = capacity(&[90.0; 4]);
         let filled = Reach::new(&flat, &[heavy, FREE], 64).expected(90.0);
         assert!((filled[0] - 80.0).abs() <= 1.0, "{filled:?}");
+        assert_eq!(Reach::new(&flat, &[heavy, FREE], 64).short(), None);
         // It needs both in flight: each brings half.
         let steep = capacity(&[45.0, 90.0]);
         let filled = Reach::new(&steep, &[heavy, FREE], 64).expected(90.0);
         assert_eq!(filled, [45.0, 45.0]);
+        let short = Reach::new(&steep, &[heavy, FREE], 64).short();
+        assert_eq!(short, Some(Short { vms: 1, in_flight: 2.0, each: 45.0 }));
     }
 }

@@ -4,7 +4,7 @@ use super::{Measure, Outcome, exact, figure_id, of_phase, phases, place};
 use crate::judge::{PhaseView, View};
 use crate::phases::{Form, StoreState};
 use crate::play::{Look, Played};
-use crate::reach::Fit;
+use crate::reach::{Fit, Short};
 use lab_core::stats::Estimate;
 
 /// The experiment of the publication's advice.
@@ -31,9 +31,10 @@ fn least(view: &View<'_>, io_bytes_per_s: f64) -> Option<Measure> {
     let of =
         |end: fn(&Estimate) -> f64| all.iter().map(|(_, share)| end(share)).fold(f64::INFINITY, f64::min);
     let share = Estimate { low: of(|e| e.low), mean: least.mean, high: of(|e| e.high) };
+    let short = phase.short.map(short).unwrap_or_default();
     let note = format!(
         "phase {:?}; all together {:.1} MB/s, of {:.1} to {:.1} that the array can do in such a time; beyond \
-         one I/O per window",
+         one I/O per window{short}",
         phase.name,
         phase.sum / 1e6,
         phase.can_do_between.low / 1e6,
@@ -41,6 +42,17 @@ fn least(view: &View<'_>, io_bytes_per_s: f64) -> Option<Measure> {
     );
     let measure = Measure::new("nodes", share.scaled(100.0)).at(view.course.title.clone());
     Some(measure.figure(figure_id(view)).note(note))
+}
+
+/// At what load the VMs' own requests are what limits them.
+fn short(short: Short) -> String {
+    format!(
+        "; {} VMs have too few in flight for what their weights and minimums would give them: with {:.0} in \
+         flight, beyond which the array does next to no more, an I/O brings {:.2} MB/s",
+        short.vms,
+        short.in_flight,
+        short.each / 1e6
+    )
 }
 
 /// The same in a phase in which hosts or the store are not there, and how long it took to notice.
