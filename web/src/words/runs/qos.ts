@@ -103,6 +103,7 @@ export const qos: Record<string, string> = {
   "no phase has minimums that a scheduler can keep with what the VMs have in flight": "VM の処理中 I/O 数では、スケジューラが満たせる下限値を持つフェーズがない",
   "phase {}; all together {} MB/s, of {} to {} that the array can do in such a time; beyond one I/O per window{}": "フェーズ{1}。合計 {2} MB/s（この長さの時間での能力 {3} ～ {4} MB/s）。1 ウィンドウあたり I/O 1 件を超える差{5}",
   "; {} VMs have too few in flight for what their weights and minimums would give them: with {} in flight, beyond which the array does next to no more, an I/O brings {} MB/s": "。VM {1} 台は、重みと下限値による配分に対して多重度が不足（これ以上増やしてもアレイの性能がほとんど伸びない多重度 {2} で、I/O 1 件あたり {3} MB/s）",
+  "{} VMs have too few in flight for what their weights and minimums would give them: with {} in flight, beyond which the array does next to no more, an I/O brings {} MB/s": "VM {1} 台は、重みと下限値による配分に対して多重度が不足（これ以上増やしてもアレイの性能がほとんど伸びない多重度 {2} で、I/O 1 件あたり {3} MB/s）",
   "its share was not released": "配分が解放されなかった",
   "not all hosts said so to the end of the phase": "フェーズの終わりまでに全ホストの報告がそろわなかった",
   "{}: {} of {} MB/s": "{1}: {3} MB/s 中 {2} MB/s",
