@@ -123,14 +123,10 @@ impl Curve {
         self.means.iter_mut().for_each(|mean| mean.point.rate *= times);
     }
 
-    /// What is served with so many in flight; none: fewer than ever before.
+    /// What is served with so many in flight: with no more than these it is never more. None: fewer than ever
+    /// before.
     pub(crate) fn at(&self, in_flight: f64) -> Option<f64> {
         rate_at(&self.rising(), in_flight)
-    }
-
-    /// The most that it does with no more than so many in flight.
-    pub(crate) fn best(&self, depth: f64) -> Option<f64> {
-        rate_at(&self.rising(), depth)
     }
 
     /// The points as a curve that does not fall: where one does, its points are chance, and their mean counts
@@ -254,7 +250,7 @@ mod tests {
         let curve = Curve::resumed(&all);
         assert_eq!(Curve::resumed(&curve.points()).points(), curve.points());
         for depth in [0.0, 1.0, 64.0, f64::INFINITY, f64::NAN] {
-            let _ = (curve.knee(depth), curve.best(depth));
+            let _ = (curve.knee(depth), curve.at(depth));
         }
         let many: Vec<(u64, u64)> = (1..1000).map(|n| (n * n * 1000, n * 1000)).collect();
         assert!(Curve::resumed(&many).points().len() <= POINTS);

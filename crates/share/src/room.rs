@@ -79,7 +79,7 @@ impl Room {
     /// What is to be granted together until the array is busy, if it is not; bytes per second. At most
     /// `depth` requests are to be in flight.
     pub(crate) fn wanted(&self, depth: f64) -> Option<f64> {
-        let (now, best) = (self.now?, self.curve.best(depth)?);
+        let (now, best) = (self.now?, self.curve.at(depth)?);
         if now.in_flight > depth && now.rate > best {
             return Some(best);
         }
@@ -93,7 +93,7 @@ impl Room {
 
     /// Whether it would do more with more requests in flight.
     pub(crate) fn is_left(&self, depth: f64) -> bool {
-        let known = || Some((self.now?, self.curve.knee(depth)?, self.curve.best(depth)?));
+        let known = || Some((self.now?, self.curve.knee(depth)?, self.curve.at(depth)?));
         known().is_some_and(|(now, knee, best)| {
             let at_now = self.curve.at(now.in_flight);
             let is_slower = at_now.is_some_and(|known| now.rate < known * (1.0 - SLOWER));
