@@ -131,26 +131,23 @@ impl<'a> Steps<'a> {
     /// Ends a step with this many bytes of drive I/O: pauses as the throttle requires, then the next step
     /// begins if the work continues.
     pub(crate) async fn step_done(&mut self, drive_bytes: u64) -> bool {
-        let (throttle, began) = (self.throttle, self.began);
-        self.end_step(drive_bytes, async move |busy| throttle.step_done(began, busy).await).await
+        self.end_step(drive_bytes, false).await
     }
 
     /// The same of a resync, which yields more to reads that wait for drives.
     pub(crate) async fn resync_step_done(&mut self, drive_bytes: u64) -> bool {
-        if self.inner.rebuilding.get().is_some() || !self.inner.is_read_from() {
-            return self.step_done(drive_bytes).await;
-        }
-        let (throttle, began) = (self.throttle, self.began);
-        self.end_step(drive_bytes, async move |busy| throttle.resync_step_done(began, busy).await).await
+        let yields_more = self.inner.rebuilding.get().is_none() && self.inner.is_read_from();
+        self.end_step(drive_bytes, yields_more).await
     }
 
-    async fn end_step(&mut self, drive_bytes: u64, pause: impl AsyncFnOnce(bool)) -> bool {
+    async fn end_step(&mut self, drive_bytes: u64, yields_more: bool) -> bool {
         let foreground = self.inner.foreground.get();
         let busy = foreground != self.seen;
         self.seen = foreground;
         match self.throttle.turns.as_ref().and_then(|turns| turns(drive_bytes)) {
             Some(turn) => turn.await,
-            None => pause(busy).await,
+            None if yields_more => self.throttle.resync_step_done(self.began, busy).await,
+            None => self.throttle.step_done(self.began, busy).await,
         }
         let goes_on = self.may_go_on().await;
         self.began = self.throttle.world.now();
