@@ -34,14 +34,14 @@ fn least(view: &View<'_>, io_bytes_per_s: f64) -> Option<Measure> {
     let short = phase.short.map(short).unwrap_or_default();
     let note = format!(
         "phase {:?}; all together {:.1} MB/s, of {:.1} to {:.1} that the array can do in such a time; beyond \
-         one I/O per window{short}",
+         one I/O per window",
         phase.name,
         phase.sum / 1e6,
         phase.can_do_between.low / 1e6,
         phase.can_do_between.high / 1e6
     );
     let measure = Measure::new("nodes", share.scaled(100.0)).at(view.course.title.clone());
-    Some(measure.figure(figure_id(view)).note(note))
+    Some(measure.figure(figure_id(view)).note(note + &short))
 }
 
 /// At what load the VMs' own requests are what limits them.
