@@ -14,7 +14,7 @@ use cluster::Successor;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::owner_at;
+use super::owner::owner_at;
 use super::relay::{Portals, Relay};
 use crate::daemon::signals::Signals;
 use crate::registry_option::RegistryOption;

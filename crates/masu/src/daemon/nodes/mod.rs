@@ -15,6 +15,8 @@ mod leaving;
 mod link;
 mod looked;
 mod others;
+mod owner;
+mod paths;
 mod relay;
 mod repeated;
 mod seen;
@@ -30,16 +32,16 @@ use std::sync::{Arc, Once};
 
 use admin::{Bound, NodeTls, STARTING, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, ensure};
-use array::{
-    Control, ControllerHandle, DriveSpec, Event, EventSender, Nodes, OtherPortal, Ownership, RelayKey,
-};
-use cluster::{Ask, NODES, NodeRecord, Other, PORTALS_MAX, Standing, State, Waits, portal_group};
+use array::{ControllerHandle, DriveSpec, Event, EventSender, Nodes, Ownership, RelayKey};
+use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, portal_group};
 use config::{Config, ConfigError, Made, PortalConfig};
 
 use elsewhere::{About, Offering, Own, Turn};
 use faults::OwnerFaults;
 use link::{Link, Offer, Served};
-use relay::{Relay, Way};
+use owner::owner_of;
+use paths::{RelayKeys, follow_others, keep_telling, other_portals};
+use relay::Relay;
 use seen::Seen;
 use state::Judge;
 use thread::{Keeper, Leaves, Thread};
@@ -126,15 +128,6 @@ impl Elsewhere {
         let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
         Elsewhere { offers, runs, own_runs, waits, home: Cell::default(), told: RefCell::default() }
     }
-}
-
-/// What portals take connections with that other nodes carry.
-#[derive(Clone)]
-struct RelayKeys {
-    /// Of those that came by TLS. No other process knows it.
-    own: RelayKey,
-    /// Of those in the clear, of nodes of a version without TLS. It is in this node's record.
-    plain: RelayKey,
 }
 
 /// Joins the other nodes, and returns when this one owns the array, with the state as the last owner left it.
@@ -437,102 +430,6 @@ fn start_relay(portals: &[SocketAddr], kept: Portals, tls: &Arc<NodeTls>) -> Res
         );
     }
     Relay::start(portals, open, tls).context("cannot listen on the portals")
-}
-
-/// The owner whose portals are known.
-fn owner_of(state: &State) -> Option<relay::Owner> {
-    let Standing::Standby(Waits::Owner { epoch, .. }) = &state.standing else { return None };
-    let owner = owner_at(state.owner.as_ref()?, *epoch, state.number?);
-    Some(relay::Owner { leaves: state.owner_leaves, ..owner })
-}
-
-/// The owner of this record, for a relay of the node of this number.
-fn owner_at(record: &NodeRecord, epoch: u64, own_number: u16) -> relay::Owner {
-    let key = record.relay_key.as_deref().and_then(relay_key_of);
-    relay::Owner { epoch, way: way_to(record), leaves: false, key, own_number }
-}
-
-/// In the clear only to a node that has no certificate: its version knows no other way.
-fn way_to(record: &NodeRecord) -> Way {
-    let address = record.link.as_deref().and_then(|text| text.parse().ok()).filter(relay::can_be_named);
-    match (&record.certificate, address) {
-        (Some(sha256), Some(address)) => Way::Tls(link::Peer { address, sha256: sha256.clone() }),
-        (Some(_), None) => Way::Nowhere,
-        (None, _) => {
-            let portals = record.portals.iter().filter_map(|text| text.parse().ok());
-            Way::Plain(portals.filter(relay::can_be_named).collect())
-        }
-    }
-}
-
-fn relay_key_of(text: &str) -> Option<RelayKey> {
-    u128::from_str_radix(text, 16).ok().map(|key| RelayKey(key.to_be_bytes()))
-}
-
-/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is
-/// slow hears of the latest alone. One that has stopped gets them with its next start.
-async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
-    while nodes.changed().await.is_ok() {
-        let latest = nodes.borrow_and_update().clone();
-        let _ = controller.ask(Control::Nodes(latest)).await;
-    }
-}
-
-/// Tells of the other nodes, whenever something of them has changed.
-async fn follow_others(
-    (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
-    told: watch::Sender<Arc<Nodes>>,
-    keys: RelayKeys,
-) {
-    loop {
-        tokio::select! {
-            Ok(()) = state.changed() => {}
-            Ok(()) = runs.changed() => {}
-            else => return,
-        }
-        let (others, relay_keys) = {
-            let state = state.borrow_and_update();
-            (other_portals(&state, &runs.borrow_and_update()), keys.of(&state.others))
-        };
-        let last = told.borrow().clone();
-        if (&others, &relay_keys) == (&last.others, &last.relay_keys) {
-            continue;
-        }
-        if relay_keys.len() > last.relay_keys.len() {
-            warn_of_older(&state.borrow().others);
-        }
-        told.send_replace(Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) }));
-    }
-}
-
-impl RelayKeys {
-    /// Those that count beside these nodes.
-    fn of(&self, others: &[Other]) -> Vec<RelayKey> {
-        let is_plain = others.iter().any(|other| other.certificate.is_none());
-        [self.own.clone()].into_iter().chain(is_plain.then(|| self.plain.clone())).collect()
-    }
-}
-
-fn warn_of_older(others: &[Other]) {
-    for other in others.iter().filter(|other| other.certificate.is_none()) {
-        tracing::warn!(
-            "the node with the portals {} is of a version without TLS between nodes: what it carries for hosts is \
-             not encrypted, and who reads it can connect as a node; update it, or remove it",
-            other.portals.join(", ")
-        );
-    }
-}
-
-/// The portals of other nodes that hosts can connect to.
-fn other_portals(state: &State, runs: &BTreeMap<u16, usize>) -> Vec<OtherPortal> {
-    let portals = state.others.iter().flat_map(|other| {
-        other.portals.iter().enumerate().filter_map(|(index, text)| {
-            let (listen, portal_group) = (text.parse().ok()?, portal_group(other.number, index));
-            let (is_up, controller) = (other.is_up, runs.get(&other.number).copied());
-            Some(OtherPortal { listen, portal_group, is_up, controller })
-        })
-    });
-    portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
 }
 
 /// Tells of records of other nodes that are passed over, and of those that an owner has put again. Only an

@@ -24,8 +24,9 @@ use super::wire::{Carries, Wire};
 use super::{numbers, text_of};
 use crate::daemon::controllers::{Controllers, Ends, Footing};
 use crate::daemon::nodes::link;
+use crate::daemon::nodes::owner::way_to;
+use crate::daemon::nodes::paths::keep_telling;
 use crate::daemon::nodes::relay::Way;
-use crate::daemon::nodes::{keep_telling, way_to};
 
 /// Between two attempts to reach the owner.
 const AGAIN: Duration = Duration::from_secs(1);
