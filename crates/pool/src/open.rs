@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use block::{BlockError, Device, Pieces};
+use futures::future::join_all;
 use raid::Group;
 use world::World;
 
@@ -18,15 +19,27 @@ use crate::{Pool, PoolError};
 
 /// The content of the two slots of a group.
 #[derive(Default)]
-struct Slots {
+pub(crate) struct Slots {
     /// The valid superblocks, the newest first.
     whole: Vec<Superblock>,
     /// The version of a superblock that a newer masu wrote.
     newer: Option<u32>,
     /// There was, or may be, a superblock, but it cannot be read.
     failure: Option<BlockError>,
-    /// By slot: neither a superblock nor empty on the mirror that the group reads.
-    broken: [bool; 2],
+    /// By slot: neither a superblock nor empty on the mirror that the group reads: a power failure, or the
+    /// medium, left none.
+    pub(crate) broken: [bool; 2],
+}
+
+impl Slots {
+    /// The valid superblocks, the newest first. None on a group that was never in a pool; an error if it was
+    /// and none is valid.
+    pub(crate) fn superblocks(&self) -> Result<&[Superblock], BlockError> {
+        match &self.failure {
+            Some(error) if self.whole.is_empty() => Err(error.clone()),
+            _ => Ok(&self.whole),
+        }
+    }
 }
 
 async fn read_slots(group: &Group) -> Slots {
@@ -65,17 +78,8 @@ async fn read_slots(group: &Group) -> Slots {
     slots
 }
 
-/// The valid superblocks of a group, the newest first. None on a group that was never in a pool; an error if
-/// it was and none is valid.
-pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
-    let Slots { whole, failure, .. } = read_slots(group).await;
-    match failure {
-        Some(error) if whole.is_empty() => Err(error),
-        _ => Ok(whole),
-    }
-}
-
 /// The slots of a group in which a power failure, or the medium, left no superblock.
+#[cfg(test)]
 pub(crate) async fn broken_slots(group: &Group) -> [bool; 2] {
     read_slots(group).await.broken
 }
@@ -83,17 +87,14 @@ pub(crate) async fn broken_slots(group: &Group) -> [bool; 2] {
 /// The newest superblock of a group, if it has one. A superblock of a newer version is an error, whatever is
 /// in the other slot: a newer masu was about to write that one, too.
 pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, PoolError> {
-    newest_of(group, read_slots(group).await)
+    newest_of(group, &read_slots(group).await)
 }
 
-fn newest_of(group: &Group, slots: Slots) -> Result<Option<Superblock>, PoolError> {
+fn newest_of(group: &Group, slots: &Slots) -> Result<Option<Superblock>, PoolError> {
     if let Some(version) = slots.newer {
         return Err(PoolError::NewerVersion { group: group.name().to_owned(), version, known: VERSION });
     }
-    match (slots.whole.into_iter().next(), slots.failure) {
-        (None, Some(error)) => Err(error.into()),
-        (newest, _) => Ok(newest),
-    }
+    Ok(slots.superblocks()?.first().cloned())
 }
 
 /// The pool that a group is, or was, a part of; none: it has no superblock. Nothing is written.
@@ -125,12 +126,12 @@ impl Pool {
         groups: Vec<Group>,
         closed: Option<Closed>,
     ) -> Result<Pool, PoolError> {
-        let (groups, reference) = in_order(groups).await?;
+        let (groups, slots, reference) = in_order(groups).await?;
         let entries = &reference.table.groups;
         let areas: Areas =
             Rc::new(groups.into_iter().zip(entries).map(|(g, e)| Rc::new(Area::new(g, *e))).collect());
         let Recovered { superblock, catalog, next_generation, torn } =
-            recover(&areas, &reference, closed).await?;
+            recover((&areas, &slots), &reference, closed).await?;
         let inner = Inner::new(world, superblock.with(next_generation), areas.clone(), catalog, false)?;
         write_again(&torn, &areas).await?;
         if next_generation.is_some() {
@@ -167,24 +168,24 @@ impl Superblock {
     }
 }
 
-/// A group, and its newest readable superblock.
-type Looked = (Group, Result<Option<Superblock>, PoolError>);
+/// A group with its slots, and its newest readable superblock.
+type Looked = ((Group, Slots), Result<Option<Superblock>, PoolError>);
 
-/// The groups in the pool's order, and the newest superblock, which names them. A group that it does not name
+/// The groups in the pool's order with their slots, and the newest superblock, which names them. A group that it does not name
 /// is ignored if it bears the mark of this pool (it was removed, or not completely added), or no readable
 /// superblock.
-async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
+async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Vec<Slots>, Superblock), PoolError> {
+    let slots = join_all(groups.iter().map(read_slots)).await;
     let mut found: Vec<Looked> = Vec::new();
-    for group in groups {
-        let slots = read_slots(&group).await;
-        match newest_of(&group, slots) {
+    for (group, slots) in groups.into_iter().zip(slots) {
+        match newest_of(&group, &slots) {
             Err(newer @ PoolError::NewerVersion { .. }) => return Err(newer),
-            superblock => found.push((group, superblock)),
+            superblock => found.push(((group, slots), superblock)),
         }
     }
     let newest = superblocks(&found).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
     let Some(reference) = newest.cloned() else {
-        let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
+        let group = found.first().map_or_else(String::new, |((g, _), _)| g.name().to_owned());
         let failure = found.into_iter().find_map(|(_, s)| s.err());
         return Err(failure.unwrap_or(PoolError::NoPool { group }));
     };
@@ -196,15 +197,15 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
         let (group, expected) = (group.name().to_owned(), expected.clone());
         PoolError::Foreign { group, found, expected }
     };
-    let mut places: Vec<Option<Group>> = vec![None; reference.table.groups.len()];
+    let mut places: Vec<Option<(Group, Slots)>> = (0..reference.table.groups.len()).map(|_| None).collect();
     let mut blank = None;
-    for (group, superblock) in found {
+    for ((group, slots), superblock) in found {
         match (superblock, reference.table.position(group.id())) {
             (Ok(Some(s)), _) if !s.is_of(&reference) => {
                 return Err(foreign(&group, format!("pool {} ({})", s.name, s.pool_id)));
             }
             (Err(error), Some(_)) => return Err(error),
-            (Ok(_), Some(i)) => places[i] = Some(group),
+            (Ok(_), Some(i)) => places[i] = Some((group, slots)),
             (Ok(Some(_)), None) => {}
             (Ok(None) | Err(_), None) => blank = blank.or(Some(group)),
         }
@@ -218,11 +219,11 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
         }
         (None, _) => {}
     }
-    let groups: Vec<Group> = places.into_iter().flatten().collect();
+    let (groups, slots): (Vec<Group>, Vec<Slots>) = places.into_iter().flatten().unzip();
     for (group, entry) in groups.iter().zip(&reference.table.groups) {
         fits(group, entry, &reference)?;
     }
-    Ok((groups, reference))
+    Ok((groups, slots, reference))
 }
 
 fn superblocks(found: &[Looked]) -> impl Iterator<Item = &Superblock> {
@@ -231,7 +232,7 @@ fn superblocks(found: &[Looked]) -> impl Iterator<Item = &Superblock> {
 
 /// Whether these are exactly the groups of an interrupted creation: no superblock names a checkpoint yet.
 fn is_unfinished(found: &[Looked]) -> bool {
-    let given = || found.iter().map(|(g, _)| g.id());
+    let given = || found.iter().map(|((g, _), _)| g.id());
     superblocks(found).all(|s| {
         let listed = s.table.groups.iter().map(|e| e.group_id);
         s.checkpoint_blocks == 0

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use block::{BlockError, Data, Device, Pieces};
+use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 use raid::Group;
 use world::{BUF_LEN_MAX, yield_now};
@@ -16,7 +17,7 @@ use crate::checkpoint::{Unpacker, block_body};
 use crate::closed::Closed;
 use crate::journal::{ReadEnd, claims, merge, read_half};
 use crate::layout::{CHECKPOINT_BLOCK, METADATA_BLOCK};
-use crate::open::{broken_slots, read_superblocks};
+use crate::open::Slots;
 use crate::superblock::Superblock;
 
 /// Checkpoint blocks per read: 1 MiB.
@@ -62,7 +63,7 @@ struct Copy {
 /// What came from another mirror than its group reads is written again, to all mirrors: the resync that
 /// follows copies the mirror that the group reads, whatever it has.
 pub(crate) async fn recover(
-    areas: &[Rc<Area>],
+    (areas, slots): (&[Rc<Area>], &[Slots]),
     reference: &Superblock,
     closed: Option<Closed>,
 ) -> Result<Recovered, BlockError> {
@@ -71,9 +72,14 @@ pub(crate) async fn recover(
     let mut failure = None;
     let mut agree = true;
     let mut followers = Vec::new();
-    for holder in &reference.table.holders {
-        let group = &areas[*holder as usize].group;
-        match read_copy(group, reference, closed).await {
+    // At once: they are on drives of their own.
+    let holders = reference.table.holders.iter().map(|holder| *holder as usize);
+    let copies = holders.map(async |holder| {
+        let group = &areas[holder].group;
+        (group, read_copy((group, &slots[holder]), reference, closed).await)
+    });
+    for (group, copy) in join_all(copies).await {
+        match copy {
             Ok(copy) => {
                 followers.extend(copy.follows(group).then_some((group, copy.sequence)));
                 mended |= copy.mended;
@@ -98,11 +104,7 @@ pub(crate) async fn recover(
     }
     let mut catalog = copy.catalog;
     let tidied = tidy(&mut catalog, reference.page_bytes);
-    let mut broken = Vec::new();
-    for area in areas {
-        broken.push(broken_slots(&area.group).await);
-    }
-    let is_broken = mended || broken.iter().flatten().any(|b| *b);
+    let is_broken = mended || slots.iter().flat_map(|slots| slots.broken).any(|broken| broken);
     let unclean = !agree || !copy.journal_is_empty || tidied || is_broken;
     // The checkpoint's area and half must not be those in force.
     let counts = copy.superblock.generation;
@@ -111,7 +113,7 @@ pub(crate) async fn recover(
         let position = copy.superblock.table.position(areas[i].group.id())?;
         Some((i, copy.superblock.of_group(position as u32)))
     };
-    let is_torn = |i: &usize| broken[*i][(counts % 2) as usize];
+    let is_torn = |i: &usize| slots[*i].broken[(counts % 2) as usize];
     let torn = (0..areas.len()).filter(is_torn).filter_map(in_force).collect();
     let reached = copy.reached.max(reference.generation);
     let next = reached + if (reached + 1) % 2 == counts % 2 { 2 } else { 1 };
@@ -164,12 +166,12 @@ fn tidy(catalog: &mut Catalog, page_bytes: u64) -> bool {
 /// The newest superblock with a valid checkpoint and journal. An older one must lead to the newest commit by
 /// itself; reading the journal checks that.
 async fn read_copy(
-    group: &Group,
+    (group, slots): (&Group, &Slots),
     reference: &Superblock,
     closed: Option<Closed>,
 ) -> Result<Copy, BlockError> {
     let mut failure = None;
-    for superblock in read_superblocks(group).await? {
+    for superblock in slots.superblocks()?.iter().cloned() {
         if !superblock.is_of(reference) {
             continue;
         }
@@ -202,6 +204,9 @@ async fn read_generation(
     }
     let half = read_journal(group, &superblock, generation, Some(superblock.sequence)).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
+    let is_first_torn = !first.last && claims(id, &half, first.len, generation);
+    // Of many pools at once, no more is kept than is needed.
+    drop(half);
     let after = first.last.then_some(first.sequence);
     let other = read_journal(group, &superblock, generation + 1, after).await?;
     // Without a last frame in the first half, the other half may hold nothing later; read_half verifies that.
@@ -212,7 +217,7 @@ async fn read_generation(
     let sequence = if second.frames { second.sequence } else { first.sequence };
     let torn = match first.last {
         true => !second.last && claims(id, &other, second.len, generation + 1),
-        false => claims(id, &half, first.len, generation),
+        false => is_first_torn,
     };
     let ReadEnd { frames, last, .. } = first;
     check(&catalog, group, &superblock)?;
@@ -322,13 +327,16 @@ pub(crate) async fn read_journal(
     generation: u64,
     after: Option<u64>,
 ) -> Result<Vec<u8>, BlockError> {
-    let first = read_from(group, None, superblock, generation).await?;
-    let (Some(after), 2..) = (after, group.mirrors()) else { return Ok(first) };
-    let mut halves = vec![first];
-    for mirror in 0..group.mirrors() {
-        // A mirror that cannot be read has nothing to add.
-        halves.extend(read_from(group, Some(mirror), superblock, generation).await);
+    let from = |mirror| read_from(group, mirror, superblock, generation);
+    let (Some(after), 2..) = (after, group.mirrors()) else { return from(None).await };
+    // At once: they are on drives of their own, and hosts wait.
+    let mirrors = join_all((0..group.mirrors()).map(|mirror| from(Some(mirror)))).await;
+    let mut halves = Vec::new();
+    // A mirror that cannot be read has nothing to add. What the group reads is of one of them.
+    if mirrors.iter().any(Result::is_err) {
+        halves.push(from(None).await?);
     }
+    halves.extend(mirrors.into_iter().flatten());
     Ok(merge(superblock.pool_id, halves, generation, after))
 }
 
@@ -340,19 +348,23 @@ async fn read_from(
     generation: u64,
 ) -> Result<Vec<u8>, BlockError> {
     let at = superblock.layout.journal_at(generation);
-    let mut half = vec![0; superblock.layout.journal_half as usize];
-    for (i, part) in half.chunks_mut(BUF_LEN_MAX).enumerate() {
-        let from = at + (i * BUF_LEN_MAX) as u64;
-        let pieces = match mirror {
-            Some(mirror) => group.read_mirror(mirror, from, part.len()).await.ok_or_else(|| {
+    let half_len = superblock.layout.journal_half as usize;
+    let mut half = vec![0; half_len];
+    let reads = (0..half_len).step_by(BUF_LEN_MAX).map(async |i| {
+        let (from, len) = (at + i as u64, BUF_LEN_MAX.min(half_len - i));
+        match mirror {
+            Some(mirror) => group.read_mirror(mirror, from, len).await.ok_or_else(|| {
                 BlockError::Unreadable { at: from, cause: format!("mirror {mirror} cannot be read").into() }
-            })?,
+            }),
             None => {
                 let mut pieces = Pieces::new();
-                group.read(from, part.len(), &mut pieces).await?;
-                pieces
+                group.read(from, len, &mut pieces).await.map(|()| pieces)
             }
-        };
+        }
+    });
+    let mut reads = stream::iter(reads).buffered(READS_MAX);
+    for part in half.chunks_mut(BUF_LEN_MAX) {
+        let pieces = reads.next().await.expect("one for each part")?;
         // Zeros without any user are there already.
         if !pieces.iter().all(Data::is_shared_zeros) {
             pieces.copy_to(part);

@@ -27,8 +27,13 @@ pub(super) fn is_behind(given: &Found<'_>, reference: &Superblock) -> bool {
 }
 
 /// Reads the copy of a holder as opening does: checkpoint and journal of the newest superblock, or of the one
-/// before.
-pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut Report) -> Option<Copy> {
+/// before. `any_behind`: of the newest one some holder has none. That holder may have a later commit in the
+/// journal of its own; the recovery from it overwrites the newest checkpoint here, and may be interrupted.
+pub(super) async fn read(
+    given: &Found<'_>,
+    (reference, any_behind): (&Superblock, bool),
+    report: &mut Report,
+) -> Option<Copy> {
     let mine = || given.superblocks.iter().map(|(_, s)| s).filter(|s| s.pool_id == reference.pool_id);
     if is_behind(given, reference) {
         let newest = mine().map(|s| s.generation).max().unwrap_or(0);
@@ -40,8 +45,13 @@ pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut
         );
         report.harmless(&place, text);
     }
-    for superblock in mine().filter(|s| s.checkpoint_blocks > 0) {
-        let Some(catalog) = read_checkpoint(given, superblock, report).await else { continue };
+    let (usable, behind) = (|| mine().filter(|s| s.checkpoint_blocks > 0), report.behind);
+    for superblock in usable() {
+        let has_older = usable().any(|other| other.generation < superblock.generation);
+        report.behind = behind || any_behind && has_older;
+        let catalog = read_checkpoint(given, superblock, report).await;
+        report.behind = behind;
+        let Some(catalog) = catalog else { continue };
         let (pages, entries_max) = (reference.table.next_page, superblock.layout.entries_max());
         return read_journals(given, superblock, Catalog { pages, entries_max, ..catalog }, report).await;
     }

@@ -24,15 +24,22 @@ pub async fn check(groups: &[Group]) -> Vec<Finding> {
     let found = superblocks::read(groups, &mut report).await;
     let Some(reference) = superblocks::reference(&found, &mut report) else { return report.finish() };
     superblocks::compare(&found, &reference, &mut report);
-    let (mut copies, mut any_behind) = (Vec::new(), false);
-    for holder in &reference.table.holders {
-        let id = reference.table.groups[*holder as usize].group_id;
-        let Some(given) = found.iter().find(|f| f.group.id() == id) else { continue };
+    let holders: Vec<_> = reference
+        .table
+        .holders
+        .iter()
+        .filter_map(|holder| {
+            let id = reference.table.groups[*holder as usize].group_id;
+            found.iter().find(|f| f.group.id() == id)
+        })
+        .collect();
+    let any_behind = holders.iter().any(|given| copies::is_behind(given, &reference));
+    let mut copies = Vec::new();
+    for given in holders {
         // A copy that an interruption left behind may be overwritten by the recovery from the other one,
         // which may be interrupted, too.
         report.behind = copies::is_behind(given, &reference);
-        any_behind |= report.behind;
-        if let Some(copy) = copies::read(given, &reference, &mut report).await {
+        if let Some(copy) = copies::read(given, (&reference, any_behind), &mut report).await {
             catalog::check(&copy, &reference, &mut report);
             copies.push(copy);
         }

@@ -11,6 +11,7 @@ mod in_place;
 mod moving;
 mod mutation;
 mod offload;
+mod opening;
 mod placement;
 mod races;
 mod reclaim;
