@@ -131,6 +131,29 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
     assert!(!data.join("api.sock").exists());
 }
 
+/// It waited for as long as it was told to, for an array that had ended.
+#[test]
+fn who_waits_for_an_array_that_ends_at_its_start_is_told_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).expect("the data directory");
+    // The start waits for this drive for 5 s, and fails.
+    let held = std::fs::File::create(data.join("drive0.img")).expect("a file");
+    held.set_len(256 << 20).expect("its size");
+    flock(&held, FlockOperation::LockExclusive).expect("locked");
+    let declaration = dir.path().join("array.toml");
+    let text = "target = \"iqn.2026-11.net.example:array\"\n\
+        [[drive]]\nname = \"d0\"\nfile = \"drive0.img\"\nsize = \"256MiB\"\n";
+    std::fs::write(&declaration, text).expect("a declaration");
+    let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
+    let begun = Instant::now();
+    let waited = masu(&data, &["wait", "--timeout", "5min"]);
+    let (took, said) = (begun.elapsed(), String::from_utf8_lossy(&waited.stderr).into_owned());
+    assert!(!waited.status.success() && said.contains("has ended; its log says why"), "{said}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    assert!(!start.ended().0.success());
+}
+
 /// A terminal that was stopped, or a program that has stopped reading: the array hung at the first lines of
 /// the log, and SIGTERM with it.
 #[test]

@@ -1,38 +1,84 @@
 //! `masu wait` and `masu stop`: until an array serves, and until it has ended.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use admin::ClientError;
+use admin::{ClientError, Status};
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::time::Instant;
 
 use super::request::{Where, client, socket_in, wait};
 
 /// A start that has not come as far as its socket is asked again after this time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits until the array answers. Whoever connects while the array starts waits for the end of the start.
-pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
-    let client = client(at);
-    let mut last = String::new();
-    let served = async {
-        loop {
-            match client.status().await {
-                Err(error) if may_serve_later(&error, at.is_remote()) => {
-                    last = error.to_string();
-                    tokio::time::sleep(PAUSE).await;
-                }
-                answer => return answer,
-            }
+/// A service manager has started an array again within this time, if it does: an end is no end before.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The process of an array on this machine, once it has a socket.
+#[derive(Default)]
+struct Seen(Option<(i32, OwnedFd)>);
+
+impl Seen {
+    /// Looks for it, if there is none that lives.
+    async fn look(&mut self, at: &Where) {
+        let Ok(data) = at.data_here() else { return };
+        if self.0.is_some() && self.ended().is_none() {
+            return;
         }
-    };
-    match wait(async { tokio::time::timeout(limit, served).await })? {
-        Ok(status) => {
-            let ports: Vec<_> = status?.ports.iter().map(|port| port.listen.to_string()).collect();
+        let Ok(stream) = tokio::net::UnixStream::connect(socket_in(data)).await else { return };
+        let Some(pid) = stream.peer_cred().ok().and_then(|peer| peer.pid()) else { return };
+        let process = Pid::from_raw(pid).and_then(|of| pidfd_open(of, PidfdFlags::empty()).ok());
+        self.0 = process.map(|process| (pid, process)).or(self.0.take());
+    }
+
+    /// The number of a process that was seen and has ended.
+    fn ended(&self) -> Option<i32> {
+        let (pid, process) = self.0.as_ref()?;
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut ended = [PollFd::new(process, PollFlags::IN)];
+        let count = retry_on_intr(|| poll(&mut ended, Some(&at_once))).unwrap_or(0);
+        (count > 0).then_some(*pid)
+    }
+}
+
+/// Waits until the array answers. Whoever connects while the array starts waits for the end of the start.
+/// None: its process has ended, and no other one has begun.
+async fn answers(at: &Where, last: &mut String) -> Result<Option<Status>> {
+    let (client, mut seen, mut gone_since) = (client(at), Seen::default(), None);
+    loop {
+        seen.look(at).await;
+        match client.status().await {
+            Err(error) if may_serve_later(&error, at.is_remote()) => *last = error.to_string(),
+            answer => return Ok(Some(answer?)),
+        }
+        match seen.ended() {
+            None => gone_since = None,
+            Some(pid) if gone_since.get_or_insert_with(Instant::now).elapsed() >= AGAIN => {
+                *last = format!("its process {pid} has ended");
+                return Ok(None);
+            }
+            Some(_) => {}
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until the array answers, or has ended.
+pub(super) fn until_served(at: &Where, limit: Duration) -> Result<ExitCode> {
+    let mut last = String::new();
+    let served = wait(async { tokio::time::timeout(limit, answers(at, &mut last)).await })?;
+    match served {
+        Ok(answer) => {
+            let Some(status) = answer? else {
+                bail!("no array serves at {}: {last}; its log says why", at.place());
+            };
+            let ports: Vec<_> = status.ports.iter().map(|port| port.listen.to_string()).collect();
             println!(
                 "the array serves at {}",
                 if ports.is_empty() { "no port".into() } else { ports.join(", ") }
