@@ -16,7 +16,7 @@ use crate::config::{
 use crate::nodes::Nodes;
 use crate::place::Place;
 use crate::status::ControllerStatus;
-use crate::why::{Explains, Why};
+use crate::why::{Explains, Why, named_once};
 
 /// What to do with the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,13 +285,14 @@ pub enum ControlError {
 impl ControlError {
     /// A failure of which only the words are known.
     pub fn failed(place: impl Into<String>, cause: impl Into<String>) -> ControlError {
-        ControlError::Failed { place: place.into(), cause: cause.into(), why: Why::default() }
+        let place = place.into();
+        ControlError::Failed { cause: named_once(&place, &cause.into()), place, why: Why::default() }
     }
 
     pub(crate) fn at(place: impl Into<String>) -> impl FnOnce(&dyn Explains) -> ControlError {
         let place = place.into();
         move |cause| {
-            let (why, cause) = (cause.why(), without_place(&place, &cause.to_string()));
+            let (why, cause) = (cause.why(), named_once(&place, &cause.to_string()));
             ControlError::Failed { place, cause, why }
         }
     }
@@ -305,19 +306,6 @@ impl ControlError {
     pub(crate) fn is_for(&self, reason: Reason) -> bool {
         matches!(self, ControlError::Failed { why, .. } if why.reason == reason)
     }
-}
-
-/// A cause without the place, if it begins with that itself: layers below name it without quotes.
-fn without_place(place: &str, cause: &str) -> String {
-    let plain = place.replace('"', "");
-    let said = |text: &str| {
-        [place, &plain].iter().find_map(|p| Some(text.strip_prefix(*p)?.strip_prefix(": ")?.len()))
-    };
-    let mut rest = cause;
-    while let Some(len) = said(rest) {
-        rest = &rest[rest.len() - len..];
-    }
-    rest.to_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::why::named_once;
+
 /// Capacity of the channel. A large array sends such a burst when it starts.
 const QUEUE_LEN: usize = 16_384;
 
@@ -48,7 +50,8 @@ pub struct Event {
 impl Event {
     /// An event of the array itself.
     pub fn new(severity: Severity, object: impl Into<String>, text: impl Into<String>) -> Event {
-        Event { severity, object: object.into(), text: text.into(), who: None }
+        let object = object.into();
+        Event { severity, text: named_once(&object, &text.into()), object, who: None }
     }
 
     /// An event of normal operation.

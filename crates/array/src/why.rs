@@ -29,6 +29,21 @@ impl From<Reason> for Why {
     }
 }
 
+/// A text about an object without the name of that object: layers below name it again, without quotes.
+pub(crate) fn named_once(object: &str, text: &str) -> String {
+    let plain = object.replace('"', "");
+    let quoted = match plain.split_once(' ') {
+        Some((kind, name)) => format!("{kind} {name:?}"),
+        None => plain.clone(),
+    };
+    let names = [object, &plain, &quoted].map(|name| format!("{name}: "));
+    let mut rest = text;
+    while let Some(after) = names.iter().find_map(|name| rest.strip_prefix(name.as_str())) {
+        rest = after;
+    }
+    names.iter().fold(rest.to_owned(), |text, name| text.replace(&format!(": {name}"), ": "))
+}
+
 /// What can be the cause of a [`ControlError`](crate::ControlError).
 pub(crate) trait Explains: fmt::Display {
     /// Of what kind it is. Words alone say nothing of it.
@@ -156,6 +171,21 @@ mod tests {
         assert_eq!(pool_full.why(), Reason::PoolFull.into());
         // Words alone have no kind, whatever they are.
         assert_eq!(of_block.to_string().why(), Why::default());
+    }
+
+    #[test]
+    fn an_object_is_named_once_wherever_it_is_named_again() {
+        let rows = [
+            ("group \"g\"", "group g: drive d0 is too small", "drive d0 is too small"),
+            ("group g", "group \"g\": group g: no drive", "no drive"),
+            ("group g", "rebuild failed: group g: drive d0: gone", "rebuild failed: drive d0: gone"),
+            ("group g", "rebuild failed: group g2: gone", "rebuild failed: group g2: gone"),
+            ("group g", "pool of group g", "pool of group g"),
+            ("array", "it begins", "it begins"),
+        ];
+        for (object, text, expected) in rows {
+            assert_eq!(named_once(object, text), expected, "{object}: {text}");
+        }
     }
 
     #[test]
