@@ -30,6 +30,15 @@ use crate::why::Told;
 /// which no declaration names.
 pub(crate) type VolumeKey = (String, String);
 
+/// What a moving pool takes along; each part is used once.
+#[derive(Default)]
+pub(crate) struct Brought {
+    /// How it was closed: its journal need not be searched.
+    pub(crate) closed: Option<Closed>,
+    /// With what its scheduler begins.
+    pub(crate) found: Option<Found>,
+}
+
 /// A resync that waits.
 pub(crate) struct ResyncWait {
     pub(crate) cause: String,
@@ -50,10 +59,8 @@ pub(crate) struct State {
     pub(crate) held: Arc<BTreeSet<String>>,
     /// The state with which the LUs of moving volumes begin, by volume.
     pub(crate) arriving: BTreeMap<String, VolatileState>,
-    /// How pools that come from other controllers were closed there; each opens once with it.
-    pub(crate) closed: BTreeMap<String, Closed>,
-    /// With what the schedulers of moving pools begin, by pool.
-    pub(crate) found: BTreeMap<String, Found>,
+    /// What pools take along that come from other controllers, or come back, by pool.
+    pub(crate) brought: BTreeMap<String, Brought>,
     /// When hosts asked last that a pool be moved, or it came from another controller.
     pub(crate) asked_to_move: BTreeMap<String, Instant>,
     /// Missing objects, with the reason.
@@ -139,8 +146,7 @@ impl State {
             fresh: Fresh::default(),
             held: Arc::default(),
             arriving: BTreeMap::new(),
-            closed: BTreeMap::new(),
-            found: BTreeMap::new(),
+            brought: BTreeMap::new(),
             asked_to_move: BTreeMap::new(),
             missing: BTreeMap::new(),
             undeclared: BTreeSet::new(),
@@ -178,6 +184,11 @@ impl State {
             refusals: Refusals::default(),
             host_traffic: BTreeMap::new(),
         }
+    }
+
+    /// What a pool takes along; nothing, if it has not moved.
+    pub(crate) fn brought_by(&mut self, pool: &str) -> &mut Brought {
+        self.brought.entry(pool.to_owned()).or_default()
     }
 
     /// What a host sees of the controller with this number.

@@ -28,7 +28,7 @@ fn settings_of(config: &Config) -> Settings {
 /// Creates the scheduler of a pool that was opened.
 pub(crate) fn open_service(controller: &Rc<Controller>, pool: &str, config: &Config, watch: &Watch) {
     let service = begin(controller, format!("pool {pool}"), config, watch);
-    let found = controller.state.borrow_mut().found.remove(pool);
+    let found = controller.state.borrow_mut().brought_by(pool).found.take();
     found.iter().for_each(|found| service.begin_with(found));
     let background = service.gate(BACKGROUND);
     controller.state.borrow_mut().services.insert(pool.to_owned(), PoolService { service, background });

@@ -101,7 +101,7 @@ pub(crate) async fn release_pool(controller: &Rc<Controller>, name: &str) -> Res
     }
     forget(controller, &groups);
     let closed = pool.close().await.map_err(|e| place()(&e))?;
-    controller.state.borrow_mut().found.extend(found.map(|found| (name.to_owned(), found)));
+    controller.state.borrow_mut().brought_by(name).found = found;
     Ok(Released { lus: moved, closed, found })
 }
 
@@ -142,8 +142,7 @@ pub(crate) fn arrived(controller: &Controller) {
     controller.state().lus.iter().filter(|(name, _)| held.contains(*name)).for_each(|(_, lu)| lu.arrived());
     let mut state = controller.state.borrow_mut();
     state.arriving.clear();
-    state.closed.clear();
-    state.found.clear();
+    state.brought.clear();
 }
 
 /// Waits until `goes_on` is false. Returns whether that happened in time.

@@ -62,7 +62,7 @@ async fn open_or_create(
     };
     let was_made = controller.state().made.pools.contains(&declared.name);
     // For this attempt alone: whoever opens it after that may find commits.
-    let closed = controller.state.borrow_mut().closed.remove(&declared.name);
+    let closed = controller.state.borrow_mut().brought_by(&declared.name).closed.take();
     let (pool, how) = match Pool::open_closed(controller.world.clone(), all, closed).await {
         Ok(pool) if pool.name() != declared.name => {
             return Err(place()(&format!("its groups hold pool {:?}", pool.name())));

@@ -44,11 +44,15 @@ pub(crate) async fn prepare(
     let arriving = arrival.as_ref().map(|arrival| arrival.pool.clone());
     if let Some(arrival) = arrival {
         expect_lus(controller, arrival.lus);
-        controller.state.borrow_mut().closed.extend(arrival.closed);
-        let learnt = arrival.found.into_iter().map(|PoolFound { pool, found }| (pool, found));
-        controller.state.borrow_mut().found.extend(learnt);
+        let state = &mut *controller.state.borrow_mut();
+        for (pool, closed) in arrival.closed {
+            state.brought_by(&pool).closed = Some(closed);
+        }
+        for PoolFound { pool, found } in arrival.found {
+            state.brought_by(&pool).found = Some(found);
+        }
         // Hosts do not send it back at once.
-        controller.state.borrow_mut().asked_to_move.insert(arrival.pool, controller.world.now());
+        state.asked_to_move.insert(arrival.pool, controller.world.now());
     }
     // What was stored before a crash and cannot be made keeps nothing else from being served.
     let starting = controller.state().config.target.is_empty() && made.groups.values().any(|g| g.ready);
