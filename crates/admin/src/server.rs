@@ -332,13 +332,26 @@ impl ArrayOwner {
     ///
     /// # Errors
     /// A pool cannot be closed now: nothing has changed. Or one cannot be opened again.
-    pub async fn change_places<F: Future<Output = ()>>(
+    pub async fn change_places<F: Future<Output = array::Began>>(
         &self,
         controllers: &[usize],
         change: impl FnOnce() -> F,
-    ) -> Result<(), array::ControlError> {
+    ) -> Result<Option<array::ClosedControllers>, array::ControlError> {
         let mut array = self.0.array.hold("controllers, which change their place").await;
         array.change_places(controllers, change).await
+    }
+
+    /// Has controllers begin that were left closed; see [`array::Array::begin_places`].
+    ///
+    /// # Errors
+    /// The array has stopped: nothing has begun. Or something cannot be opened again.
+    pub async fn begin_places<F: Future<Output = ()>>(
+        &self,
+        closed: array::ClosedControllers,
+        begin: impl FnOnce() -> F,
+    ) -> Result<(), array::ControlError> {
+        let mut array = self.0.array.hold("controllers, which change their place").await;
+        array.begin_places(closed, begin).await
     }
 
     /// Gives spares to the groups of controllers at other nodes; see [`array::Array::give_spares`].

@@ -13,7 +13,7 @@ mod travel;
 mod unfinished;
 mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use futures::future::join_all;
 
 use self::host_changes::host_changes;
 pub use self::openers::Openers;
+pub use self::places::{Began, ClosedControllers};
 use self::stored::{Stored, also};
 pub use self::unfinished::Unfinished;
 use crate::config::{Config, ConfigError, Identities, Made, MadeGroup, NotOpen};
@@ -41,6 +42,8 @@ pub struct Array {
     stored: Stored,
     sent: Sent,
     openers: Openers,
+    /// Controllers that are closed and have not begun again.
+    nowhere: BTreeSet<usize>,
     /// Imports that a start could not complete.
     unfinished: Vec<Unfinished>,
     /// Its controllers have been told to stop: nobody answers for them any more.
@@ -83,7 +86,8 @@ impl Array {
         let (made, sent) = (Made::default(), Sent::default());
         let (stored, unfinished, stopped) = (Stored::default(), vec![], AtomicBool::new(false));
         let openers = Openers::new(&config);
-        Array { controllers, config, made, stored, sent, openers, unfinished, stopped }
+        let nowhere = BTreeSet::new();
+        Array { controllers, config, made, stored, sent, openers, nowhere, unfinished, stopped }
     }
 
     /// Loads the stored state: objects created in earlier lives are opened or missing, and never created

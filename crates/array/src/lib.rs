@@ -44,7 +44,9 @@ mod why;
 mod tests;
 
 pub use ::config::{self, Config};
-pub use array::{Array, Openers, Refuses, Unfinished, at_next_start, refusals, status_of};
+pub use array::{
+    Array, Began, ClosedControllers, Openers, Refuses, Unfinished, at_next_start, refusals, status_of,
+};
 pub use control::{Control, ControlError, Imported, PlaceDemand, PlaceParts, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};

@@ -27,24 +27,25 @@ const LOOKING_MAX: usize = 8;
 /// A drive that is still held after [`WAIT_TIME`].
 pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> {
     // The array starts without an image that somebody else has open: that is said in its status.
-    wait_until_free_but(config, stop).map(drop)
+    wait_until_free_but(config, stop, WAIT_TIME).map(drop)
 }
 
-/// The same, of images that are written to, too: they were open at a process that is to have ended.
+/// The same, of images that are written to, too: they were open at a process that is to have ended. It waits
+/// for at most so long, and [`WAIT_TIME`].
 ///
 /// # Errors
 ///
-/// What is still held after [`WAIT_TIME`].
-pub(crate) fn wait_until_all_free(config: &Config, stop: &AtomicBool) -> Result<()> {
-    match wait_until_free_but(config, stop)? {
+/// What is still held then.
+pub(crate) fn wait_until_all_free(config: &Config, stop: &AtomicBool, time: Duration) -> Result<()> {
+    match wait_until_free_but(config, stop, time.min(WAIT_TIME))? {
         None => Ok(()),
         Some(image) => bail!("image {image:?}: in use by another process"),
     }
 }
 
 /// Returns an image that is still held.
-fn wait_until_free_but<'a>(config: &'a Config, stop: &AtomicBool) -> Result<Option<&'a str>> {
-    let end = Instant::now() + WAIT_TIME;
+fn wait_until_free_but<'a>(config: &'a Config, stop: &AtomicBool, time: Duration) -> Result<Option<&'a str>> {
+    let end = Instant::now() + time;
     let drives: Vec<&DriveSpec> = config.drives.iter().map(|drive| &drive.spec).collect();
     let free = at_once(&drives, |spec| becomes_free(spec, end, stop));
     if let Some((drive, _)) = config.drives.iter().zip(free).find(|(_, is_free)| !is_free) {

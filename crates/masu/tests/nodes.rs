@@ -25,6 +25,8 @@ use rustix::fs::{Mode, OFlags};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/claims.rs"]
+mod claims;
 #[path = "nodes/controllers.rs"]
 mod controllers;
 #[path = "nodes/damage.rs"]

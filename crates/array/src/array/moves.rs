@@ -7,7 +7,7 @@ use status::Reason;
 
 use super::stored::also;
 use super::{Array, refusals};
-use crate::config::Config;
+use crate::config::{Config, PoolConfig};
 use crate::control::{Arrival, Control, ControlError, PoolFound, Reply};
 use crate::why::Why;
 
@@ -98,11 +98,13 @@ impl Array {
         Err(ControlError::Failed { place, cause: cause.into(), why })
     }
 
-    /// The volumes of these pools, and of those whose move has failed at a controller that was gone: commands
-    /// on them wait.
+    /// The volumes of these pools, of those whose move has failed at a controller that was gone, and of
+    /// controllers that run nowhere: commands on them wait.
     pub(super) fn held<'a>(&self, pools: impl IntoIterator<Item = &'a str>) -> Arc<BTreeSet<String>> {
         let mut held = self.openers.on_their_way();
         held.extend(pools.into_iter().map(str::to_owned));
+        let run_nowhere = |pool: &&PoolConfig| self.nowhere.contains(&pool.controller);
+        held.extend(self.config.pools.iter().filter(run_nowhere).map(|pool| pool.name.clone()));
         let volumes = self.config.volumes.iter().filter(|volume| held.contains(&volume.pool));
         Arc::new(volumes.map(|volume| volume.name.clone()).collect())
     }

@@ -1,77 +1,134 @@
 //! Controllers that begin anew while the array goes on: at another node, or here.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
 
 use super::Array;
 use super::stored::also;
 use crate::control::{Arrival, Control, ControlError, PoolFound, Released, Reply};
 
+/// Pools that are closed at a time.
+const POOLS_AT_ONCE: usize = 16;
+
+/// Whether controllers have begun where they are to run next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// Others run under their numbers.
+    Now,
+    /// Not yet: something else may change meanwhile.
+    Later,
+}
+
+/// Controllers that are closed and run nowhere. Commands on their volumes wait until
+/// [`Array::begin_places`].
+#[must_use = "hosts wait until they begin"]
+pub struct ClosedControllers {
+    indices: Vec<usize>,
+    released: Vec<((usize, String), Released)>,
+}
+
 impl Array {
     /// Has controllers end where they run, and open everything again where they run then. `change` is called
-    /// when they have ended, and returns when others have begun under their numbers. Commands on their
-    /// volumes wait meanwhile, and what their LUs have in memory goes along, as with [`Array::move_pool`].
+    /// when they have ended, and returns when others have begun under their numbers, or when that takes
+    /// longer than other changes are to wait: then they are left closed, and returned. Who calls this answers
+    /// for them until [`Array::begin_places`]. Commands on their volumes wait meanwhile, and what their LUs
+    /// have in memory goes along, as with [`Array::move_pool`].
     ///
     /// # Errors
     /// A pool cannot be closed now (it is rebuilt, or a command on it does not end): nothing has changed. Or
     /// one cannot be opened again: that is in the status, and tried again.
-    pub async fn change_places<F: Future<Output = ()>>(
+    pub async fn change_places<F: Future<Output = Began>>(
         &mut self,
         indices: &[usize],
         change: impl FnOnce() -> F,
-    ) -> Result<(), ControlError> {
+    ) -> Result<Option<ClosedControllers>, ControlError> {
         self.refuse_stopped(indices)?;
         self.refuse_on_the_way()?;
         let pools = self.config.pools.iter().filter(|pool| indices.contains(&pool.controller));
         let pools: Vec<(usize, String)> = pools.map(|pool| (pool.controller, pool.name.clone())).collect();
-        for (index, pool) in &pools {
-            self.ask(*index, Control::MakeReady(pool.clone())).await?;
-        }
+        let ready = self.of_each(&pools, Control::MakeReady).await;
+        ready.into_iter().try_for_each(|(_, ready)| ready.map(drop))?;
         let volumes = self.held(pools.iter().map(|(_, pool)| pool.as_str()));
-        let changed = self.change_held((indices, &pools), volumes, change).await;
-        // Whatever happened: hosts go on.
-        self.let_go(indices.iter().copied()).await;
-        changed
-    }
-
-    async fn change_held<F: Future<Output = ()>>(
-        &mut self,
-        (indices, pools): (&[usize], &[(usize, String)]),
-        volumes: Arc<BTreeSet<String>>,
-        change: impl FnOnce() -> F,
-    ) -> Result<(), ControlError> {
         self.tell_each(Control::Hold(volumes)).await;
-        let mut released = Vec::new();
-        let mut failed = Ok(());
-        for (index, pool) in pools {
-            match self.controllers[*index].ask(Control::ReleasePool(pool.clone())).await {
-                Ok(Reply::Released(one)) => released.push(((*index, pool.clone()), one)),
-                Ok(_) => {}
-                Err(error) => {
-                    failed = Err(error);
-                    break;
-                }
-            }
-        }
+        let (released, failed) = self.release(&pools).await;
+        let closed = ClosedControllers { indices: indices.to_vec(), released };
         if failed.is_ok() {
             for index in indices {
                 // What it cannot close in order is repaired when it is opened again.
                 let _ = self.controllers[*index].ask(Control::Stop { grace: Duration::ZERO }).await;
             }
-            change().await;
+            if change().await == Began::Later {
+                self.nowhere.extend(indices);
+                return Ok(Some(closed));
+            }
         }
-        let mut opened = Ok(());
-        for index in indices {
-            let lus = arrival(*index, &released);
-            opened = opened.and(self.open_again(*index, failed.is_ok(), lus).await);
-        }
+        let opened = self.open_places(closed, failed.is_ok()).await;
         match (failed, opened) {
             (Err(error), Err(left)) => Err(also(error, &left.to_string())),
             (Err(error), Ok(())) | (Ok(()), Err(error)) => Err(error),
-            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Ok(())) => Ok(None),
         }
+    }
+
+    /// Goes on with [`Array::change_places`]: `begin` has the controllers begin, where they have not yet, and
+    /// nobody answers for them any more when it has ended.
+    ///
+    /// # Errors
+    /// The array has stopped: nothing has begun. Or something cannot be opened again: that is in the status,
+    /// and tried again.
+    pub async fn begin_places<F: Future<Output = ()>>(
+        &mut self,
+        closed: ClosedControllers,
+        begin: impl FnOnce() -> F,
+    ) -> Result<(), ControlError> {
+        self.refuse_stopped(&closed.indices)?;
+        begin().await;
+        self.nowhere.retain(|index| !closed.indices.contains(index));
+        self.open_places(closed, true).await
+    }
+
+    /// Closes pools whose LUs are held. If one cannot be closed, the others are all the same.
+    async fn release(
+        &self,
+        pools: &[(usize, String)],
+    ) -> (Vec<((usize, String), Released)>, Result<(), ControlError>) {
+        let (mut released, mut failed) = (Vec::new(), Ok(()));
+        for (pool, answer) in self.of_each(pools, Control::ReleasePool).await {
+            match answer {
+                Ok(Reply::Released(one)) => released.push((pool, one)),
+                Ok(_) => {}
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        (released, failed)
+    }
+
+    /// Asks the controllers of pools, at once: hosts would otherwise wait the longer, the more pools there
+    /// are. The answers are in the order of the pools.
+    async fn of_each(
+        &self,
+        pools: &[(usize, String)],
+        what: impl Fn(String) -> Control,
+    ) -> Vec<((usize, String), Result<Reply, ControlError>)> {
+        let asked = pools.iter().map(|(index, pool)| {
+            let (controller, asked) = (self.controllers[*index].clone(), what(pool.clone()));
+            async move { ((*index, pool.clone()), controller.ask(asked).await) }
+        });
+        stream::iter(asked.collect::<Vec<_>>()).buffered(POOLS_AT_ONCE).collect().await
+    }
+
+    async fn open_places(&mut self, closed: ClosedControllers, are_new: bool) -> Result<(), ControlError> {
+        let ClosedControllers { indices, released } = closed;
+        let mut opened = Ok(());
+        for index in &indices {
+            let lus = arrival(*index, &released);
+            opened = opened.and(self.open_again(*index, are_new, lus).await);
+        }
+        // Whatever happened: hosts go on.
+        self.let_go(indices.iter().copied()).await;
+        opened
     }
 
     /// Has a controller that has just begun open what the declaration in force assigns to it, and shows it to

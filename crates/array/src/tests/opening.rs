@@ -1,12 +1,13 @@
-//! How long a start takes that finds many pools.
+//! How long a start takes that finds many pools, and a controller with many of them that changes its place.
 
 use std::time::Duration;
 
 use world_model::{DiskSpec, Model};
 
 use super::deleting::Stored;
-use super::rig::{DISK_BYTES, Host, declaration, drive, group, start};
+use super::rig::{DISK_BYTES, Host, TARGET, declaration, drive, group, start};
 use crate::config::{Config, Level, PoolConfig};
+use crate::{Array, Began, ControllerHandle, run_controller};
 
 const ID: u8 = 67;
 
@@ -81,4 +82,41 @@ fn many_groups_open_in_little_more_time_than_one() {
     assert!(two < one + 2 * latency, "one group {one:?}, two {two:?}");
     // At most 16 at a time, and 8 drives.
     assert!(all < 3 * one, "one group {one:?}, 24 {all:?}");
+}
+
+/// How long a controller with so many pools is away that ends and begins anew, on drives that take so long.
+fn change_of_place(pools: usize, latency: Duration) -> Duration {
+    let model = Model::new(1);
+    for i in 0..=OTHERS {
+        model.disk(&format!("d{i}"), DiskSpec::new(DISK_BYTES).with_latency(latency));
+    }
+    model.run(async |world| {
+        let (handle, mailbox) = ControllerHandle::new(0);
+        let (own, mailbox) = (handle.clone(), mailbox.lasting());
+        let begin = || {
+            world.spawn(run_controller(world.clone(), 0, mailbox.clone(), vec![own.clone()]));
+        };
+        begin();
+        let mut array = Array::new(vec![handle], TARGET);
+        array.apply(with_pools(OTHERS, pools)).await.expect("created");
+        let began = world.now();
+        let changed = array.change_places(&[0], async || {
+            begin();
+            Began::Now
+        });
+        assert!(changed.await.expect("it begins again").is_none());
+        let took = world.now().since(began);
+        let parts = array.status().await.expect("a status");
+        assert_eq!(parts[0].pools.len(), pools + 1);
+        array.stop().await.expect("stopped");
+        took
+    })
+}
+
+/// They were closed one after the other.
+#[test]
+fn many_pools_change_their_place_in_little_more_time_than_one() {
+    let [one, two, eight] = [0, 1, OTHERS].map(|pools| change_of_place(pools, LATENCY));
+    println!("one pool {one:?}, two {two:?}, eight {eight:?}");
+    assert!(two < one + one / 4 && eight < one + one / 4, "one pool {one:?}, two {two:?}, eight {eight:?}");
 }

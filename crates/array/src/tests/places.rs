@@ -10,7 +10,7 @@ use scsi::Status;
 use super::two_controllers::{BLOCK, Host, Rig, config};
 use crate::control::{Control, Reply};
 use crate::mailbox::Message;
-use crate::{Config, answer_for_absent};
+use crate::{Began, Config, answer_for_absent};
 
 const WRITE: u8 = 0x8a;
 const READ: u8 = 0x88;
@@ -190,6 +190,60 @@ fn a_change_of_place_that_comes_after_the_stop_is_refused() {
         let changed = rig.array.change_places(&[1], async || panic!("nothing has ended")).await;
         assert!(changed.is_err());
         assert!(rig.array.bring_up(1).await.is_err());
+    });
+}
+
+/// A node that was to run a controller waited for its drives, and nothing of the array could change meanwhile.
+#[test]
+fn the_array_changes_while_a_controller_waits_to_begin_and_its_hosts_go_on_with_what_they_reserved() {
+    Rig::run_in_one_process(async |mut rig| {
+        let (holder, host) = (rig.host("b", 0, 4).await, rig.host("a", 0, 0).await);
+        assert_eq!(holder.send(1, &RESERVE, Pieces::new(), 0).await.status, Status::Good);
+        while host.send(1, &[0; 6], Pieces::new(), 0).await.status == Status::CheckCondition {}
+        let closed = rig.array.change_places(&[1], async || Began::Later).await.expect("closed");
+        let closed = closed.expect("it is to begin");
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let absent = answer_for_absent(&mailbox, 1, &config, "its node waits for its drives");
+        let mut waiting = std::pin::pin!(host.send(1, &[0x0a, 0, 0, 0, 1, 0], block(3), 0));
+        let changes = async {
+            // Another change lets go of what waits for it, and not of what waits for this controller.
+            let refused = rig.array.move_pool("p0", 1).await.expect_err("nobody opens it there");
+            assert!(refused.to_string().contains("its node waits"), "{refused}");
+            read(&host, 0).await;
+            rig.world.sleep(Duration::from_secs(1)).await;
+        };
+        {
+            let (absent, changes) = (std::pin::pin!(absent), std::pin::pin!(changes));
+            match select(absent, select(&mut waiting, changes)).await {
+                Either::Left(_) => panic!("it ended"),
+                Either::Right((Either::Left(_), _)) => panic!("the command was answered, and nobody serves"),
+                Either::Right((Either::Right(_), _)) => {}
+            }
+        }
+        let (waiting, begun) = join(waiting, rig.begin_left(closed)).await;
+        begun.expect("it opens its pool");
+        let mut waiting = waiting.status;
+        while waiting == Status::CheckCondition {
+            waiting = host.send(1, &[0x0a, 0, 0, 0, 1, 0], block(3), 0).await.status;
+        }
+        assert_eq!(waiting, Status::ReservationConflict, "what was in memory came along");
+        rig.array.move_pool("p0", 1).await.expect("moved");
+    });
+}
+
+/// It was started, and nobody told it to stop: the end of the process waited for it.
+#[test]
+fn a_controller_that_waits_to_begin_does_not_when_the_array_has_stopped() {
+    Rig::run_in_one_process(async |mut rig| {
+        let closed = rig.array.change_places(&[1], async || Began::Later).await.expect("closed");
+        let (mailbox, config) = (rig.mailbox(1).clone(), Arc::new(config()));
+        let absent = answer_for_absent(&mailbox, 1, &config, "its node waits for its drives");
+        let stop = async { rig.array.stop().await.expect("stopped") };
+        if let Either::Left(_) = select(std::pin::pin!(absent), std::pin::pin!(stop)).await {
+            panic!("it ended");
+        }
+        let begun = rig.array.begin_places(closed.expect("it is to begin"), async || panic!("begun")).await;
+        assert!(begun.is_err());
     });
 }
 

@@ -13,8 +13,9 @@ use world_model::Disks;
 use super::rig::{TARGET, VOLUME_BYTES, declaration, drive, group, model};
 use crate::config::{HostConfig, Level, PoolConfig, VolumeConfig};
 use crate::{
-    Array, Config, Control, ControllerHandle, Exchange, LocalPort, LocalSession, Lun, Mailbox, MoveReceiver,
-    MoveSender, Told, TraceSender, event_channel, move_channel, run_with_local_port,
+    Array, ClosedControllers, Config, Control, ControlError, ControllerHandle, Exchange, LocalPort,
+    LocalSession, Lun, Mailbox, MoveReceiver, MoveSender, Told, TraceSender, event_channel, move_channel,
+    run_with_local_port,
 };
 
 pub(super) const BLOCK: u64 = 512;
@@ -139,6 +140,12 @@ impl Rig {
     pub(super) async fn begin(&mut self, index: usize) {
         self.start_anew(index);
         self.array.bring_up(index).await.expect("open again");
+    }
+
+    /// Another one begins that was left closed.
+    pub(super) async fn begin_left(&mut self, closed: ClosedControllers) -> Result<(), ControlError> {
+        self.start_anew(1);
+        self.array.begin_places(closed, async || {}).await
     }
 
     /// Another one runs in its place, and has opened nothing yet.

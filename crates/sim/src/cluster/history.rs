@@ -59,6 +59,8 @@ pub(crate) struct Story {
     pub(crate) taken_back: u64,
     /// Drives that could not be fenced, and without which their groups began.
     pub(crate) left_out: u64,
+    /// How often a node could not claim the drives of controllers, and gave them back.
+    pub(crate) given_back: u64,
     /// How often a host had a pool served elsewhere.
     pub(crate) moves_asked: u64,
     /// How often a pool went to another controller of an owner.
@@ -94,6 +96,7 @@ impl Story {
         self.lent += other.lent;
         self.taken_back += other.taken_back;
         self.left_out += other.left_out;
+        self.given_back += other.given_back;
         self.moves_asked += other.moves_asked;
         self.pools_moved += other.pools_moved;
         self.changes += other.changes;
@@ -117,8 +120,8 @@ impl fmt::Display for Story {
              at most; others counted {} times by COMPARE AND WRITE, and a reservation kept one out {} times, \
              in {} histories nodes ran controllers for the owner: {} times, {} of them were taken back, \
              {partitions} nodes cut off from the owner, {leaves} ended in order, hosts had {} pools served \
-             elsewhere, groups began without {} drives that could not be fenced, \
-             digest {:016x}",
+             elsewhere, groups began without {} drives that could not be fenced, nodes gave controllers back {} \
+             times, digest {:016x}",
             self.histories,
             self.nodes,
             self.served,
@@ -133,6 +136,7 @@ impl fmt::Display for Story {
             self.taken_back,
             self.moves_asked,
             self.left_out,
+            self.given_back,
             self.digest
         )
     }
@@ -231,6 +235,7 @@ async fn history(
         lent: total(|node| node.lent.get()),
         taken_back: total(|node| node.taken_back.get()),
         left_out: total(|node| node.left_out.get()),
+        given_back: total(|node| node.given_back.get()),
         changes: host.changes(),
         waited_max: host.waited_max(),
         counted: counts,

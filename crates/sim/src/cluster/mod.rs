@@ -121,6 +121,14 @@ mod tests {
         assert!(left_out > 0, "no group did");
     }
 
+    /// A node waited for the drives of controllers without limit, with the array locked and their hosts held.
+    #[test]
+    fn nodes_give_controllers_back_whose_drives_they_cannot_claim() {
+        let tell = |seed| history::tell(seed, (Places::Several, Fault::HeldDrives), false).given_back;
+        let given_back: u64 = (1..=8).map(tell).sum();
+        assert!(given_back > 0, "no node did");
+    }
+
     /// The same where nodes run controllers for the owner: nobody is fenced, the term is not compared, or
     /// what was on its way to a node that is gone arrives later.
     #[test]

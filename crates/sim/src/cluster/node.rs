@@ -55,6 +55,10 @@ pub(crate) struct Node {
     /// Controllers that it had another node run, and that it has run itself again.
     pub(super) lent: Cell<u64>,
     pub(super) taken_back: Cell<u64>,
+    /// Whether another process on its machine holds drives that it is to claim.
+    pub(crate) cannot_claim: Cell<bool>,
+    /// Controllers that came back at once, since a node could not claim their drives.
+    pub(super) given_back: Cell<u64>,
     /// Drives that it could not fence, and did without.
     pub(super) left_out: Cell<u64>,
     /// Pools that went to another controller.
@@ -89,6 +93,8 @@ impl Node {
             runs: RefCell::default(),
             lent: Cell::new(0),
             taken_back: Cell::new(0),
+            cannot_claim: Cell::new(false),
+            given_back: Cell::new(0),
             left_out: Cell::new(0),
             asked: Signal::default(),
             term: RefCell::default(),

@@ -38,6 +38,9 @@ pub(crate) enum Fault {
     /// With --cluster: a drive of a mirror cannot be fenced at times, and writes of the node that has it are
     /// late. This is survived: the group begins without it.
     SomeFences,
+    /// With --cluster: a node cannot claim the drives of controllers that it is to run, since another process
+    /// on its machine holds them. This is survived: the owner has them back.
+    HeldDrives,
 }
 
 impl Fault {

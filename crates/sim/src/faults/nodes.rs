@@ -19,6 +19,8 @@ use crate::cluster::node::Node;
 const PAUSE_MS_MAX: u64 = 6_000;
 /// Longer than a lease, so that others take over meanwhile.
 const STILL_MS_MAX: u64 = 20_000;
+/// So long another process holds drives: longer than a host waits.
+const HELD_MS: std::ops::Range<u64> = 20_000..300_000;
 /// How late writes arrive, so that others have taken over meanwhile.
 const LATE_MS: std::ops::Range<u64> = 5_000..15_000;
 /// How slow writes of an owner are that goes on: a host has given up the path, and the drives are not silent
@@ -99,6 +101,7 @@ impl Faults {
             match fault {
                 Fault::NoFence => self.delay_writes(&self.victim()),
                 Fault::SomeFences => self.fail_fences(),
+                Fault::HeldDrives if self.draw(..2) == 0 => self.hold_drives(),
                 _ if fault.is_of_lending() => self.one_of_a_lent(fault),
                 _ if self.is_spread && self.draw(..2) == 0 => self.one_of_several_places(),
                 _ => self.one(),
@@ -286,7 +289,20 @@ impl Faults {
         });
     }
 
-    /// One drive answers nothing for a while.
+    /// Another process holds drives at a node, which may lose the controllers that it has, and would get them
+    /// again.
+    fn hold_drives(self: &Rc<Faults>) {
+        let node = self.nodes[self.draw(..self.nodes.len() as u64) as usize].clone();
+        node.cannot_claim.set(true);
+        let time_ms = self.draw(HELD_MS);
+        self.tell(|| format!("{} cannot claim drives for {time_ms} ms", node.name));
+        let free = node.clone();
+        self.later(time_ms, move |_| free.cannot_claim.set(false));
+        if node.runs_for_owner() {
+            self.kill(&node);
+        }
+    }
+
     /// A drive cannot be fenced for a while, in which a node that may have it open is lost.
     fn fail_fences(self: &Rc<Faults>) {
         if let Some(disk) = self.model.disks().get(UNFENCED) {
@@ -299,6 +315,7 @@ impl Faults {
         self.delay_writes(&victim);
     }
 
+    /// One drive answers nothing for a while.
     fn hang_drive(self: &Rc<Faults>) {
         let disks = self.model.disks();
         let Some(disk) = disks.get(&format!("d{}", self.draw(..crate::stacks::array::DISKS as u64))) else {

@@ -155,9 +155,11 @@ pub(super) async fn stand_by(
     let judge = Judge { store: store.clone(), keys: join.keys.clone() };
     let judges = judge.clone();
     let (own_runs, waits) = (watch::channel(vec![]).0, watch::channel(None).0);
+    let cannot = watch::Sender::new(None);
     let mut thread =
         Thread::start(join.registry, (name, about, seen), (move || judges.follows(), events.clone()), {
-            (trial::of_directory(store.clone()), own_runs.subscribe(), waits.subscribe())
+            let trouble = trial::either(trial::of_directory(store.clone()), cannot.subscribe());
+            (trouble, own_runs.subscribe(), waits.subscribe())
         })
         .await?;
     judge.refuse(&thread.keeper())?;
@@ -169,6 +171,7 @@ pub(super) async fn stand_by(
         portals: portals.clone(),
         spans_machines: join.registry.spans_machines()?,
         footing: join.footing.clone(),
+        cannot,
     };
     let mut offering = Offering::start(about, thread.watch());
     let parts = (&standby, &mut relay, &mut offering);

@@ -19,15 +19,6 @@ pub(super) struct RelayKeys {
     pub(super) plain: RelayKey,
 }
 
-/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is
-/// slow hears of the latest alone. One that has stopped gets them with its next start.
-pub(super) async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
-    while nodes.changed().await.is_ok() {
-        let latest = nodes.borrow_and_update().clone();
-        let _ = controller.ask(Control::Nodes(latest)).await;
-    }
-}
-
 /// Tells of the other nodes, whenever something of them has changed.
 pub(super) async fn follow_others(
     (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
@@ -83,4 +74,13 @@ pub(super) fn other_portals(state: &State, runs: &BTreeMap<u16, usize>) -> Vec<O
         })
     });
     portals.filter(|portal| relay::can_be_named(&portal.listen)).collect()
+}
+
+/// Tells a controller of the nodes whenever they have changed, and waits until it has heard it: one that is
+/// slow hears of the latest alone. One that has stopped gets them with its next start.
+pub(super) async fn keep_telling(controller: ControllerHandle, mut nodes: watch::Receiver<Arc<Nodes>>) {
+    while nodes.changed().await.is_ok() {
+        let latest = nodes.borrow_and_update().clone();
+        let _ = controller.ask(Control::Nodes(latest)).await;
+    }
 }

@@ -22,6 +22,27 @@ pub(super) fn of_directory(store: Store) -> watch::Receiver<Option<String>> {
     of(place, Arc::new(move || store.try_write()), (EVERY, TIME_MAX))
 }
 
+/// The first of two troubles that there is.
+pub(super) fn either(
+    mut first: watch::Receiver<Option<String>>,
+    mut second: watch::Receiver<Option<String>>,
+) -> watch::Receiver<Option<String>> {
+    let (tell, trouble) = watch::channel(None);
+    tokio::spawn(async move {
+        loop {
+            let both = (first.borrow_and_update().clone(), second.borrow_and_update().clone());
+            let now = both.0.or(both.1);
+            tell.send_if_modified(|last| std::mem::replace(last, now.clone()) != now);
+            tokio::select! {
+                Ok(()) = first.changed() => {}
+                Ok(()) = second.changed() => {}
+                () = tell.closed() => return,
+            }
+        }
+    });
+    trouble
+}
+
 fn of(
     place: String,
     trial: Trial,

@@ -22,6 +22,10 @@ pub(super) enum Frame {
     Paths(u64),
     Leaves,
     Ended,
+    /// The node has the drives of its controllers to itself, and runs them from now on.
+    Begins,
+    /// It cannot claim a drive: it runs none of them.
+    CannotBegin,
 }
 
 /// Of a length and a kind.
@@ -45,6 +49,8 @@ impl Frame {
             Frame::Paths(at) => (5, vec![*at]),
             Frame::Leaves => (6, vec![]),
             Frame::Ended => (7, vec![]),
+            Frame::Begins => (8, vec![]),
+            Frame::CannotBegin => (9, vec![]),
         };
         let body: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
         framed(kind, &body)
@@ -66,6 +72,8 @@ impl Frame {
             (5, [at]) => Frame::Paths(*at),
             (6, []) => Frame::Leaves,
             (7, []) => Frame::Ended,
+            (8, []) => Frame::Begins,
+            (9, []) => Frame::CannotBegin,
             _ => panic!("a frame of kind {kind} with {} bytes", body.len()),
         }
     }

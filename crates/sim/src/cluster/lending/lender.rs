@@ -1,4 +1,5 @@
-//! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`).
+//! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`). How they change
+//! their place is in `changing`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,12 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{
-    Array, Config, Control, ControlError, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership,
-    Reply, Told, cannot_leave,
-};
+use array::config::DriveConfig;
+use array::{Array, Config, EventSender, MoveSender, Nodes, Openers, Ownership};
 use cluster::Standing;
-use cluster::lending::{grant, of_node, over};
+use cluster::lending::{Pauses, grant, of_node, over};
 use futures::channel::oneshot;
 use futures::lock::Mutex;
 use futures::{FutureExt, select_biased};
@@ -26,7 +25,7 @@ use super::wire::Wire;
 
 /// How often the declaration is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// After a controller could not be closed or opened.
+/// After a controller could not be opened.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
 /// What an owner lends.
@@ -46,7 +45,7 @@ pub(super) struct Lender {
     /// The first controller that runs at each node, by the number of the node.
     pub(super) runs: RefCell<BTreeMap<u16, usize>>,
     pub(super) lent: RefCell<BTreeMap<usize, u16>>,
-    pub(super) again: RefCell<BTreeMap<u16, Instant>>,
+    pub(super) pauses: RefCell<Pauses<Vec<DriveConfig>>>,
     pub(super) openers: Openers,
     pub(super) stops: Cell<bool>,
     pub(super) stop: Signal,
@@ -91,7 +90,6 @@ impl Lender {
         let number = number as u16;
         // One that this owner has not seen comes again.
         let Some(name) = self.name_of(number) else { return };
-        let not_before = self.again.borrow().get(&number).copied().unwrap_or(Instant(0));
         let mut peer = Peer {
             name,
             number,
@@ -101,7 +99,6 @@ impl Lender {
             over: None,
             ended: false,
             leaves: false,
-            not_before,
             sent: Rc::default(),
         };
         self.serve(&mut peer).await;
@@ -125,14 +122,15 @@ impl Lender {
                 }
                 Next::Look => {
                     look_at = self.process.world.now() + LOOK;
-                    let wanted = self.wanted(&peer.name);
-                    self.heed_look(peer, &wanted);
+                    if !self.look(peer) {
+                        return;
+                    }
                 }
                 Next::Closed(Ok(begins)) => self.begin_there(peer, begins).await,
                 Next::Closed(Err(cause)) => {
                     self.process.tell(|| format!("{:?} stay here: {cause}", peer.controllers));
                     self.forget(peer);
-                    peer.not_before = self.process.now() + AGAIN;
+                    self.pauses.borrow_mut().lost(peer.number, self.process.now());
                 }
                 Next::Stop => return,
             }
@@ -140,7 +138,8 @@ impl Lender {
     }
 
     async fn next(&self, peer: &mut Peer, look_at: Instant, nodes: &Option<Arc<Nodes>>) -> Next {
-        let is_idle = matches!(peer.place, Place::Idle);
+        // It has nothing of the array, and the array nothing of it.
+        let has_none = matches!(peer.place, Place::Idle | Place::Beginning { .. });
         let is_new = || {
             let now = self.nodes.borrow();
             nodes.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &now)).then(|| now.clone())
@@ -150,13 +149,13 @@ impl Lender {
             frame = wire.next().boxed_local().fuse() => Next::Frame(frame),
             told = self.changed.wait_for(is_new).boxed_local().fuse() => Next::Nodes(told),
             begins = closed(place).boxed_local().fuse() => Next::Closed(begins),
-            () = self.until_stop_if(is_idle).boxed_local().fuse() => Next::Stop,
+            () = self.until_stop_if(has_none).boxed_local().fuse() => Next::Stop,
             () = self.process.world.sleep_until(look_at).boxed_local().fuse() => Next::Look,
         }
     }
 
-    async fn until_stop_if(&self, is_idle: bool) {
-        match is_idle {
+    async fn until_stop_if(&self, has_none: bool) {
+        match has_none {
             true => self.until_stop().await,
             false => std::future::pending().await,
         }
@@ -173,6 +172,8 @@ impl Lender {
                 let Place::There { exchange, .. } = &peer.place else { return false };
                 exchange.incoming(&message).await.unwrap_or_else(|e| panic!("messages of a node: {e}"));
             }
+            Some(Frame::Begins) => return self.has_begun(peer),
+            Some(Frame::CannotBegin) => return self.has_refused(peer),
             Some(Frame::Leaves) => {
                 peer.leaves = true;
                 self.recall(peer);
@@ -186,14 +187,29 @@ impl Lender {
         true
     }
 
-    fn heed_look(self: &Rc<Lender>, peer: &mut Peer, wanted: &BTreeSet<usize>) {
-        let may_lend = !peer.leaves && peer.over.is_some() && self.process.now() >= peer.not_before;
-        let is_idle = matches!(peer.place, Place::Idle);
-        if is_idle && may_lend && !self.stops.get() && !wanted.is_empty() {
-            self.close_here(peer, wanted);
-        } else if *wanted != peer.controllers {
-            self.recall(peer);
+    /// Looks whether a node is to run others than it does; false: the connection has to end.
+    fn look(self: &Rc<Lender>, peer: &mut Peer) -> bool {
+        let (wanted, now) = (self.wanted(&peer.name), self.process.now());
+        match &peer.place {
+            Place::Idle => {
+                let may_lend = !peer.leaves && peer.over.is_some() && !self.stops.get() && !wanted.is_empty();
+                if may_lend && self.pauses.borrow().may_get(peer.number, &self.drives_of(&wanted), now) {
+                    self.close_here(peer, &wanted);
+                }
+            }
+            Place::Beginning { until, .. } if now >= *until => {
+                self.note_refused(peer);
+                return false;
+            }
+            Place::There { .. } if wanted != peer.controllers => self.recall(peer),
+            Place::Closing { .. } | Place::Beginning { .. } | Place::There { .. } => {}
         }
+        true
+    }
+
+    /// The drives of controllers, as they are declared.
+    pub(super) fn drives_of(&self, controllers: &BTreeSet<usize>) -> Vec<DriveConfig> {
+        self.openers.part(&controllers.iter().copied().collect::<Vec<_>>()).drives
     }
 
     fn name_of(&self, number: u16) -> Option<String> {
@@ -232,65 +248,6 @@ impl Lender {
         peer.place = Place::Closing { changing, closed };
     }
 
-    /// Closes controllers here, and opens them at a node when that has begun.
-    async fn lend(
-        &self,
-        controllers: &[usize],
-        tell: oneshot::Sender<oneshot::Sender<()>>,
-    ) -> Result<(), ControlError> {
-        self.refuse_missing(controllers).await?;
-        self.process.tell(|| format!("closes controllers {controllers:?}"));
-        let mut array = self.array.lock().await;
-        let changed = array.change_places(controllers, async || {
-            for index in controllers {
-                self.threads.wait_for_end(*index).await;
-            }
-            let (begins, begun) = oneshot::channel();
-            // Without the node they begin here again.
-            if tell.send(begins).is_err() || begun.await.is_err() {
-                controllers.iter().for_each(|index| self.start(*index));
-            }
-        });
-        changed.await?;
-        self.process.tell(|| format!("controllers {controllers:?} run elsewhere"));
-        Ok(())
-    }
-
-    /// Nothing is moved of which a part is missing, or is not declared.
-    async fn refuse_missing(&self, controllers: &[usize]) -> Result<(), ControlError> {
-        for index in controllers {
-            if let Reply::Status(status) = self.threads.handles[*index].ask(Control::Overview).await?
-                && let Some(cause) = cannot_leave(&self.config(), &status)
-            {
-                return Err(ControlError::failed(format!("controller {index}"), cause));
-            }
-        }
-        Ok(())
-    }
-
-    /// The controllers are closed here.
-    async fn begin_there(&self, peer: &mut Peer, begins: oneshot::Sender<()>) {
-        let Place::Closing { changing, .. } = std::mem::replace(&mut peer.place, Place::Idle) else { return };
-        let controllers: Vec<usize> = peer.controllers.iter().copied().collect();
-        let away = controllers.iter().map(|index| self.threads.mailbox(*index).clone()).collect();
-        let here = self.threads.handles.iter().filter(|handle| !peer.controllers.contains(&handle.index));
-        let (events, moves, refused) = (self.events.clone(), self.moves.clone(), self.refused.clone());
-        let told = Told::Owner { events, moves, refused };
-        let exchange = Arc::new(Exchange::new(away, here.cloned().collect(), told));
-        let first = controllers.first().copied().unwrap_or_default();
-        let Ownership { epoch, owner } = self.ownership;
-        let config = self.process.bed.keep_config(Config::clone(&self.config()));
-        peer.wire.send(Frame::Assign { controllers, config, epoch, owner }).await;
-        let sent = peer.sent.clone();
-        let carries =
-            peer.wire.carry(exchange.clone(), move |message| sent.borrow_mut().push(message.to_vec()));
-        self.runs.borrow_mut().insert(peer.number, first);
-        self.changed.wake_all();
-        self.process.node.lent.set(self.process.node.lent.get() + 1);
-        peer.place = Place::There { exchange, carries, changing, closed: None };
-        let _ = begins.send(());
-    }
-
     /// The node is to stop what it runs: it ends, or the declaration has changed.
     fn recall(self: &Rc<Lender>, peer: &mut Peer) {
         let Place::There { changing, closed, .. } = &mut peer.place else { return };
@@ -302,22 +259,6 @@ impl Lender {
         *closed = Some(is_closed);
         *changing =
             Changing::begin(&self.process.world, async move { lender.bring_back(&controllers, tell).await });
-    }
-
-    /// Closes controllers at the node where they run, and opens them here when it has ended them.
-    async fn bring_back(
-        &self,
-        controllers: &[usize],
-        tell: oneshot::Sender<oneshot::Sender<()>>,
-    ) -> Result<(), ControlError> {
-        let change = async || {
-            let (begins, begin) = oneshot::channel();
-            if tell.send(begins).is_ok() {
-                let _ = begin.await;
-            }
-            controllers.iter().for_each(|index| self.start(*index));
-        };
-        self.array.lock().await.change_places(controllers, change).await
     }
 
     /// The node runs nothing of the array.

@@ -7,6 +7,7 @@
 //!                               └── node is gone: taking_back.rs
 //! ```
 
+mod changing;
 mod frames;
 mod lender;
 mod offering;

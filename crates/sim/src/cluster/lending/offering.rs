@@ -11,7 +11,7 @@ use array::config::PortalConfig;
 use array::{
     Config, Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel,
 };
-use cluster::lending::{EVERY, Terms};
+use cluster::lending::{CLAIM_MAX, EVERY, Terms};
 use cluster::{Standing, Waits, portal_group};
 use futures::channel::oneshot;
 use futures::future::{Fuse, LocalBoxFuture};
@@ -73,6 +73,8 @@ struct Standby {
 enum Next {
     Ask,
     Frame(Option<Frame>),
+    /// Whether the drives are this node's.
+    Claimed(bool),
     AllEnded,
     Leave,
     Patience,
@@ -136,7 +138,7 @@ impl Standby {
             let next = select_biased! {
                 frame = wire.next().boxed_local().fuse() => Next::Frame(frame),
                 () = world.sleep_until(ask_at).boxed_local().fuse() => Next::Ask,
-                () = all_ended(&mut running).boxed_local().fuse() => Next::AllEnded,
+                next = becomes(&mut running).boxed_local().fuse() => next,
                 () = self.leave(leaves).boxed_local().fuse() => Next::Leave,
                 () = until(world, patience).boxed_local().fuse() => Next::Patience,
             };
@@ -165,8 +167,7 @@ impl Standby {
                     let ownership = array::Ownership { epoch, owner };
                     let mut begun =
                         Running::prepare(&self.process, (controllers, config), ownership, (number, &paths));
-                    begun.carries = Some(wire.carry(begun.exchange.clone(), |_| {}));
-                    begun.begin(&self.process);
+                    begun.claim(&self.process);
                     running = Some(begun);
                 }
                 Next::Frame(Some(Frame::Message(message))) if running.is_some() => {
@@ -174,6 +175,18 @@ impl Standby {
                     exchange.incoming(&message).await.unwrap_or_else(|e| panic!("messages of an owner: {e}"));
                 }
                 Next::Frame(_) => return running,
+                Next::Claimed(true) => {
+                    let begun = running.as_mut().expect("it claims");
+                    self.process.tell(|| format!("runs {:?}", begun.own));
+                    let nodes = begun.nodes.borrow().clone();
+                    begun.own.iter().for_each(|index| begun.threads.start(*index, nodes.clone()));
+                    wire.send(Frame::Begins).await;
+                    begun.carries = Some(wire.carry(begun.exchange.clone(), |_| {}));
+                }
+                Next::Claimed(false) => {
+                    self.stop(running.take().expect("it claimed"), true).await;
+                    wire.send(Frame::CannotBegin).await;
+                }
                 Next::AllEnded => {
                     self.stop(running.take().expect("it ran"), true).await;
                     wire.send(Frame::Ended).await;
@@ -181,7 +194,7 @@ impl Standby {
                 }
                 Next::Leave => {
                     leaves = true;
-                    running.as_ref()?;
+                    running.as_ref().filter(|running| running.carries.is_some())?;
                     wire.send(Frame::Leaves).await;
                     patience = Some(world.now() + LEAVE_TIME);
                 }
@@ -219,22 +232,36 @@ struct Running {
     nodes: Rc<RefCell<Arc<Nodes>>>,
     part: Config,
     carries: Option<Carries>,
-    /// Waits for their drives, and starts them.
-    begins: Fuse<LocalBoxFuture<'static, ()>>,
+    /// Claims their drives: whether that has succeeded.
+    claims: Fuse<LocalBoxFuture<'static, bool>>,
     ended: BTreeSet<usize>,
 }
 
-/// Returns when all controllers of this node have ended.
-async fn all_ended(running: &mut Option<Running>) {
+/// What becomes of controllers: their drives are claimed, or all have ended.
+async fn becomes(running: &mut Option<Running>) -> Next {
     let Some(running) = running else { return std::future::pending().await };
     while running.ended.len() < running.own.len() {
         select_biased! {
-            () = &mut running.begins => {}
+            claimed = &mut running.claims => return Next::Claimed(claimed),
             index = running.threads.ended.recv().boxed_local().fuse() => {
                 running.ended.insert(index.expect("the sender is there"));
             }
         }
     }
+    Next::AllEnded
+}
+
+/// Fences the drives of a part of the declaration. False: the node could not for too long.
+async fn claims(process: &Process, part: &Config) -> bool {
+    let begun = process.world.now();
+    while process.node.cannot_claim.get() {
+        if process.world.now() - begun >= CLAIM_MAX {
+            return false;
+        }
+        process.world.sleep(AGAIN).await;
+    }
+    fence(&process.world, &process.node, part).await;
+    true
 }
 
 impl Running {
@@ -266,9 +293,9 @@ impl Running {
             refused: Some(refused),
             keeps_spares: None,
         };
-        let (part, begins, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
+        let (part, claims, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
         let nodes = Rc::new(RefCell::new(Arc::new(nodes)));
-        Running { own, threads, exchange, nodes, part, carries: None, begins, ended }
+        Running { own, threads, exchange, nodes, part, carries: None, claims, ended }
     }
 
     fn hear_of(&self, world: &World, others: Vec<OtherPortal>) {
@@ -278,26 +305,18 @@ impl Running {
         tell_nodes(world, &own, &nodes);
     }
 
-    fn begin(&mut self, process: &Rc<Process>) {
-        let (part, threads, own) = (self.part.clone(), self.threads.clone(), self.own.clone());
-        let nodes = self.nodes.clone();
-        let (process, (mut tell, begun)) = (process.clone(), oneshot::channel::<()>());
+    fn claim(&mut self, process: &Rc<Process>) {
+        let (part, process, (mut tell, claimed)) =
+            (self.part.clone(), process.clone(), oneshot::channel::<bool>());
         // It goes on while nobody looks, and ends with who wants to know.
         process.world.clone().spawn(async move {
-            let work = async {
-                fence(&process.world, &process.node, &part).await;
-                process.tell(|| format!("runs {own:?}"));
-                own.into_iter().for_each(|index| threads.start(index, nodes.borrow().clone()));
+            let done = select_biased! {
+                () = tell.cancellation().boxed_local().fuse() => return,
+                done = claims(&process, &part).boxed_local().fuse() => done,
             };
-            let has_begun = select_biased! {
-                () = tell.cancellation().boxed_local().fuse() => false,
-                () = work.boxed_local().fuse() => true,
-            };
-            if has_begun {
-                let _ = tell.send(());
-            }
+            let _ = tell.send(done);
         });
-        self.begins = async move { _ = begun.await }.boxed_local().fuse();
+        self.claims = async move { claimed.await.unwrap_or(false) }.boxed_local().fuse();
     }
 
     /// What was acknowledged is durable then, and the drives are closed. `in_order`: the owner has told them
@@ -312,7 +331,7 @@ impl Running {
             others.for_each(|index| self.threads.mailbox(index).clone().discard());
         }
         // What has not begun does not.
-        drop(self.begins);
+        drop(self.claims);
         let runs = |index: &usize| self.threads.runs(*index) && !self.ended.contains(index);
         for index in self.own.iter().copied().filter(runs) {
             let _ = self.threads.handles[index].ask(Control::Stop { grace: Duration::ZERO }).await;

@@ -108,7 +108,7 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         changed: Default::default(),
         runs: RefCell::default(),
         lent: RefCell::default(),
-        again: RefCell::default(),
+        pauses: RefCell::default(),
         openers,
         stops: Cell::new(false),
         stop: Default::default(),

@@ -46,6 +46,13 @@ pub(super) enum Place {
         changing: Changing,
         closed: oneshot::Receiver<oneshot::Sender<()>>,
     },
+    /// It claims their drives, until this time at most; `begins` is told when they have begun there. Dropped,
+    /// they begin here again.
+    Beginning {
+        changing: Changing,
+        begins: oneshot::Sender<()>,
+        until: Instant,
+    },
     /// It runs them; `changing` opens them there, and brings them back at last: `closed` says when they are
     /// closed there, and takes when they are to begin here.
     There {
@@ -68,7 +75,6 @@ pub(super) struct Peer {
     /// Whether it has stopped its controllers in order.
     pub(super) ended: bool,
     pub(super) leaves: bool,
-    pub(super) not_before: Instant,
     /// What was sent to its controllers, for a fault that delivers it again.
     pub(super) sent: Rc<RefCell<Vec<Vec<u8>>>>,
 }

@@ -24,19 +24,29 @@ const FENCE_PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tasks that answer for controllers that run nowhere.
-struct Absent {
+pub(super) struct Absent {
     ends: Rc<(Cell<bool>, Signal)>,
     ended: Vec<oneshot::Receiver<()>>,
 }
 
 impl Absent {
-    async fn shutdown(self) {
+    pub(super) async fn shutdown(self) {
         self.ends.0.set(true);
         self.ends.1.wake_all();
         for ended in self.ended {
             let _ = ended.await;
         }
     }
+}
+
+/// How controllers come back that a node does not run any more.
+enum Back {
+    /// Nobody has closed them there.
+    Lost,
+    /// They were to begin there.
+    Beginning(oneshot::Sender<()>),
+    /// They are being closed there: who says when they are, and takes when they are to begin here.
+    Closing(oneshot::Receiver<oneshot::Sender<()>>),
 }
 
 impl Lender {
@@ -49,6 +59,9 @@ impl Lender {
                 drop(closed);
                 let _ = changing.end().await;
             }
+            Place::Beginning { changing, begins, .. } => {
+                self.replace(&peer, changing, Back::Beginning(begins)).await;
+            }
             Place::There { exchange, carries, changing, closed } => {
                 self.process
                     .tell(|| format!("{:?} are to begin here, in order: {}", peer.controllers, peer.ended));
@@ -57,10 +70,7 @@ impl Lender {
                 drop(exchange);
                 self.runs.borrow_mut().remove(&peer.number);
                 self.changed.wake_all();
-                if !peer.ended {
-                    self.again.borrow_mut().insert(peer.number, self.process.now() + AGAIN);
-                }
-                self.replace(&peer, changing, closed).await;
+                self.replace(&peer, changing, closed.map_or(Back::Lost, Back::Closing)).await;
             }
         }
         self.forget(&mut peer);
@@ -68,26 +78,33 @@ impl Lender {
     }
 
     /// Runs the controllers of a node that does not run them any more.
-    async fn replace(
-        &self,
-        peer: &Peer,
-        changing: Changing,
-        brings_back: Option<oneshot::Receiver<oneshot::Sender<()>>>,
-    ) {
+    async fn replace(&self, peer: &Peer, changing: Changing, back: Back) {
         let Peer { controllers, over, ended, .. } = peer;
+        if !*ended {
+            self.pauses.borrow_mut().lost(peer.number, self.process.now());
+        }
         // A thread that ends closes its drives. Here a task that outlives its controller may hold them still,
         // with a late write: they are fenced, without a wait for the term.
         if !self.stops.get() {
             self.claim(controllers, over.filter(|_| !*ended)).await;
         }
-        let begins = match brings_back {
-            Some(closed) => self.until_closed(controllers, closed).await,
-            None => None,
-        };
-        if begins.is_some_and(|begins| begins.send(()).is_ok()) {
-            let _ = changing.end().await;
-        } else if self.stops.get() {
-            drop(self.answer_for(controllers, "its node is gone"));
+        match back {
+            Back::Lost => {}
+            Back::Beginning(begins) => {
+                drop(begins);
+                let _ = changing.end().await;
+            }
+            Back::Closing(closed) => {
+                let begins = self.until_closed(controllers, closed).await;
+                if begins.is_some_and(|begins| begins.send(()).is_ok()) {
+                    let _ = changing.end().await;
+                }
+            }
+        }
+        let run_nowhere: BTreeSet<usize> =
+            controllers.iter().copied().filter(|index| !self.threads.runs(*index)).collect();
+        if self.stops.get() && !run_nowhere.is_empty() {
+            drop(self.answer_for(&run_nowhere, "its node is gone"));
             return;
         }
         self.begin_here(controllers).await;
@@ -131,7 +148,7 @@ impl Lender {
     }
 
     /// Answers for controllers that run nowhere.
-    fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> Absent {
+    pub(super) fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> Absent {
         let ends = Rc::<(Cell<bool>, Signal)>::default();
         let mut all = vec![];
         for index in controllers.iter().copied() {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use cluster::lending::CLAIM_MAX;
 use config::Config;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::daemon::nodes::fence::fence_part;
@@ -22,18 +24,68 @@ impl Drop for Stops {
     }
 }
 
+/// A node's claim of the drives of controllers that it is to run.
+pub(super) struct Claims {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<Result<(), String>>,
+}
+
+impl Claims {
+    /// Goes on for [`CLAIM_MAX`] at most.
+    pub(super) fn begin(part: Config) -> Claims {
+        let (stop, begun) = (Arc::<AtomicBool>::default(), Instant::now());
+        let ends = stop.clone();
+        let task = tokio::spawn(async move {
+            let mut said = String::new();
+            loop {
+                let left = CLAIM_MAX.saturating_sub(begun.elapsed());
+                match try_claim(&part, begun.elapsed(), (&ends, left)).await {
+                    Ok(left_out) => {
+                        left_out.iter().for_each(|what| tracing::warn!("{}", without(what)));
+                        return Ok(());
+                    }
+                    Err(cause) if ends.load(Relaxed) || begun.elapsed() + PAUSE >= CLAIM_MAX => {
+                        return Err(cause);
+                    }
+                    Err(cause) if cause != said => {
+                        tracing::warn!("controllers wait for their drives: {cause}");
+                        said = cause;
+                    }
+                    Err(_) => {}
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        Claims { stop, task }
+    }
+
+    /// Whether it has succeeded, or why not. It may be dropped and called again until it returns.
+    pub(super) async fn end(&mut self) -> Result<(), String> {
+        (&mut self.task).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Gives up. A fence that is under way ends first: one that goes on later would be against the owner.
+    pub(super) async fn give_up(mut self) {
+        self.stop.store(true, Relaxed);
+        let _ = self.end().await;
+    }
+}
+
+fn without(left_out: &str) -> String {
+    format!("they begin without what cannot be fenced: {left_out}")
+}
+
 /// Fences the drives of a part of the declaration, and waits until no other process holds one: that may be a
 /// process that was stopped and not continued, so there is no limit. A drive that cannot be fenced is left
 /// out as where a node takes the whole array over ([`fence_part`]). `tell` hears what it waits for, once for
 /// each cause, and what is left out.
 pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
     let (begun, mut said) = (Instant::now(), String::new());
+    let stops = Stops(Arc::default());
     loop {
-        let cause = match try_claim(part, begun.elapsed()).await {
+        let cause = match try_claim(part, begun.elapsed(), (&stops.0, Duration::MAX)).await {
             Ok(None) => return,
-            Ok(Some(left_out)) => {
-                return tell(format!("they begin without what cannot be fenced: {left_out}"));
-            }
+            Ok(Some(left_out)) => return tell(without(&left_out)),
             Err(cause) => cause,
         };
         if cause != said {
@@ -44,11 +96,18 @@ pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
     }
 }
 
-async fn try_claim(part: &Config, waited: Duration) -> Result<Option<String>, String> {
+/// Returns what is left out. Once `stop` is set, it does not wait for locks any more, and fails.
+async fn try_claim(
+    part: &Config,
+    waited: Duration,
+    (stop, left): (&Arc<AtomicBool>, Duration),
+) -> Result<Option<String>, String> {
     let left_out = fence_part(part, waited).await.map_err(|error| format!("{error:#}"))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let (part, seen, _stops) = (part.clone(), stop.clone(), Stops(stop));
-    let free = tokio::task::spawn_blocking(move || wait_until_all_free(&part, &seen)).await;
+    let (part, seen) = (part.clone(), stop.clone());
+    let free = tokio::task::spawn_blocking(move || wait_until_all_free(&part, &seen, left)).await;
     free.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))?;
-    Ok(left_out)
+    match stop.load(Relaxed) {
+        true => Err("the claim was given up".into()),
+        false => Ok(left_out),
+    }
 }

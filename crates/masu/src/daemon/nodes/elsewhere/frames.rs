@@ -104,6 +104,10 @@ pub(super) enum Frame {
     Paths(Vec<Path>),
     /// The node is to end: it asks the owner to take its controllers back.
     Leaves,
+    /// The node has the drives of its controllers to itself, and runs them from now on.
+    Begins,
+    /// It cannot claim a drive, for this reason: it runs none of them.
+    CannotBegin(String),
     /// The node has stopped its controllers in order: nothing of it reaches their drives any more.
     Ended,
 }
@@ -115,6 +119,8 @@ const ASSIGN: u8 = 3;
 const PATHS: u8 = 4;
 const ENDED: u8 = 5;
 const LEAVES: u8 = 6;
+const BEGINS: u8 = 7;
+const CANNOT_BEGIN: u8 = 8;
 
 fn damaged(why: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
@@ -128,6 +134,8 @@ impl Frame {
             Frame::Message(bytes) => (MESSAGE, bytes),
             Frame::Ended => (ENDED, &[]),
             Frame::Leaves => (LEAVES, &[]),
+            Frame::Begins => (BEGINS, &[]),
+            Frame::CannotBegin(cause) => (CANNOT_BEGIN, cause.as_bytes()),
             Frame::AskTerm(number) => {
                 owned = number.to_be_bytes().to_vec();
                 (ASK_TERM, &owned)
@@ -169,6 +177,8 @@ impl Frame {
             (MESSAGE, _) => Frame::Message(body),
             (ENDED, 0) => Frame::Ended,
             (LEAVES, 0) => Frame::Leaves,
+            (BEGINS, 0) => Frame::Begins,
+            (CANNOT_BEGIN, _) => Frame::CannotBegin(String::from_utf8_lossy(&body).into_owned()),
             (ASK_TERM, 8) => Frame::AskTerm(number(&body).unwrap_or_default()),
             (TERM, 12) => {
                 let granted_ms = body[8..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -248,6 +258,8 @@ mod tests {
             Frame::Paths(vec![Path::of(&portal)]),
             Frame::Ended,
             Frame::Leaves,
+            Frame::Begins,
+            Frame::CannotBegin("drive \"d1\": in use".into()),
         ];
         for frame in all {
             assert_eq!(carried(&frame).await, format!("{frame:?}"));
@@ -261,6 +273,7 @@ mod tests {
             framed(u32::MAX, MESSAGE, &[]),
             framed(BODY_MAX as u32 + 1, MESSAGE, &[]),
             framed(1, ENDED, &[0]),
+            framed(1, BEGINS, &[0]),
             framed(7, ASK_TERM, &[0; 7]),
             framed(3, ASSIGN, b"{}}"),
             framed(2, PATHS, b"{}"),

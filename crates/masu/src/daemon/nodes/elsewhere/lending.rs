@@ -1,6 +1,7 @@
 //! The owner's side: controllers that it has other nodes run, and takes back (`taking_back`), and spares for
-//! their groups (`spares`).
+//! their groups (`spares`). How they change their place is in `changing`.
 
+mod changing;
 mod spares;
 mod taking_back;
 
@@ -9,20 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use admin::ArrayOwner;
-use array::{
-    Control, ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership, Reply, Told,
-    cannot_leave,
-};
-use cluster::lending::{grant, of_node, over};
+use array::{ControlError, Event, EventSender, Exchange, MoveSender, Nodes, Openers, Ownership};
+use cluster::lending::{BEGIN_MAX, Pauses, grant, of_node, over};
 use cluster::{Standing, State};
-use config::Config;
+use config::{Config, DriveConfig};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::interval;
 use world::Instant;
 use world_real::boot_now;
 
-use super::frames::{Assignment, Frame, Hello, Path};
+use super::frames::{Frame, Hello, Path};
 use super::numbers;
 use super::told;
 use super::wire::{Carries, Wire};
@@ -31,7 +29,7 @@ use crate::daemon::nodes::link::Offer;
 
 /// How often the declaration is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// After a controller could not be closed or opened.
+/// After a controller could not be opened.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What the owner knows.
@@ -73,8 +71,8 @@ impl Lending {
         mut offers: mpsc::Receiver<Offer>,
     ) -> Lending {
         let (stops, stop) = watch::channel(false);
-        let (lent, again) = (Mutex::default(), Mutex::default());
-        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, again });
+        let (lent, pauses) = (Mutex::default(), Mutex::default());
+        let lender = Arc::new(Lender { own, served, stop: stop.clone(), lent, pauses });
         lender.list_own();
         let mut stop = stop;
         let task = tokio::spawn(async move {
@@ -112,8 +110,8 @@ struct Lender {
     stop: watch::Receiver<bool>,
     /// The controllers that other nodes run, or that are on their way, with those nodes.
     lent: Mutex<BTreeMap<usize, u16>>,
-    /// When each node whose connection broke while it ran controllers may get some again.
-    again: Mutex<BTreeMap<u16, Instant>>,
+    /// When nodes may get some again.
+    pauses: Mutex<Pauses<Vec<DriveConfig>>>,
 }
 
 /// The task that has controllers change their place.
@@ -125,6 +123,9 @@ enum Place {
     Idle,
     /// They are closed here, to begin there: `closed` says when, and takes when they have begun.
     Closing { changing: Changing, closed: oneshot::Receiver<oneshot::Sender<()>> },
+    /// It claims their drives, until this time at most; `begins` is told when they have begun there. Dropped,
+    /// they begin here again.
+    Beginning { changing: Changing, begins: oneshot::Sender<()>, until: Instant },
     /// It runs them; `changing` opens them there, and brings them back at last: `closed` says when they are
     /// closed there, and takes when they are to begin here.
     There {
@@ -148,8 +149,6 @@ struct Peer {
     ended: bool,
     /// Whether it is to end.
     leaves: bool,
-    /// It gets none before.
-    not_before: Instant,
 }
 
 impl Lender {
@@ -157,8 +156,13 @@ impl Lender {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn again(&self) -> MutexGuard<'_, BTreeMap<u16, Instant>> {
-        self.again.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pauses(&self) -> MutexGuard<'_, Pauses<Vec<DriveConfig>>> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The drives of controllers, as they are declared.
+    fn drives_of(&self, controllers: &BTreeSet<usize>) -> Vec<DriveConfig> {
+        self.served.openers.part(&controllers.iter().copied().collect::<Vec<_>>()).drives
     }
 
     fn stops(&self) -> bool {
@@ -210,7 +214,6 @@ impl Lender {
             over: None,
             ended: false,
             leaves: false,
-            not_before: self.again().get(&number).copied().unwrap_or(boot_now()),
         };
         self.serve(&mut peer).await;
         self.take_back(peer).await;
@@ -221,43 +224,21 @@ impl Lender {
         let (mut look, mut nodes, mut stop) = (interval(LOOK), self.own.nodes.clone(), self.stop.clone());
         nodes.mark_changed();
         loop {
-            let is_idle = matches!(peer.place, Place::Idle);
+            // It has nothing of the array, and the array nothing of it.
+            let has_none = matches!(peer.place, Place::Idle | Place::Beginning { .. });
             tokio::select! {
-                frame = peer.wire.next() => match frame {
-                    Some(Frame::AskTerm(number)) => {
-                        let granted = self.grant(peer);
-                        let granted_ms = u32::try_from(granted.as_millis()).unwrap_or(0);
-                        peer.wire.send(Frame::Term { number, granted_ms }).await;
-                    }
-                    Some(Frame::Message(message)) => {
-                        let Place::There { exchange, .. } = &peer.place else { return };
-                        if let Err(error) = exchange.incoming(&message).await {
-                            let text = format!("the messages of node {} cannot be read: {error}", peer.name);
-                            self.served.events.tell(Event::error("array", text));
-                            return;
-                        }
-                    }
-                    Some(Frame::Leaves) => {
-                        peer.leaves = true;
-                        self.recall(peer);
-                    }
-                    Some(Frame::Ended) => {
-                        peer.ended = true;
+                frame = peer.wire.next() => {
+                    if !self.heed(peer, frame).await {
                         return;
                     }
-                    _ => return,
-                },
+                }
                 Ok(()) = nodes.changed() => {
                     let paths = Path::all(&nodes.borrow_and_update());
                     peer.wire.send(Frame::Paths(paths)).await;
                 }
                 _ = look.tick() => {
-                    let wanted = self.wanted(&peer.name);
-                    let may_lend = !peer.leaves && peer.over.is_some() && boot_now() >= peer.not_before;
-                    if is_idle && may_lend && !self.stops() && !wanted.is_empty() {
-                        self.close_here(peer, &wanted);
-                    } else if wanted != peer.controllers {
-                        self.recall(peer);
+                    if !self.look(peer) {
+                        return;
                     }
                 }
                 begins = closed(&mut peer.place) => match begins {
@@ -266,13 +247,65 @@ impl Lender {
                         tracing::warn!("controllers for node {} stay here: {cause}", peer.name);
                         self.forget(peer);
                         // A rebuild, for example, goes on for hours.
-                        peer.not_before = boot_now() + AGAIN;
+                        self.pauses().lost(peer.number, boot_now());
                     }
                 },
-                // It has nothing of the array.
-                () = told(&mut stop), if is_idle => return,
+                () = told(&mut stop), if has_none => return,
             }
         }
+    }
+
+    /// What a node says; false: the connection has to end.
+    async fn heed(self: &Arc<Lender>, peer: &mut Peer, frame: Option<Frame>) -> bool {
+        match frame {
+            Some(Frame::AskTerm(number)) => {
+                let granted = self.grant(peer);
+                let granted_ms = u32::try_from(granted.as_millis()).unwrap_or(0);
+                peer.wire.send(Frame::Term { number, granted_ms }).await;
+            }
+            Some(Frame::Message(message)) => {
+                let Place::There { exchange, .. } = &peer.place else { return false };
+                if let Err(error) = exchange.incoming(&message).await {
+                    let text = format!("the messages of node {} cannot be read: {error}", peer.name);
+                    self.served.events.tell(Event::error("array", text));
+                    return false;
+                }
+            }
+            Some(Frame::Begins) => return self.has_begun(peer),
+            Some(Frame::CannotBegin(cause)) => return self.has_refused(peer, &cause),
+            Some(Frame::Leaves) => {
+                peer.leaves = true;
+                self.recall(peer);
+            }
+            Some(Frame::Ended) => {
+                peer.ended = true;
+                return false;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Looks whether a node is to run others than it does; false: the connection has to end.
+    fn look(self: &Arc<Lender>, peer: &mut Peer) -> bool {
+        let (wanted, now) = (self.wanted(&peer.name), boot_now());
+        match &peer.place {
+            Place::Idle => {
+                let may_lend = !peer.leaves && peer.over.is_some() && !self.stops() && !wanted.is_empty();
+                if may_lend && self.pauses().may_get(peer.number, &self.drives_of(&wanted), now) {
+                    self.close_here(peer, &wanted);
+                }
+            }
+            // It ends with its term, which is not renewed.
+            Place::Beginning { until, .. } if now >= *until => {
+                let cause = format!("has not claimed their drives within {} s", BEGIN_MAX.as_secs());
+                self.refused_by(peer, &cause);
+                return false;
+            }
+            Place::There { .. } if wanted != peer.controllers => self.recall(peer),
+            Place::Closing { .. } | Place::Beginning { .. } | Place::There { .. } => {}
+        }
+        true
     }
 
     /// A term within the own one.
@@ -299,78 +332,10 @@ impl Lender {
         self.list_own();
         peer.controllers = wanted.clone();
         let (tell, closed) = oneshot::channel();
-        let (lender, wanted, name) =
-            (self.clone(), wanted.iter().copied().collect::<Vec<_>>(), peer.name.clone());
-        let changing = tokio::spawn(async move { lender.lend(&wanted, &name, tell).await });
+        let (lender, wanted) = (self.clone(), wanted.iter().copied().collect::<Vec<_>>());
+        let (name, number) = (peer.name.clone(), peer.number);
+        let changing = tokio::spawn(async move { lender.lend(&wanted, (&name, number), tell).await });
         peer.place = Place::Closing { changing, closed };
-    }
-
-    /// Closes controllers here, and opens them at a node when that has begun.
-    async fn lend(
-        &self,
-        controllers: &[usize],
-        name: &str,
-        tell: oneshot::Sender<oneshot::Sender<()>>,
-    ) -> Result<(), ControlError> {
-        let threads = &self.served.threads;
-        self.refuse_missing(controllers).await?;
-        controllers.iter().for_each(|index| threads.may_end(*index, true));
-        let changed = self.served.owner.change_places(controllers, async || {
-            for index in controllers {
-                if let Err(error) = threads.ended(*index).await {
-                    tracing::error!("{error:#}");
-                }
-            }
-            let (begins, begun) = oneshot::channel();
-            // Without the node they begin here again.
-            if tell.send(begins).is_err() || begun.await.is_err() {
-                controllers.iter().for_each(|index| self.start(*index));
-            }
-        });
-        let changed = changed.await;
-        controllers.iter().for_each(|index| threads.may_end(*index, false));
-        changed?;
-        for index in controllers.iter().filter(|index| !threads.runs(**index)) {
-            self.served.events.tell(Event::info("array", format!("controller {index} runs at node {name}")));
-        }
-        Ok(())
-    }
-
-    /// Nothing is moved of which a part is missing, or is not declared.
-    async fn refuse_missing(&self, controllers: &[usize]) -> Result<(), ControlError> {
-        for index in controllers {
-            if let Reply::Status(status) =
-                self.served.threads.handles()[*index].ask(Control::Overview).await?
-                && let Some(cause) = cannot_leave(&self.declared(), &status)
-            {
-                return Err(ControlError::failed(format!("controller {index}"), cause));
-            }
-        }
-        Ok(())
-    }
-
-    /// The controllers are closed here.
-    async fn begin_there(&self, peer: &mut Peer, begins: oneshot::Sender<()>) {
-        let Place::Closing { changing, .. } = std::mem::replace(&mut peer.place, Place::Idle) else { return };
-        let threads = &self.served.threads;
-        let controllers: Vec<usize> = peer.controllers.iter().copied().collect();
-        let away = controllers.iter().map(|index| threads.mailbox(*index).clone()).collect();
-        let here = threads.handles().iter().filter(|handle| !peer.controllers.contains(&handle.index));
-        let told = Told::Owner {
-            events: self.served.events.clone(),
-            moves: self.served.moves.clone(),
-            refused: self.own.nodes.borrow().refused.clone().unwrap_or_else(nobody),
-        };
-        let exchange = Arc::new(Exchange::new(away, here.cloned().collect(), told));
-        let Ownership { epoch, owner } = self.own.ownership;
-        let config = Config::clone(&self.declared());
-        let first = controllers.first().copied().unwrap_or_default();
-        let assignment = Assignment { controllers, config, epoch, owner };
-        peer.wire.send(Frame::Assign(Box::new(assignment))).await;
-        let carries = peer.wire.carry(exchange.clone());
-        self.own.runs.send_modify(|runs| _ = runs.insert(peer.number, first));
-        peer.place = Place::There { exchange, carries, changing, closed: None };
-        let _ = begins.send(());
     }
 
     /// The node is to stop what it runs: it ends, or the declaration has changed.
@@ -387,22 +352,6 @@ impl Lender {
         *changing = tokio::spawn(async move { lender.bring_back(&controllers, tell).await });
     }
 
-    /// Closes controllers at the node where they run, and opens them here when it has ended them.
-    async fn bring_back(
-        &self,
-        controllers: &[usize],
-        tell: oneshot::Sender<oneshot::Sender<()>>,
-    ) -> Result<(), ControlError> {
-        let change = async || {
-            let (begins, begin) = oneshot::channel();
-            if tell.send(begins).is_ok() {
-                let _ = begin.await;
-            }
-            controllers.iter().for_each(|index| self.start(*index));
-        };
-        self.served.owner.change_places(controllers, change).await
-    }
-
     /// The node runs nothing of the array.
     fn forget(&self, peer: &mut Peer) {
         peer.place = Place::Idle;
@@ -410,11 +359,6 @@ impl Lender {
         self.lent().retain(|index, _| !controllers.contains(index));
         self.list_own();
     }
-}
-
-/// A channel that nobody listens at.
-fn nobody() -> async_channel::Sender<u64> {
-    async_channel::bounded(1).0
 }
 
 /// What begins the controllers when they are closed here, or why they stay.

@@ -9,6 +9,8 @@
 //! * A standby connects to the owner's node port and offers to run controllers (`offering.rs`). The owner
 //!   assigns those that the declaration gives to this node ([`cluster::lending::of_node`]), and everything
 //!   that one controller says to another crosses in frames (`frames.rs`).
+//! * A node claims the drives of its controllers before they begin, for 15 s at most. If it cannot, it says
+//!   so, and they begin at the owner again. While controllers run nowhere, the array changes without them.
 //! * The owner ([`Lending`]) opens nothing of such a controller meanwhile. When the connection breaks, it
 //!   waits for the end of the term that it gave, fences the drives, and runs the controller itself.
 //! * A node serves only within a term that the owner gave, which is within the owner's own
@@ -37,9 +39,14 @@ fn numbers(controllers: &[usize]) -> Vec<u16> {
     controllers.iter().filter_map(|index| u16::try_from(*index).ok()).collect()
 }
 
-/// What a node does that runs these controllers.
-pub(super) fn text_of(controllers: &[u16]) -> String {
+/// These controllers in words.
+fn name_of(controllers: &[u16]) -> String {
     let names: Vec<String> = controllers.iter().map(ToString::to_string).collect();
     let word = if names.len() == 1 { "controller" } else { "controllers" };
-    format!("runs {word} {}", names.join(", "))
+    format!("{word} {}", names.join(", "))
+}
+
+/// What a node does that runs these controllers.
+pub(super) fn text_of(controllers: &[u16]) -> String {
+    format!("runs {}", name_of(controllers))
 }

@@ -1,6 +1,7 @@
-//! A standby that runs controllers for the owner.
+//! A standby that runs controllers for the owner (`running`).
 
-use std::collections::BTreeSet;
+mod running;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,32 +9,30 @@ use std::time::Duration;
 
 use admin::NodeTls;
 use anyhow::Result;
-use array::{Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel};
-use cluster::lending::{EVERY, Terms};
-use cluster::{Standing, State, Waits, portal_group};
-use config::{Config, PortalConfig};
+use array::OtherPortal;
+use cluster::lending::{AFTER_REFUSAL, BEGIN_MAX, EVERY, Terms};
+use cluster::{Standing, State, Waits};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep, timeout};
 use world_real::{boot_now, set_term};
 
-use super::claim::claim;
-use super::frames::{Assignment, Frame, Hello, Path};
+use self::running::{Happened, Running, next};
+use super::frames::{Frame, Hello, Path};
 use super::told;
-use super::wire::{Carries, Wire};
-use super::{numbers, text_of};
-use crate::daemon::controllers::{Controllers, Ends, Footing};
+use super::wire::Wire;
+use super::{name_of, numbers};
+use crate::daemon::controllers::Footing;
 use crate::daemon::nodes::link;
 use crate::daemon::nodes::owner::way_to;
-use crate::daemon::nodes::paths::keep_telling;
 use crate::daemon::nodes::relay::Way;
 
 /// Between two attempts to reach the owner.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A node that is to end waits so long for the owner to take its controllers back.
 const LEAVE_TIME: Duration = Duration::from_secs(5);
-/// Groups that were refused and are not yet told to the owner; more say nothing new.
-const REFUSALS_MAX: usize = 64;
+/// Why it could not run controllers is a trouble for so long, if the owner assigns none again.
+const TROUBLE_TIME: Duration = AFTER_REFUSAL.saturating_add(BEGIN_MAX);
 
 /// What happens to the portals of this node.
 pub(in crate::daemon::nodes) enum Turn {
@@ -49,6 +48,8 @@ pub(in crate::daemon::nodes) struct About {
     pub(in crate::daemon::nodes) portals: Vec<SocketAddr>,
     pub(in crate::daemon::nodes) spans_machines: bool,
     pub(in crate::daemon::nodes) footing: Footing,
+    /// Why it could not run controllers, which keeps it from taking over, too.
+    pub(in crate::daemon::nodes) cannot: watch::Sender<Option<String>>,
 }
 
 /// The task of a standby.
@@ -137,7 +138,7 @@ impl Node {
         let (mut terms, mut ask) = (Terms::default(), interval(EVERY));
         let (mut running, mut paths): (Option<Running>, Vec<OtherPortal>) = (None, Vec::new());
         let (mut ends, mut leaves) = (self.ends.clone(), false);
-        let mut patience = Box::pin(sleep(LEAVE_TIME));
+        let (mut patience, mut clears) = (Box::pin(sleep(LEAVE_TIME)), Box::pin(sleep(TROUBLE_TIME)));
         loop {
             tokio::select! {
                 _ = ask.tick() => wire.send(Frame::AskTerm(terms.ask(boot_now()))).await,
@@ -150,14 +151,12 @@ impl Node {
                     }
                     (Some(Frame::Paths(told)), running) => {
                         paths = told.iter().map(Path::portal).collect();
-                        if let Some(running) = running {
-                            running.hear_of(&paths);
-                        }
+                        running.iter().for_each(|running| running.hear_of(&paths));
                     }
                     (Some(Frame::Assign(assignment)), None) if terms.holds(boot_now()) => {
                         // From here on this process ends when the owner grants no more.
                         set_term(terms.until());
-                        running = Some(self.begin(*assignment, (number, &paths), &wire).await);
+                        running = Some(Running::prepare(&self.about, *assignment, (number, &paths)));
                     }
                     (Some(Frame::Message(message)), Some(running)) => {
                         if let Err(error) = running.exchange.incoming(&message).await {
@@ -167,15 +166,19 @@ impl Node {
                     }
                     _ => break,
                 },
-                () = all_ended(&mut running) => {
-                    self.stop(running.take(), true).await;
-                    wire.send(Frame::Ended).await;
-                    break;
+                happened = next(&mut running) => {
+                    if !self.heed(happened, &mut running, &wire).await {
+                        break;
+                    }
+                    clears.as_mut().reset(Instant::now() + TROUBLE_TIME);
+                }
+                () = &mut clears, if self.about.cannot.borrow().is_some() => {
+                    self.about.cannot.send_replace(None);
                 }
                 // The owner closes them, and hosts notice little.
                 () = told(&mut ends), if !leaves => {
                     leaves = true;
-                    if running.is_none() {
+                    if running.as_ref().is_none_or(|running| !running.has_portals) {
                         break;
                     }
                     wire.send(Frame::Leaves).await;
@@ -185,173 +188,68 @@ impl Node {
             }
         }
         if let Some(running) = running.take() {
-            tracing::warn!("this node {} no more: it stops them", running.text);
-            self.stop(Some(running), false).await;
+            if running.has_portals {
+                tracing::warn!("this node {} no more: it stops them", running.text);
+            }
+            self.stop(running, false).await;
             // An owner that hears it need not wait for the end of the term.
             wire.send(Frame::Ended).await;
         }
         wire.end().await;
+        self.about.cannot.send_replace(None);
         Ok(())
     }
 
-    /// Begins to run controllers: at once with their mailboxes, where what the owner sends waits for them.
-    async fn begin(
-        &self,
-        assignment: Assignment,
-        (number, paths): (u16, &[OtherPortal]),
-        wire: &Wire,
-    ) -> Running {
-        let mut running = Running::prepare(&self.about, assignment, (number, paths));
-        running.carries = Some(wire.carry(running.exchange.clone()));
+    /// What became of controllers; false: the connection is to end.
+    async fn heed(&self, happened: Happened, running: &mut Option<Running>, wire: &Wire) -> bool {
+        let Some(mut was) = running.take() else { return true };
+        let claimed = match happened {
+            Happened::Claimed(claimed) => claimed,
+            Happened::AllEnded => {
+                self.stop(was, true).await;
+                wire.send(Frame::Ended).await;
+                return false;
+            }
+        };
+        let begun = match claimed {
+            Ok(()) => self.begin(&mut was).await.map_err(|error| format!("{error:#}")),
+            Err(cause) => Err(format!("cannot claim the drives of {}: {cause}", name_of(&numbers(&was.own)))),
+        };
+        match begun {
+            Ok(()) => {
+                wire.send(Frame::Begins).await;
+                was.carry(wire);
+                self.about.cannot.send_replace(None);
+                *running = Some(was);
+            }
+            Err(cause) => {
+                tracing::warn!("this node gives controllers back to the owner: it {cause}");
+                self.stop(was, true).await;
+                self.about.cannot.send_replace(Some(format!("it {cause}")));
+                wire.send(Frame::CannotBegin(cause)).await;
+            }
+        }
+        true
+    }
+
+    /// Has controllers begin whose drives are this node's.
+    async fn begin(&self, running: &mut Running) -> Result<()> {
         let (lent, is_lent) = oneshot::channel();
         if self.tell.send(Turn::Opens(numbers(&running.own), lent)).await.is_ok() {
             let _ = is_lent.await;
         }
-        running.begin();
-        running
+        running.has_portals = true;
+        running.begin()?;
+        tracing::info!("this node {}", running.text);
+        Ok(())
     }
 
-    async fn stop(&self, running: Option<Running>, in_order: bool) {
-        let Some(running) = running else { return };
+    async fn stop(&self, running: Running, in_order: bool) {
+        let has_portals = running.has_portals;
         running.stop(in_order).await;
         set_term(None);
-        let _ = self.tell.send(Turn::Closed).await;
-    }
-}
-
-/// Controllers that this node runs.
-struct Running {
-    text: String,
-    own: Vec<usize>,
-    controllers: Controllers,
-    exchange: Arc<Exchange>,
-    /// What its controllers are told.
-    nodes: watch::Sender<Arc<Nodes>>,
-    part: Config,
-    carries: Option<Carries>,
-    /// Waits for their drives, and starts them.
-    begins: Option<JoinHandle<Result<()>>>,
-    ended: BTreeSet<usize>,
-}
-
-/// Returns when all controllers of this node have ended, or could not begin.
-async fn all_ended(running: &mut Option<Running>) {
-    match running {
-        None => std::future::pending().await,
-        Some(running) => running.all_ended().await,
-    }
-}
-
-impl Running {
-    fn prepare(about: &About, assignment: Assignment, (number, paths): (u16, &[OtherPortal])) -> Running {
-        let ownership = Some(assignment.ownership());
-        let Assignment { controllers: own, config, .. } = assignment;
-        if about.spans_machines {
-            world_real::reserve_devices(config.id.0);
-        }
-        let count = config.controllers;
-        let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
-        let ((events, told), (moves, asked)) = (event_channel(), move_channel());
-        let (refused, heard) = async_channel::bounded(REFUSALS_MAX);
-        let away = (0..count).filter(|index| !own.contains(index));
-        let away = away.map(|index| mailboxes[index].clone()).collect();
-        let here = own.iter().filter_map(|index| handles.get(*index).cloned()).collect();
-        let exchange =
-            Arc::new(Exchange::new(away, here, Told::Node { events: told, moves: asked, refused: heard }));
-        let ends = Ends { events, traces: None, moves };
-        let mailboxes = mailboxes.into_iter().map(|mailbox| ends.told_by(mailbox)).collect();
-        let controllers = Controllers::of(handles, mailboxes, about.footing.clone());
-        let first = own.first().copied().unwrap_or_default();
-        let portal = |listen: &SocketAddr| PortalConfig {
-            listen: *listen,
-            controller: first,
-            segment_bytes_max: None,
-        };
-        let nodes = Nodes {
-            first_group: portal_group(number, 0),
-            portals: Some(about.portals.iter().map(portal).collect()),
-            relay_keys: vec![],
-            others: paths.to_vec(),
-            ownership,
-            refused: Some(refused),
-            keeps_spares: None,
-        };
-        let nodes = watch::Sender::new(Arc::new(nodes));
-        own.iter().for_each(|index| {
-            tokio::spawn(keep_telling(controllers.handles[*index].clone(), nodes.subscribe()));
-        });
-        let text = text_of(&numbers(&own));
-        let part = config.of_controllers(&own);
-        let (carries, begins, ended) = (None, None, BTreeSet::new());
-        Running { text, own, controllers, exchange, nodes, part, carries, begins, ended }
-    }
-
-    fn hear_of(&self, paths: &[OtherPortal]) {
-        let others = paths.to_vec();
-        self.nodes.send_modify(|nodes| *nodes = Arc::new(Nodes { others, ..Nodes::clone(nodes) }));
-    }
-
-    fn begin(&mut self) {
-        let (part, threads, own) = (self.part.clone(), self.controllers.threads(), self.own.clone());
-        let nodes = self.nodes.subscribe();
-        self.begins = Some(tokio::spawn(async move {
-            claim(&part, |cause| tracing::warn!("controllers wait for their drives: {cause}")).await;
-            own.into_iter().try_for_each(|index| threads.start(index, Some(nodes.borrow().clone())))
-        }));
-    }
-
-    async fn all_ended(&mut self) {
-        while self.ended.len() < self.own.len() {
-            let begins = async {
-                match &mut self.begins {
-                    Some(begins) => begins.await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                begun = begins => {
-                    self.begins = None;
-                    match begun {
-                        Ok(Ok(())) => tracing::info!("this node {}", self.text),
-                        Ok(Err(error)) => return tracing::error!("{error:#}"),
-                        Err(error) => return tracing::error!("{error}"),
-                    }
-                }
-                index = self.controllers.one_ended() => { self.ended.insert(index); }
-            }
-        }
-    }
-
-    /// What was acknowledged is durable then, and the drives are closed. If that takes longer than the
-    /// term, the process ends. `in_order`: the owner has told them to; otherwise it is gone, and nothing
-    /// waits for its answers.
-    async fn stop(mut self, in_order: bool) {
-        let threads = self.controllers.threads();
-        if !in_order {
-            if let Some(carries) = self.carries.take() {
-                carries.end().await;
-            }
-            drop(self.exchange);
-            let others = (0..self.controllers.handles.len()).filter(|index| !self.own.contains(index));
-            others.for_each(|index| threads.mailbox(index).clone().discard());
-        }
-        if let Some(begins) = self.begins {
-            begins.abort();
-            let _ = begins.await;
-        }
-        for index in self.own.into_iter().filter(|index| threads.runs(*index) && !self.ended.contains(index))
-        {
-            let stop = Control::Stop { grace: Duration::ZERO };
-            if let Err(error) = self.controllers.handles[index].ask(stop).await {
-                tracing::warn!("{error}");
-            }
-        }
-        if let Err(error) = self.controllers.join() {
-            tracing::error!("{error:#}");
-        }
-        // Their last answers.
-        if let Some(carries) = self.carries {
-            carries.end().await;
+        if has_portals {
+            let _ = self.tell.send(Turn::Closed).await;
         }
     }
 }

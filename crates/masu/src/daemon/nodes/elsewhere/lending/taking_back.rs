@@ -14,6 +14,16 @@ use super::{AGAIN, Changing, Lender, Peer, Place};
 use crate::daemon::nodes::elsewhere::claim::claim;
 use crate::daemon::nodes::elsewhere::{numbers, text_of, told};
 
+/// How controllers come back that a node does not run any more.
+enum Back {
+    /// Nobody has closed them there.
+    Lost,
+    /// They were to begin there.
+    Beginning(oneshot::Sender<()>),
+    /// They are being closed there: who says when they are, and takes when they are to begin here.
+    Closing(oneshot::Receiver<oneshot::Sender<()>>),
+}
+
 impl Lender {
     /// The node is gone, or has stopped: its controllers run here.
     pub(super) async fn take_back(&self, mut peer: Peer) {
@@ -24,15 +34,15 @@ impl Lender {
                 drop(closed);
                 let _ = changing.await;
             }
+            Place::Beginning { changing, begins, .. } => {
+                self.replace(&peer, changing, Back::Beginning(begins)).await;
+            }
             Place::There { exchange, carries, changing, closed } => {
                 carries.end().await;
                 // Who waits for an answer of the node learns that there is none.
                 drop(exchange);
                 self.own.runs.send_modify(|runs| _ = runs.remove(&peer.number));
-                if !peer.ended {
-                    self.again().insert(peer.number, boot_now() + AGAIN);
-                }
-                self.replace(&peer, changing, closed).await;
+                self.replace(&peer, changing, closed.map_or(Back::Lost, Back::Closing)).await;
             }
         }
         self.forget(&mut peer);
@@ -40,13 +50,11 @@ impl Lender {
     }
 
     /// Runs the controllers of a node that does not run them any more.
-    async fn replace(
-        &self,
-        peer: &Peer,
-        changing: Changing,
-        brings_back: Option<oneshot::Receiver<oneshot::Sender<()>>>,
-    ) {
+    async fn replace(&self, peer: &Peer, changing: Changing, back: Back) {
         let Peer { name, controllers, over, ended, .. } = peer;
+        if !*ended {
+            self.pauses().lost(peer.number, boot_now());
+        }
         if !self.stops() {
             let what = text_of(&numbers(&controllers.iter().copied().collect::<Vec<_>>()));
             let event = match ended {
@@ -63,15 +71,24 @@ impl Lender {
             }
         }
         // Who brings them back starts them, and opens them with what they had in memory.
-        let begins = match brings_back {
-            Some(closed) => self.until_closed(controllers, name, closed).await,
-            None => None,
-        };
-        if begins.is_some_and(|begins| begins.send(()).is_ok()) {
-            let _ = changing.await;
-        } else if self.stops() {
+        match back {
+            Back::Lost => {}
+            Back::Beginning(begins) => {
+                drop(begins);
+                let _ = changing.await;
+            }
+            Back::Closing(closed) => {
+                let begins = self.until_closed(controllers, name, closed).await;
+                if begins.is_some_and(|begins| begins.send(()).is_ok()) {
+                    let _ = changing.await;
+                }
+            }
+        }
+        let run_nowhere: BTreeSet<usize> =
+            controllers.iter().copied().filter(|index| !self.served.threads.runs(*index)).collect();
+        if self.stops() && !run_nowhere.is_empty() {
             // All are told to stop, and these have: nothing of them is open here.
-            return self.answer_for(controllers, &format!("node {name} is gone")).detach_all();
+            return self.answer_for(&run_nowhere, &format!("node {name} is gone")).detach_all();
         }
         self.begin_here(controllers).await;
     }
@@ -125,7 +142,7 @@ impl Lender {
     }
 
     /// Answers for controllers that run nowhere, until the tasks are dropped or the array has ended.
-    fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> JoinSet<()> {
+    pub(super) fn answer_for(&self, controllers: &BTreeSet<usize>, cause: &str) -> JoinSet<()> {
         let mut absent = JoinSet::new();
         for index in controllers.iter().copied() {
             let (mailbox, config) = (self.served.threads.mailbox(index).clone(), self.declared());
