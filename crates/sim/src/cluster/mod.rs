@@ -99,6 +99,9 @@ mod tests {
         // nobody answered any more, with the array locked. Then a command that waited for a move held the
         // drives of a controller that had stopped in order.
         history::tell(100_378, (Places::Drawn, Fault::None), false);
+        // An owner handed over while a node claimed the drives of a controller: the owner ran it again, and
+        // the node's fence hit it.
+        history::tell(56, (Places::Drawn, Fault::None), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of

@@ -86,15 +86,14 @@ impl Lender {
         later: &mut Option<Begun>,
     ) -> Began {
         match within(&self.process.world, CHANGES_WAIT, &mut begun).await {
-            Some(there) => {
+            Some(there) if there.is_ok() || !self.stops.get() => {
                 begin(self, controllers, there.is_ok());
-                Began::Now
+                return Began::Now;
             }
-            None => {
-                *later = Some(begun);
-                Began::Later
-            }
+            Some(_) => *later = Some(oneshot::channel().1),
+            None => *later = Some(begun),
         }
+        Began::Later
     }
 
     /// The same, while the array changes without them, and hosts hear that they are busy.
@@ -106,6 +105,11 @@ impl Lender {
     ) -> Result<(), ControlError> {
         let absent = self.answer_for(&controllers.iter().copied().collect(), cause);
         let there = begun.await.is_ok();
+        if !there && self.stops.get() {
+            // The node may still be fencing their drives: they are closed, and stay so until the next owner.
+            drop(absent);
+            return Err(ControlError::Stopped(controllers[0]));
+        }
         // Until the array is this task's: who stops it meanwhile asks these controllers, too.
         let mut array = self.array.lock().await;
         let opened = array.begin_places(closed, async || {

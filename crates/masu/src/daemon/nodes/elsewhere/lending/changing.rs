@@ -133,15 +133,14 @@ impl Lender {
         later: &mut Option<Begun>,
     ) -> Began {
         match timeout(CHANGES_WAIT, &mut begun).await {
-            Ok(there) => {
+            Ok(there) if there.is_ok() || !self.stops() => {
                 begin(self, controllers, there.is_ok());
-                Began::Now
+                return Began::Now;
             }
-            Err(_) => {
-                *later = Some(begun);
-                Began::Later
-            }
+            Ok(_) => *later = Some(oneshot::channel().1),
+            Err(_) => *later = Some(begun),
         }
+        Began::Later
     }
 
     /// The same, while the array changes without them, and hosts hear that they are busy.
@@ -153,6 +152,11 @@ impl Lender {
     ) -> Result<(), ControlError> {
         let mut absent = self.answer_for(&controllers.iter().copied().collect(), cause);
         let there = begun.await.is_ok();
+        if !there && self.stops() {
+            // The node may still be fencing their drives: they are closed, and stay so until the next owner.
+            absent.detach_all();
+            return Err(ControlError::Stopped(controllers[0]));
+        }
         // Until the array is this task's: who stops it meanwhile asks these controllers, too.
         let opened = self.served.owner.begin_places(closed, async || {
             absent.shutdown().await;

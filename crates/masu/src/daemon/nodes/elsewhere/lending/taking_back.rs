@@ -79,9 +79,11 @@ impl Lender {
             }
             Back::Closing(closed) => {
                 let begins = self.until_closed(controllers, name, closed).await;
-                if begins.is_some_and(|begins| begins.send(()).is_ok()) {
-                    let _ = changing.await;
+                // An array that stops leaves them closed: a node that is gone may hold their drives yet.
+                if let Some(begins) = begins.filter(|_| !self.stops()) {
+                    let _ = begins.send(());
                 }
+                let _ = changing.await;
             }
         }
         let run_nowhere: BTreeSet<usize> =
