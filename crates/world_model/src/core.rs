@@ -56,9 +56,16 @@ pub(crate) struct Core {
     machines: RefCell<Vec<Weak<Process>>>,
 }
 
+/// A thread of a process, as its tasks know it.
+#[derive(Default)]
+pub(crate) struct Thread {
+    has_ended: Cell<bool>,
+}
+
 struct Spawned {
     /// Where it runs, if not in the one process of the run.
     machine: Option<Rc<Process>>,
+    thread: Option<Rc<Thread>>,
     /// Not there while it is polled.
     task: Option<Task>,
     note: Arc<Note>,
@@ -91,7 +98,13 @@ impl Core {
 
     /// A handle for the code on this machine; none: for the one process of the run.
     pub(crate) fn world(self: &Rc<Core>, machine: Option<Rc<Process>>) -> World {
-        World::new(Rc::new(Handle { core: self.clone(), machine }))
+        World::new(Rc::new(Handle { core: self.clone(), machine, thread: None }))
+    }
+
+    /// A handle for the code of a thread.
+    pub(crate) fn world_of_thread(self: &Rc<Core>, machine: &Rc<Process>, thread: &Rc<Thread>) -> World {
+        let (machine, thread) = (Some(machine.clone()), Some(thread.clone()));
+        World::new(Rc::new(Handle { core: self.clone(), machine, thread }))
     }
 
     /// A new machine.
@@ -107,12 +120,20 @@ impl Core {
         }
         self.timeline.record("kill", 0, 0);
         machine.die();
+        self.end_tasks(|task| task.machine.as_ref().is_some_and(|on| Rc::ptr_eq(on, machine)));
+    }
+
+    /// A thread ends: its tasks are dropped, with the drives that they have open.
+    pub(crate) fn end_thread(&self, thread: &Rc<Thread>) {
+        if !thread.has_ended.replace(true) {
+            self.end_tasks(|task| task.thread.as_ref().is_some_and(|of| Rc::ptr_eq(of, thread)));
+        }
+    }
+
+    fn end_tasks(&self, is_ended: impl Fn(&Spawned) -> bool) {
         let mut ended = Vec::new();
         for (id, place) in self.tasks.borrow_mut().iter_mut().enumerate() {
-            let is_ended = |s: &mut Spawned| {
-                s.task.is_some() && s.machine.as_ref().is_some_and(|on| Rc::ptr_eq(on, machine))
-            };
-            if let Some(spawned) = place.take_if(is_ended) {
+            if let Some(spawned) = place.take_if(|spawned| spawned.task.is_some() && is_ended(spawned)) {
                 spawned.note.end();
                 self.free.borrow_mut().push(id);
                 ended.push(spawned);
@@ -248,6 +269,7 @@ impl Core {
 struct Handle {
     core: Rc<Core>,
     machine: Option<Rc<Process>>,
+    thread: Option<Rc<Thread>>,
 }
 
 impl TaskBackend for Handle {
@@ -270,7 +292,10 @@ impl TaskBackend for Handle {
     }
 
     fn spawn(&self, task: Task) {
-        if self.machine.as_ref().is_some_and(|machine| machine.is_dead()) {
+        let has_ended = |thread: &Rc<Thread>| thread.has_ended.get();
+        if self.machine.as_ref().is_some_and(|machine| machine.is_dead())
+            || self.thread.as_ref().is_some_and(has_ended)
+        {
             return;
         }
         let mut tasks = self.core.tasks.borrow_mut();
@@ -278,7 +303,8 @@ impl TaskBackend for Handle {
         self.core.timeline.record("spawn", id as u64, 0);
         let note = Note::new(id, &self.core.ready);
         let waker = Waker::from(note.clone());
-        let spawned = Some(Spawned { machine: self.machine.clone(), task: Some(task), note, waker });
+        let (machine, thread) = (self.machine.clone(), self.thread.clone());
+        let spawned = Some(Spawned { machine, thread, task: Some(task), note, waker });
         match tasks.get_mut(id) {
             Some(place) => *place = spawned,
             None => tasks.push(spawned),

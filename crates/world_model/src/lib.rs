@@ -79,7 +79,7 @@ pub use disk::Disk;
 pub use disk_spec::{DiskSpec, Timing};
 pub use fork::{DisksImage, Loss};
 pub use links::{FibreChannel, Link};
-pub use machine::Machine;
+pub use machine::{Machine, Thread};
 pub use model::{Model, Outcome};
 pub use net::{Net, PortUsage};
 pub use net_spec::NetSpec;

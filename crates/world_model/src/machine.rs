@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use world::World;
 
-use crate::core::Core;
+use crate::core::{self, Core};
 use crate::process::Process;
 
 /// A machine for the harness, within one run. Another life of it is another `Machine`.
@@ -36,6 +36,11 @@ impl Machine {
     /// The world of the code on it.
     pub fn world(&self) -> World {
         self.core.world(Some(self.process.clone()))
+    }
+
+    /// A thread of its process.
+    pub fn thread(&self) -> Thread {
+        Thread { machine: self.clone(), tasks: Rc::default() }
     }
 
     /// Its process dies at once.
@@ -77,5 +82,24 @@ impl Machine {
     /// What it submits to drives from now on arrives there after this time; zero: at once.
     pub fn set_way_to_storage(&self, time: Duration) {
         self.process.set_delay(time);
+    }
+}
+
+/// A thread of a machine's process, with an executor of its own.
+pub struct Thread {
+    machine: Machine,
+    tasks: Rc<core::Thread>,
+}
+
+impl Thread {
+    /// The world of the code on it.
+    pub fn world(&self) -> World {
+        self.machine.core.world_of_thread(&self.machine.process, &self.tasks)
+    }
+
+    /// It ends: what it has spawned is dropped, and the drives that only its tasks have open are closed. To be
+    /// called from outside of it.
+    pub fn end(self) {
+        self.machine.core.end_thread(&self.tasks);
     }
 }

@@ -61,6 +61,7 @@ pub(super) async fn life(node: Rc<Node>, machine: Machine, bed: Rc<Bed>) {
             life_of_several(Process {
                 node: node.clone(),
                 bed,
+                machine: machine.clone(),
                 world: world.clone(),
                 clock,
                 told: told.clone(),

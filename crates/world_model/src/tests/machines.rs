@@ -158,3 +158,29 @@ fn what_a_machine_had_submitted_when_it_died_is_carried_out() {
         assert_eq!((outcome.get(), disk.peek(0, 1)[0]), (None, 7));
     });
 }
+
+#[test]
+fn a_thread_that_has_ended_takes_no_step_and_has_no_drive_open() {
+    let model = &model();
+    model.run(async |world| {
+        let (machine, other) = (model.machine("a"), model.machine("b"));
+        let (thread, steps) = (machine.thread(), Rc::new(Cell::new(0)));
+        let (on, counted) = (thread.world(), steps.clone());
+        thread.world().spawn(async move {
+            let _drive = on.open_drive(&d0()).await.expect("it is free");
+            loop {
+                on.sleep(SECOND).await;
+                counted.set(counted.get() + 1);
+            }
+        });
+        let seconds = clock_of(&machine);
+        world.sleep(SECOND * 2 + SECOND / 2).await;
+        assert_eq!(opens(&other.world()).await.unwrap_err(), "a has it open");
+        let late = thread.world();
+        thread.end();
+        opens(&other.world()).await.expect("nobody has it open");
+        late.spawn(async { panic!("nothing begins on it any more") });
+        world.sleep(SECOND * 2).await;
+        assert_eq!((steps.get(), seconds.get()), (2, 4), "the rest of the process goes on");
+    });
+}

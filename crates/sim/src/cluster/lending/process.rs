@@ -8,6 +8,7 @@ use std::time::Duration;
 use cluster::Clock;
 use futures::future::{Either, select};
 use world::{Instant, World};
+use world_model::Machine;
 
 use crate::cluster::bed::Bed;
 use crate::cluster::node::{Node, Told};
@@ -24,6 +25,7 @@ pub(crate) fn node_port(at: Ipv4Addr) -> SocketAddr {
 pub(in crate::cluster) struct Process {
     pub(in crate::cluster) node: Rc<Node>,
     pub(in crate::cluster) bed: Rc<Bed>,
+    pub(in crate::cluster) machine: Machine,
     pub(in crate::cluster) world: World,
     pub(in crate::cluster) clock: Clock,
     pub(in crate::cluster) told: Rc<Told>,

@@ -83,10 +83,9 @@ impl Lender {
         if !*ended {
             self.pauses.borrow_mut().lost(peer.number, self.process.now());
         }
-        // A thread that ends closes its drives. Here a task that outlives its controller may hold them still,
-        // with a late write: they are fenced, without a wait for the term.
-        if !self.stops.get() {
-            self.claim(controllers, over.filter(|_| !*ended)).await;
+        // What it has stopped in order it does not hold any more.
+        if !self.stops.get() && !*ended {
+            self.claim(controllers, *over).await;
         }
         match back {
             Back::Lost => {}

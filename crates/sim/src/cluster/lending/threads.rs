@@ -31,12 +31,13 @@ impl Threads {
 
     /// Starts a controller that does not run; it knows these nodes before it takes a message.
     pub(super) fn start(&self, index: usize, nodes: Arc<Nodes>) {
-        let (world, mailbox) = (&self.process.world, self.mailbox(index).clone().knowing(nodes));
-        let run = run_controller(world.clone(), index, mailbox, self.handles.clone());
+        let (thread, mailbox) = (self.process.machine.thread(), self.mailbox(index).clone().knowing(nodes));
+        let run = run_controller(thread.world(), index, mailbox, self.handles.clone());
         let ((end, ended), tell, node) = (oneshot::channel(), self.tell.clone(), self.process.node.clone());
         node.runs(index);
-        world.spawn(async move {
+        self.process.world.spawn(async move {
             run.await;
+            thread.end();
             node.runs_no_more(index);
             let _ = end.send(());
             let _ = tell.try_send(index);
