@@ -245,7 +245,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         };
         let mut known = served.follow_fault();
         if let Some(error) = fault.as_ref().filter(|fault| known.as_ref() != Some(fault)) {
-            tracing::warn!("the declaration does not follow the array: {error}");
+            tracing::warn!("cannot declare the drives that groups have now: {error}");
         }
         *known = fault;
     }
