@@ -145,7 +145,9 @@ impl Tls {
                 *self.now.write().unwrap_or_else(PoisonError::into_inner) = loaded;
             }
             Err(error) => {
-                tracing::warn!("cannot load the new certificate of the API, which keeps the old one: {error}");
+                tracing::warn!(
+                    "cannot load the new certificate of the API, which keeps the old one: {error}"
+                );
                 // Told once for each change.
                 self.now.write().unwrap_or_else(PoisonError::into_inner).modified = modified;
             }
