@@ -126,6 +126,8 @@ impl Lender {
                         return;
                     }
                 }
+                // They stay closed.
+                Next::Closed(Ok(_)) if self.stops.get() => return,
                 Next::Closed(Ok(begins)) => self.begin_there(peer, begins).await,
                 Next::Closed(Err(cause)) => {
                     self.process.tell(|| format!("{:?} stay here: {cause}", peer.controllers));

@@ -242,6 +242,8 @@ impl Lender {
                     }
                 }
                 begins = closed(&mut peer.place) => match begins {
+                    // They stay closed.
+                    Ok(_) if self.stops() => return,
                     Ok(begins) => self.begin_there(peer, begins).await,
                     Err(cause) => {
                         tracing::warn!("controllers for node {} stay here: {cause}", peer.name);
