@@ -66,6 +66,7 @@ pub(crate) struct Cluster {
     layout: Layout,
     stop: Stop,
     ways: Ways,
+    patience: Patience,
     power_on: PowerOn,
     vms_per_host: usize,
     vms: RefCell<Vec<File>>,
@@ -77,6 +78,7 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterPlan {
     pub(crate) lun: Lun,
     pub(crate) ways: Ways,
+    pub(crate) patience: Patience,
     pub(crate) stop: Stop,
     pub(crate) vaai: Vaai,
 }
@@ -145,6 +147,7 @@ impl Cluster {
             layout,
             stop: plan.stop,
             ways: plan.ways,
+            patience: plan.patience,
             power_on: plan.vaai.power_on,
             vms_per_host: plan.vaai.published.vms_per_host,
             vms: RefCell::default(),
@@ -152,15 +155,11 @@ impl Cluster {
         })
     }
 
-    fn patience(&self) -> Patience {
-        Patience { first: self.power_on.backoff_first.0, max: self.power_on.backoff_max.0 }
-    }
-
     async fn mount(&self, host: usize, method: Locking) -> Result<Datastore, StoreError> {
         let rng = self.world.random(&format!("locks of host {host}"));
         let disk = self.disks[host].clone();
         let locks =
-            Locks::new(disk.clone(), self.layout, HostId(host as u32 + 1), method, self.patience(), rng);
+            Locks::new(disk.clone(), self.layout, HostId(host as u32 + 1), method, self.patience, rng);
         Datastore::mount(disk, self.caps.clone(), locks, self.ways, self.stop.clone()).await
     }
 

@@ -18,7 +18,7 @@ use super::thin::{self, ThinHost};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
 use lab_core::verification::Request;
-use lab_tools::datastore::{Patience, StoreError, Ways};
+use lab_tools::datastore::{StoreError, Ways};
 use lab_tools::hosts::HostThread;
 
 /// Steps before the first repeat: hosts and datastores, template, VMs.
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
         progress: &'a Progress,
     ) -> Result<Run<'a>> {
         let ways = Ways { outstanding: vaai.run.outstanding, transfer_bytes: vaai.run.transfer.0 };
-        let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
+        let patience = vaai.patience(false);
         progress.step("hosts log in, datastores are made");
         let plan = HostPlan { luns: bed.datastore_luns(), ways, patience, stop: stop.clone(), number: 0 };
         let mut bench = Bench::new(vaai, bed, Host::start(bed.login(0), plan, seed)?, seed);
@@ -114,7 +114,13 @@ impl<'a> Run<'a> {
         progress.step("the VMs are made");
         // Host 0 of the power-ons is a session of its own beside that of the bulk tests.
         let logins = (1..=vaai.published.hosts as u32).map(|host| bed.login(host)).collect();
-        let plan = ClusterPlan { lun: bed.datastore_luns()[0], ways, stop: stop.clone(), vaai: vaai.clone() };
+        let plan = ClusterPlan {
+            lun: bed.datastore_luns()[0],
+            ways,
+            patience,
+            stop: stop.clone(),
+            vaai: vaai.clone(),
+        };
         let cluster = Cluster::start(logins, plan, seed)?;
         match power_on::obstacle(&cluster)? {
             Some(why) => obstacles.push(("locking", why)),

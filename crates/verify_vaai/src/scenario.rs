@@ -9,6 +9,7 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{DISK_BYTES_MAX, Size, Time};
 
 use super::model::inputs::Modelled;
+use lab_tools::datastore::Patience;
 use lab_tools::testbed::embedded::ArrayShape;
 
 /// `vaai.toml`.
@@ -201,6 +202,13 @@ impl Daily {
 const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
 
 impl Vaai {
+    /// How long hosts wait for locks: in the model, a RESERVATION CONFLICT has a wait of its own.
+    pub(crate) fn patience(&self, is_model: bool) -> Patience {
+        let own = &self.power_on;
+        let conflict = is_model.then_some(self.model.conflict_wait.0);
+        Patience { first: own.backoff_first.0, max: own.backoff_max.0, conflict }
+    }
+
     /// A published size, scaled to whole MiB, at least `least`.
     pub fn scaled(&self, size: Size, least_bytes: u64) -> u64 {
         let scaled = (size.0 as f64 * self.run.scale) as u64;

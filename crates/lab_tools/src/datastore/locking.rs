@@ -29,6 +29,24 @@ pub struct Patience {
     pub first: Duration,
     /// The longest wait.
     pub max: Duration,
+    /// The wait after a RESERVATION CONFLICT, plus or minus a fifth, however many came before; `None`: as
+    /// where another host has the lock.
+    pub conflict: Option<Duration>,
+}
+
+impl Patience {
+    /// The wait after a lock was found with another host so many times in a row; `random` is in [0, 1).
+    fn after_wait(&self, tries: u32, random: f64) -> Duration {
+        backoff(self.first, self.max, tries).mul_f64(random)
+    }
+
+    /// The wait after so many RESERVATION CONFLICTs in a row.
+    fn after_conflict(&self, conflicts: u32, random: f64) -> Duration {
+        match self.conflict {
+            Some(wait) => wait.mul_f64(0.8 + 0.4 * random),
+            None => self.after_wait(conflicts, random),
+        }
+    }
 }
 
 /// The cost of locking for a host.
@@ -102,12 +120,16 @@ impl Locks {
         self.counts.set(counts);
     }
 
-    async fn back_off(&self, tries: u32) -> Result<(), StoreError> {
+    /// Waits before the next try, as `after` has it for so many tries and a random number.
+    async fn back_off(
+        &self,
+        tries: u32,
+        after: fn(&Patience, u32, f64) -> Duration,
+    ) -> Result<(), StoreError> {
         if tries >= CONFLICTS_MAX {
             return Err(StoreError::LockedOut { tries });
         }
-        let most = backoff(self.patience.first, self.patience.max, tries);
-        let wait = most.mul_f64(self.rng.borrow_mut().f64());
+        let wait = after(&self.patience, tries, self.rng.borrow_mut().f64());
         self.disk.world().sleep(wait).await;
         Ok(())
     }
@@ -123,7 +145,7 @@ impl Locks {
             }
             waits += 1;
             self.count(|c| c.waits += 1);
-            self.back_off(waits).await?;
+            self.back_off(waits, Patience::after_wait).await?;
         }
     }
 
@@ -216,7 +238,7 @@ impl Locks {
     async fn after_conflict(&self, tries: &mut u32) -> Result<(), StoreError> {
         *tries += 1;
         self.count(|c| c.conflicts += 1);
-        self.back_off(*tries).await
+        self.back_off(*tries, Patience::after_conflict).await
     }
 
     fn encode(&self, record: LockRecord) -> Vec<u8> {
@@ -260,5 +282,25 @@ impl Locks {
         let Decision::Write(mine) = self.look(at).await?.acquire(self.me) else { return Ok(None) };
         self.write(at, Pieces::copy_of(&self.encode(mine))).await?;
         Ok(Some(mine))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_conflict_has_a_wait_of_its_own_where_one_is_given() {
+        let ms = Duration::from_millis;
+        let own = Patience { first: ms(2), max: ms(64), conflict: Some(ms(60)) };
+        for conflicts in [1, 5, 80] {
+            assert_eq!(
+                [0.0, 0.5, 1.0].map(|random| own.after_conflict(conflicts, random)),
+                [48, 60, 72].map(ms)
+            );
+        }
+        assert_eq!([1, 5, 80].map(|tries| own.after_wait(tries, 0.5)), [1, 16, 32].map(ms));
+        let none = Patience { conflict: None, ..own };
+        assert_eq!([1, 5, 80].map(|conflicts| none.after_conflict(conflicts, 0.5)), [1, 16, 32].map(ms));
     }
 }

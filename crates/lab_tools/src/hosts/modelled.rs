@@ -11,9 +11,10 @@
 //!
 //! # Packets
 //! What is sent at once fills segments one after the other. An end acknowledges every so many segments that
-//! arrive. A host that is sending meanwhile puts its acknowledgements into the segments of its data (RFC 9293
+//! arrive. A host that has data to send meanwhile puts its acknowledgements into the segments of its data (RFC 9293
 //! 3.8.6.3); the array answers at once and by itself, as the published counts show: of a WRITE SAME a host
-//! receives 3.2 packets, though the array has no more than an R2T and a response to send.
+//! receives 3.2 packets, though the array has no more than an R2T and a response to send. What is acknowledged
+//! by itself takes its frame of the wire.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -95,10 +96,13 @@ pub struct ModelledPort {
 pub struct ModelledHost {
     port: Rc<ModelledPort>,
     session: LocalSession,
-    processor: RefCell<Station>,
+    /// A processor for each session.
+    processors: Vec<RefCell<Station>>,
     work: Work,
     tag: Cell<u64>,
     counts: Cell<TcpCounts>,
+    /// Commands whose data it has not sent yet.
+    sending: Cell<u32>,
     /// Acknowledgements that are due and are no whole packet yet: those of the host, and those of the array.
     due: Cell<[f64; 2]>,
 }
@@ -117,15 +121,22 @@ impl ModelledPort {
         })
     }
 
-    /// A host at this port, which a command costs so much `work`.
-    pub fn host(self: &Rc<ModelledPort>, session: LocalSession, work: Work) -> Rc<ModelledHost> {
+    /// A host at this port, which a command costs so much `work`. Its LUs are dealt out to so many `sessions`,
+    /// and the commands of a session take turns on one of the host's processors.
+    pub fn host(
+        self: &Rc<ModelledPort>,
+        session: LocalSession,
+        work: Work,
+        sessions: usize,
+    ) -> Rc<ModelledHost> {
         Rc::new(ModelledHost {
             port: self.clone(),
             session,
-            processor: RefCell::new(Station::new(1)),
+            processors: (0..sessions.max(1)).map(|_| RefCell::new(Station::new(1))).collect(),
             work,
             tag: Cell::default(),
             counts: Cell::default(),
+            sending: Cell::default(),
             due: Cell::default(),
         })
     }
@@ -148,6 +159,12 @@ impl ModelledPort {
         self.world.sleep_until(Instant(end) + self.carriage.link.latency).await;
     }
 
+    /// Acknowledgements by themselves occupy the wire, too; nobody waits for them.
+    fn acknowledge(&self, wire: &RefCell<Station>, acks: u64) {
+        let alone_ns = self.carriage.link.wire_ns(1);
+        wire.borrow_mut().serve(self.world.now().0, acks.saturating_mul(alone_ns));
+    }
+
     fn segments(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.carriage.link.frame_payload_bytes))
     }
@@ -158,16 +175,21 @@ impl ModelledHost {
         self.counts.get()
     }
 
+    /// The work of all processors.
     pub(super) fn cpu(&self) -> Duration {
-        Duration::from_nanos(self.processor.borrow().busy_ns(self.port.world.now().0))
+        let now_ns = self.port.world.now().0;
+        Duration::from_nanos(self.processors.iter().map(|own| own.borrow().busy_ns(now_ns)).sum())
     }
 
     /// One command, from the host's processor and back.
     pub(super) async fn command(&self, lun: Lun, cdb: Cdb, data_out: Pieces, in_len: u32) -> Done {
         let port = &self.port;
+        let processor = &self.processors[usize::from(lun.0) % self.processors.len()];
         let out = data_out.len() as u64;
-        port.wait_at(&self.processor, self.work.command.as_nanos() as u64 + self.work.sent_ns(out)).await;
+        let sending = (out > 0).then(|| Sending::begin(&self.sending));
+        port.wait_at(processor, self.work.command.as_nanos() as u64 + self.work.sent_ns(out)).await;
         self.send(out).await;
+        drop(sending);
         let arrives_ns = port.work.command.as_nanos() as u64 + port.work.received_ns(out);
         port.wait_at(&port.controller, arrives_ns).await;
         let tag = self.tag.replace(self.tag.get() + 1);
@@ -181,7 +203,7 @@ impl ModelledHost {
         let back = data_in.len() as u64;
         port.wait_at(&port.controller, port.work.sent_ns(back)).await;
         self.receive(HEADER_BYTES + back + response.sense.len() as u64).await;
-        port.wait_at(&self.processor, self.work.received_ns(back)).await;
+        port.wait_at(processor, self.work.received_ns(back)).await;
         Done { status: response.status as u8, sense: response.sense, data_in, ..Done::default() }
     }
 
@@ -208,14 +230,14 @@ impl ModelledHost {
             counts.segments_in += acks;
             counts.bytes_out += bytes;
         });
+        self.port.acknowledge(&self.port.to_hosts, acks);
         self.port.cross(&self.port.to_array, bytes).await;
     }
 
     async fn receive(&self, bytes: u64) {
         let segments = self.port.segments(bytes);
-        let sends_meanwhile = self.port.to_array.borrow().busy_until_ns() > self.port.world.now().0;
         let [own, arrays] = self.due.get();
-        let (acks, left) = match sends_meanwhile {
+        let (acks, left) = match self.sending.get() > 0 {
             true => (0, 0.0),
             false => whole(own + segments as f64 / self.port.carriage.segments_per_ack),
         };
@@ -225,6 +247,7 @@ impl ModelledHost {
             counts.segments_out += acks;
             counts.bytes_in += bytes;
         });
+        self.port.acknowledge(&self.port.to_array, acks);
         self.port.cross(&self.port.to_hosts, bytes).await;
     }
 
@@ -232,6 +255,22 @@ impl ModelledHost {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
+    }
+}
+
+/// A command whose data are to be sent; over when dropped.
+struct Sending<'a>(&'a Cell<u32>);
+
+impl<'a> Sending<'a> {
+    fn begin(commands: &'a Cell<u32>) -> Sending<'a> {
+        commands.set(commands.get() + 1);
+        Sending(commands)
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

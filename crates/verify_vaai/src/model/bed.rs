@@ -13,7 +13,7 @@ use array::config::{
     ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
 use lab_core::interrupt::Stop;
-use lab_tools::datastore::{Content, File, Patience, Ways};
+use lab_tools::datastore::{Content, File, Ways};
 use lab_tools::drives;
 use lab_tools::hosts::Connection;
 use lab_tools::hosts::modelled::{Carriage, ModelledPort, Work};
@@ -69,7 +69,7 @@ impl Bed {
             };
             let world = started.world.clone();
             let port = ModelledPort::new(&world, free, Work::default());
-            let connection = Connection::Modelled(port.host(session(started, 0)?, Work::default()));
+            let connection = Connection::Modelled(port.host(session(started, 0)?, Work::default(), 1));
             let host = Host::open(world, connection, plan(vaai, MAKING), Datastores::New).await?;
             let store = &host.stores[0];
             let file = store.create_file(TEMPLATE, "template.vmdk", sizes.template, sizes.used).await?;
@@ -98,8 +98,7 @@ pub(super) fn session(started: &Started, host: u8) -> Result<array::LocalSession
 
 /// What a host mounts, and how it works.
 pub(super) fn plan(vaai: &Vaai, ways: Ways) -> HostPlan {
-    let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
-    HostPlan { luns: LUNS.to_vec(), ways, patience, stop: Stop::default(), number: 0 }
+    HostPlan { luns: LUNS.to_vec(), ways, patience: vaai.patience(true), stop: Stop::default(), number: 0 }
 }
 
 fn drive(pool: usize, number: u32) -> String {
@@ -147,17 +146,112 @@ fn declaration(vaai: &Vaai, sizes: &Sizes, space: Space, drives: Vec<String>) ->
 pub(super) struct Reach {
     pub(super) port: Rc<ModelledPort>,
     work: Work,
+    sessions: usize,
 }
 
 impl Reach {
     pub(super) fn new(vaai: &Vaai, world: &World) -> Result<Reach> {
         let model = &vaai.model;
         let port = ModelledPort::new(world, model.carriage()?, model.controller_work());
-        Ok(Reach { port, work: model.host_work() })
+        Ok(Reach { port, work: model.host_work(), sessions: model.sessions })
     }
 
     /// The host of that number.
     pub(super) fn host(&self, started: &Started, number: u8) -> Result<Connection> {
-        Ok(Connection::Modelled(self.port.host(session(started, number)?, self.work)))
+        Ok(Connection::Modelled(self.port.host(session(started, number)?, self.work, self.sessions)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::future::try_join;
+    use lab_core::scenario::ScenarioFile;
+    use lab_tools::hosts::Disk;
+
+    use super::*;
+
+    /// Seconds that two commands at once take a host of so many sessions, and those that its processors work.
+    fn two_commands(bed: &Bed, vaai: &Vaai, luns: [Lun; 2], sessions: usize) -> (f64, f64) {
+        let two = async |world: World| -> Result<(f64, f64)> {
+            let started = bed.start(&world).await?;
+            let work = Work { command: Duration::from_secs(1), ..Work::default() };
+            let host = Reach { work, sessions, ..Reach::new(vaai, &world)? }.host(&started, 0)?;
+            let open = |lun| Disk::open(world.clone(), host.clone(), lun);
+            let (one, other) = try_join(open(luns[0]), open(luns[1])).await?;
+            let (began, worked) = (world.now(), host.cpu());
+            try_join(one.ready(), other.ready()).await?;
+            Ok((world.now().since(began).as_secs_f64(), (host.cpu() - worked).as_secs_f64()))
+        };
+        bed.model(1).run(two).expect("it runs")
+    }
+
+    fn small_bed(vaai: &Vaai) -> Bed {
+        let sizes = Sizes { zeroed: 1 << 20, template: 1 << 20, used: 1 << 20, ..Sizes::of(vaai, true) };
+        Bed::make(vaai, &sizes, Space::Thin, 1).expect("an array")
+    }
+
+    #[test]
+    fn acknowledgements_take_their_frames_of_the_wire() {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        let bed = small_bed(&vaai);
+        // A write of three segments: a thousand acknowledgements for each, or hardly one for all.
+        let took = |segments_per_ack| {
+            let write = async |world: World| -> Result<Duration> {
+                let started = bed.start(&world).await?;
+                let carriage = Carriage { segments_per_ack, ..vaai.model.carriage()? };
+                let port = ModelledPort::new(&world, carriage, Work::default());
+                let host = Connection::Modelled(port.host(session(&started, 0)?, Work::default(), 1));
+                let disk = Disk::open(world.clone(), host, LUNS[0]).await?;
+                world.sleep(Duration::from_secs(1)).await;
+                let began = world.now();
+                disk.write(0, world::Buf::zeroed(4096).freeze().into()).await?;
+                Ok(world.now().since(began))
+            };
+            bed.model(1).run(write).expect("it runs")
+        };
+        let frames_ms = took(0.001).saturating_sub(took(1000.0)).as_secs_f64() * 1e3;
+        // 3,000 frames of 91 bytes at 125 MB/s, of which some go while the write is in the array.
+        assert!((1.5..2.5).contains(&frames_ms), "{frames_ms} ms");
+    }
+
+    /// The wire is idle when the data of the read arrive: the write still waits for the processor.
+    #[test]
+    fn a_host_that_has_data_to_send_acknowledges_with_them() {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        let bed = small_bed(&vaai);
+        let sent = |with_write: bool| {
+            let read = async |world: World| -> Result<u64> {
+                let started = bed.start(&world).await?;
+                let work = Work { command: Duration::from_millis(100), ..Work::default() };
+                let host = Reach { work, sessions: 1, ..Reach::new(&vaai, &world)? }.host(&started, 0)?;
+                let disk = Disk::open(world.clone(), host.clone(), LUNS[0]).await?;
+                let before = host.tcp_counts().segments_out;
+                let write = async {
+                    let data = world::Buf::zeroed(4096).freeze().into();
+                    if with_write { disk.write(0, data).await } else { Ok(()) }
+                };
+                try_join(disk.read(1 << 20, 64 << 10), write).await?;
+                Ok(host.tcp_counts().segments_out - before)
+            };
+            bed.model(1).run(read).expect("it runs")
+        };
+        // A READ, and an acknowledgement for every 2.9 of 46 segments and of what came before; a READ, and a WRITE
+        // of three segments.
+        assert_eq!([sent(false), sent(true)], [1 + 16, 1 + 3]);
+    }
+
+    #[test]
+    fn commands_of_a_session_take_turns_on_one_processor_and_sessions_work_at_once() {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        let bed = small_bed(&vaai);
+        for (luns, sessions, expected) in
+            [([LUNS[0], LUNS[0]], 2, 2.0), ([LUNS[0], LUNS[1]], 2, 1.0), ([LUNS[0], LUNS[1]], 1, 2.0)]
+        {
+            let (took, worked) = two_commands(&bed, &vaai, luns, sessions);
+            assert!((took - expected).abs() < 0.01, "{luns:?} in {sessions}: {took} s");
+            assert!((worked - 2.0).abs() < 0.01, "{luns:?} in {sessions}: {worked} s of work");
+        }
     }
 }

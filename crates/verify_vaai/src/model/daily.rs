@@ -176,7 +176,8 @@ impl Stage<'_> {
         let ways = Ways { outstanding: vaai.model.outstanding, transfer_bytes: vaai.model.transfer.0 };
         let mut own = vaai.clone();
         own.published.vms_per_host = daily.vms_per_host;
-        let plan = ClusterPlan { lun: LUNS[0], ways, stop: Stop::default(), vaai: own };
+        let patience = own.patience(true);
+        let plan = ClusterPlan { lun: LUNS[0], ways, patience, stop: Stop::default(), vaai: own };
         let connections = connections.collect::<Result<Vec<_>>>()?;
         let cluster = Cluster::open(self.world.clone(), connections, plan).await?;
         let beside = self.reach.host(&self.started, BESIDE)?;

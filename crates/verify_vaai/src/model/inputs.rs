@@ -27,12 +27,18 @@ pub struct Modelled {
     pub network: Network,
     /// What a command costs a host, by the measurement of this code.
     pub host: Costs,
-    /// How many times as long the published host works for the same.
+    /// How many times as long the published host works for the same, with all of its processors.
     pub host_times: f64,
+    /// Its processors: a command has one of them, for as many times as long.
+    pub processors: usize,
+    /// Its sessions: LUs are dealt out to them, and the commands of each take turns on one processor.
+    pub sessions: usize,
     /// What it costs the array's controller.
     pub controller: Costs,
     /// What a power-on takes by itself, when nobody else is on the LU.
     pub power_on: Time,
+    /// What a host waits after a RESERVATION CONFLICT, plus or minus a fifth.
+    pub conflict_wait: Time,
 }
 
 /// `[model.array]`.
@@ -103,8 +109,9 @@ impl Modelled {
         })
     }
 
+    /// The work of one processor of the host.
     pub(super) fn host_work(&self) -> Work {
-        self.host.work().times(self.host_times)
+        self.host.work().times(self.host_times * self.processors as f64)
     }
 
     pub(super) fn controller_work(&self) -> Work {
@@ -123,6 +130,8 @@ impl Modelled {
         c.range("model.outstanding_offload", self.outstanding_offload, 1..=256);
         c.multiple("model.transfer", self.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
         c.range("model.host_times", self.host_times, 0.01..=1000.0);
+        c.range("model.processors", self.processors, 1..=256);
+        c.range("model.sessions", self.sessions, 1..=self.processors.max(1));
         for (key, drives) in [
             ("model.array.drives", self.array.drives),
             ("model.array.second_drives", self.array.second_drives),

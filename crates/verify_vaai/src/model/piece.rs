@@ -176,7 +176,7 @@ impl Stand<'_> {
             let times = if BY_SIZE.contains(&metric) { more } else { 1.0 };
             found.record.add(test, mode, 1, metric, times * value);
         }
-        let busy_percent = 100.0 * made.spent.host_cpu_s / made.spent.time_s;
+        let busy_percent = 100.0 * made.spent.host_cpu_s / made.spent.time_s / model.processors as f64;
         found.record.add(test, mode, 1, "host_busy_percent", busy_percent);
         let ticks = made.ticks.iter().map(|tick| Tick {
             at_s: more * tick.at_s,
@@ -197,7 +197,8 @@ impl Stand<'_> {
         let ways = Ways { outstanding: vaai.model.outstanding, transfer_bytes: vaai.model.transfer.0 };
         let connections = connections.collect::<Result<Vec<_>>>()?;
         let vm_disk = vaai.published.vm_disk.0;
-        let plan = ClusterPlan { lun: LUNS[0], ways, stop: Stop::default(), vaai };
+        let patience = vaai.patience(true);
+        let plan = ClusterPlan { lun: LUNS[0], ways, patience, stop: Stop::default(), vaai };
         let cluster = Cluster::open(world.clone(), connections, plan).await?;
         cluster.prepare(vm_disk, |_| Content::Zeros).await?;
         cluster.reset().await?;

@@ -168,7 +168,7 @@ impl Cluster {
         let disk = Disk::open(self.world.clone(), beside, lun).await?;
         let rng = self.world.random("locks of the host beside");
         let me = HostId(self.disks.len() as u32 + 1);
-        let locks = Locks::new(disk, self.layout, me, Locking::CompareAndWrite, self.patience(), rng);
+        let locks = Locks::new(disk, self.layout, me, Locking::CompareAndWrite, self.patience, rng);
         let running = self.run_beside(&locks, template, daily, &watched);
         let lived = match select(Box::pin(self.live_all(&life, &watched)), Box::pin(running)).await {
             Either::Left((lived, _)) => lived?,
