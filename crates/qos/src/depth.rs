@@ -206,7 +206,12 @@ impl Depth {
         self.knee.knows_relief() || !self.knee.searches()
     }
 
-    fn curve(&self) -> Curve {
+    /// Whether the depth in force is not one that the search tries for a moment.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.allowed < self.knee.found() || !self.knee.searches()
+    }
+
+    pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.knee.compared_with(), self.knee.relief_permille())
     }
 

@@ -71,6 +71,12 @@ impl Gate {
         scheduler.health(scheduler.flow_of(self.client))
     }
 
+    /// Whether clients had requests outstanding all the time, and too few for any to wait.
+    pub fn lacks_outstanding(&self) -> bool {
+        let scheduler = self.service.scheduler();
+        scheduler.lacks_outstanding(scheduler.flow_of(self.client))
+    }
+
     /// Whether it is a client of this scheduler.
     pub(crate) fn is_of(&self, service: &Service) -> bool {
         std::ptr::eq(Rc::as_ptr(&self.service), service)
