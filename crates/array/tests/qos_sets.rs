@@ -62,9 +62,9 @@ fn held(vms: Vec<Vm>) -> Outcome {
 }
 
 /// Sixteen requests were fewer than the depth of 64, so nothing waited, and a weight of 8 got what 1 got.
-/// What weights can do depends on the depth that is found: the others reach what their four requests allow, and
-/// the first one has the rest. Nobody is off the formula with either seed. With seed 1 the second VM had 1.2
-/// times as much as the first one, where 1.5 is the bar, until the search was more exact
+/// What weights can do depends on the depth that is found: the others reach what their four requests allow,
+/// and the first one has the rest. Nobody is off the formula with either seed. With seed 1 the second VM had
+/// 1.2 times as much as the first one, where 1.5 is the bar, until the search was more exact
 /// (docs/decisions/0004-qos.md).
 #[test]
 fn weights_are_in_force_with_few_outstanding_requests() {

@@ -1,6 +1,5 @@
 //! Detects violated minimums: each window is judged at its end.
 
-use crate::overcommit::Asked;
 use crate::part::Part;
 use crate::tag::SECOND_NS;
 
@@ -40,6 +39,13 @@ pub enum Health {
         /// What more of would give it its minimum.
         lacks: Lack,
     },
+}
+
+/// A flow that asked for its minimum for a whole window; bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) minimum: u64,
+    pub(crate) served: u64,
 }
 
 /// What was seen of a flow in a window; bytes per second.

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::curve::{Curve, RELIEF_MIN_PERMILLE};
-use crate::health::{KEPT_PERCENT, Seen};
+use crate::health::{Asked, KEPT_PERCENT, Seen};
 use crate::pressure::PARTS;
 
 /// A minimum below this part of all of them tells nothing: a single request is too much of it.
@@ -15,13 +15,6 @@ const TELLS_PERCENT: u64 = 1;
 /// Flows without a minimum have no more than this part beside the floor, or it is their work that a minimum
 /// lacks.
 const OTHERS_PERCENT: u64 = 5;
-
-/// A flow that asked for its minimum for a whole window; bytes per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) minimum: u64,
-    pub(crate) served: u64,
-}
 
 /// What the pool did in the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,8 +42,8 @@ impl Did {
         self.crowd_parts = self.crowd_parts.saturating_add(crowd);
     }
 
-    /// What the pool does at most at any depth, bytes per second: what it did, if requests waited; if not,
-    /// by how much a shallower queue shortens the time below. None: it is not known, because it was not tried,
+    /// What the pool does at most at any depth, bytes per second: what it did, if requests waited; if not, by
+    /// how much a shallower queue shortens the time below. None: it is not known, because it was not tried,
     /// or because each request has a drive of its own and more of them bring more.
     fn most(&self, curve: &Curve, relief_permille: u64) -> Option<u64> {
         match (self.is_full, relief_permille >= RELIEF_MIN_PERMILLE) {
@@ -102,8 +95,8 @@ mod tests {
         }
     }
 
-    /// What is said of flows with these minimums and rates in MB/s, where half of ten requests below have this
-    /// part of the time below of all ten.
+    /// What is said of flows with these minimums and rates in MB/s, where half of ten requests below have
+    /// this part of the time below of all ten.
     fn scale(flows: &[(u64, u64)], did: Did, relief_permille: u64) -> Option<u32> {
         let asked =
             flows.iter().map(|(minimum, served)| Asked { minimum: minimum * MB, served: served * MB });
