@@ -16,6 +16,8 @@ use crate::series::{Series, WAITS_PERMILLE, WINDOWS_MAX, Window, compare};
 
 /// Throughput that a depth may cost against the deepest.
 const LOST_PERMILLE: i64 = 20;
+/// After the search a little less is tried at a depth that has at least so much of the throughput.
+const LITTLE_LESS_PERMILLE: i64 = 1000 - LOST_PERMILLE / 2;
 /// Windows (of [`crate::depth::LOOK_NS`]) of a comparison, at least.
 const WINDOWS_MIN: u64 = 4;
 /// Square of the relative error from which on a depth is known well enough to compare others with it: 1.4 %.
@@ -361,7 +363,7 @@ impl Knee {
             Trial::Shallower(top / 2)
         } else if waits && self.goes_up && may_go_deeper {
             Trial::Deeper(deeper)
-        } else if waits && top > 1 && may_lose(top, window) {
+        } else if waits && top > 1 && self.kept_permille >= LITTLE_LESS_PERMILLE && may_lose(top, window) {
             Trial::Shallower(a_little_less(top))
         } else {
             Trial::None
@@ -406,7 +408,9 @@ impl Knee {
         if !self.tried.waits() || kept + 2 * error < 1000 - LOST_PERMILLE {
             self.refuse(now, depth);
         } else if kept - 2 * error >= 1000 - self.tolerated(depth) || decides {
-            match kept + error >= 1000 - LOST_PERMILLE {
+            // Smaller steps follow in a search. After it what is accepted by chance stays, and adds up.
+            let margin = if self.searches { error } else { -error };
+            match kept + margin >= 1000 - LOST_PERMILLE {
                 true => self.accept(now, depth, kept),
                 false if decides => self.refuse(now, depth),
                 false => {}
