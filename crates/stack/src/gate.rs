@@ -77,6 +77,12 @@ impl Gate {
         scheduler.lacks_outstanding(scheduler.flow_of(self.client))
     }
 
+    /// Whether requests of other clients wait, or are in progress, while this one has none.
+    pub fn others_ask(&self) -> bool {
+        let scheduler = self.service.scheduler();
+        scheduler.in_flight() + scheduler.waiting() > 0
+    }
+
     /// Whether it is a client of this scheduler.
     pub(crate) fn is_of(&self, service: &Service) -> bool {
         std::ptr::eq(Rc::as_ptr(&self.service), service)
