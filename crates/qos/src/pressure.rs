@@ -52,7 +52,8 @@ struct Late {
 }
 
 impl Late {
-    /// With one more look, at this depth. A depth that falls is not the shallowest yet: the count begins anew.
+    /// With one more look, at this depth. A depth that falls is not the shallowest yet: the count begins
+    /// anew.
     fn and_at(self, depth: u64) -> Late {
         match self.looks > 0 && depth >= self.depth {
             true => Late { looks: self.looks + 1, ..self },

@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn windows_are_lowered_before_others_are_raised() {
         let idle = |ask: Ask| Ask { demand: Some(0), ..ask };
-        // Both want half. The second one has nothing yet, and the first one's window is full: a tenth of it ends
-        // in a round, and half of that may start anew.
+        // Both want half. The second one has nothing yet, and the first one's window is full: a tenth of it
+        // ends in a round, and half of that may start anew.
         check(1000, 0, &[wants(1000, 5000, 5000), wants(0, 0, 0)], &[(500, 4750), (500, 0)]);
         check(1000, 0, &[wants(500, 4750, 4750), wants(500, 0, 0)], &[(500, 4525), (500, 250)]);
         check(1000, 0, &[wants(500, 4525, 4500), wants(500, 250, 0)], &[(500, 4300), (500, 475)]);

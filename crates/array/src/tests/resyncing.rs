@@ -215,8 +215,7 @@ fn resync_time(host_writes: bool) -> Duration {
             std::future::pending::<()>().await
         };
         let resynced = wait_until(&world, &array, "the resync", is_resynced);
-        let ended = select(pin!(writes), pin!(resynced)).await;
-        assert!(matches!(ended, Either::Right(_)));
+        assert!(matches!(select(pin!(writes), pin!(resynced)).await, Either::Right(_)));
         world.now().since(began)
     })
 }

@@ -48,8 +48,8 @@ fn found(seed: u64) -> Vec<u64> {
     out
 }
 
-/// After the search an eighth less was accepted by chance, now and then, and the depth went down with it: with
-/// these seeds it had 96.1 % of the throughput, where 2 % are what it may cost.
+/// After the search an eighth less was accepted by chance, now and then, and the depth went down with it:
+/// with these seeds it had 96.1 % of the throughput, where 2 % are what it may cost.
 #[test]
 fn the_depth_that_was_found_does_not_sink_by_what_is_accepted_by_chance() {
     let means: Vec<u64> = (1..=20)
