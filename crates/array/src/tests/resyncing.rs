@@ -1,18 +1,15 @@
 //! An unclean end, and one mirror that lost a piece of what recovery needs: the resync begins after recovery,
 //! and not at all where recovery fails.
 
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::future::{Either, select};
-use qos::Policy;
 use world::World;
 use world_model::{Disk, Model};
 
 use super::caching::{cached, check_content, cut_after};
 use super::deleting::Stored;
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start, wait_until};
-use crate::config::{Level, PolicyConfig};
+use crate::config::Level;
 use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, run_controller};
 
@@ -193,37 +190,4 @@ fn a_group_without_a_pool_is_resynced() {
         assert_eq!(status.groups[0].resync_waits, None);
         array.stop().await.expect("stop");
     });
-}
-
-/// How long a resync takes while a policy is in force, with or without a host that writes all the time.
-fn resync_time(host_writes: bool) -> Duration {
-    let (model, stored) = (model(72, 2), Stored::default());
-    fill_flush_and_cut(&model, &stored, 72);
-    model.run(async |world| {
-        let mut array = start_kept(&world, &stored);
-        let mut config = mirror(72);
-        let policy = Policy { minimum_iops: 10, ..Policy::none() };
-        config.policies = vec![PolicyConfig::new("p".into(), policy)];
-        config.volumes[0].policy = Some("p".into());
-        array.apply(config).await.expect("apply");
-        let mut host = Host::log_in(&world, 72).await;
-        let began = world.now();
-        let writes = async {
-            while host_writes {
-                host.fill().await;
-            }
-            std::future::pending::<()>().await
-        };
-        let resynced = wait_until(&world, &array, "the resync", is_resynced);
-        assert!(matches!(select(pin!(writes), pin!(resynced)).await, Either::Right(_)));
-        world.now().since(began)
-    })
-}
-
-/// It took as much as a host's weight gives, though it repairs nothing that is lost.
-#[test]
-fn a_resync_leaves_hosts_nearly_all_of_the_time_also_while_a_policy_is_in_force() {
-    let [alone, beside] = [false, true].map(resync_time);
-    println!("{alone:?} alone, {beside:?} beside a host");
-    assert!(beside > 10 * alone.max(Duration::from_millis(100)), "{alone:?} alone, {beside:?} beside a host");
 }
