@@ -53,12 +53,17 @@ impl Meter {
         self.last = now;
     }
 
+    /// Whether a request waited nearly all the time since the window began.
+    pub(crate) fn is_full(&self, passed_ns: u64) -> bool {
+        self.blocked_ns >= passed_ns / 100 * SATURATED_PERCENT
+    }
+
     /// Ends a window. A window with waiting requests changes the capacity by a quarter of the difference; any
     /// other is a lower bound.
     pub(crate) fn close(&mut self, passed_ns: u64, unit_bytes: u64) {
         let served = u128::from(self.served_bytes) * u128::from(SECOND_NS) / u128::from(passed_ns);
         let units_per_s = (served / u128::from(unit_bytes)) as u64;
-        let saturated = self.blocked_ns >= passed_ns / 100 * SATURATED_PERCENT;
+        let saturated = self.is_full(passed_ns);
         self.seen = match (self.seen.saturated, saturated) {
             (true, true) => {
                 Capacity { units_per_s: (self.seen.units_per_s * 3 + units_per_s) / 4, saturated: true }

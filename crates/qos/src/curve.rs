@@ -33,6 +33,13 @@ impl Curve {
         (u128::from(below_ns) * self.at(PARTS) / self.at(crowd_parts)) as u64
     }
 
+    /// The throughput with any number of requests, if it is `rate` at `crowd_parts`: beyond the depth at
+    /// which the time below is all queue, it does not rise.
+    pub(crate) fn most(&self, rate: u64, crowd_parts: u64) -> u64 {
+        let queued = (self.slope * u128::from(crowd_parts)).max(1);
+        u64::try_from(u128::from(rate) * self.at(crowd_parts) / queued).unwrap_or(u64::MAX)
+    }
+
     /// The depth at which requests are below for `time_ns`, if they are for `below_ns` at `crowd_parts`.
     /// 0: shallower than the line tells, which is to be tried: where drives reorder, the true curve is below
     /// it. None: at no depth. A deeper queue is taken to cost all of the change.

@@ -206,7 +206,12 @@ impl Depth {
         self.knee.knows_relief() || !self.knee.searches()
     }
 
-    fn curve(&self) -> Curve {
+    /// Whether the depth in force is not one that the search tries for a moment.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.allowed < self.knee.found() || !self.knee.searches()
+    }
+
+    pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.knee.compared_with(), self.knee.relief_permille())
     }
 
@@ -354,7 +359,7 @@ impl Scheduler {
             // Its requests were below with hardly more others than the shallowest depth has.
             let was_tried = 4 * crowd <= 5 * bottom * PARTS;
             let is_last = is_known && fits.is_none_or(|fits| fits == 0 && was_tried);
-            pressure.judge(now, is_last, time_ns);
+            pressure.judge(now, is_last.then_some(bottom), time_ns);
             let Some(fits) = fits else { continue };
             let nearly_fits = pace >= NEARLY_FITS_PACE;
             let for_the_slot = u64::from(!nearly_fits && relief >= RELIEF_MIN_PERMILLE);

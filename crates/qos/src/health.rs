@@ -7,7 +7,7 @@ use crate::tag::SECOND_NS;
 /// this.
 pub const WINDOW_NS: u64 = 5 * SECOND_NS;
 /// A minimum is kept if at least this share of it was served.
-const KEPT_PERCENT: u64 = 98;
+pub(crate) const KEPT_PERCENT: u64 = 98;
 /// A flow with outstanding requests for this share of a window had unlimited demand.
 const BUSY_PERCENT: u64 = 95;
 /// Consecutive windows until a change is reported: 10 s, so a single outlier is not reported.
@@ -41,6 +41,40 @@ pub enum Health {
     },
 }
 
+/// A flow that asked for its minimum for a whole window; bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) minimum: u64,
+    pub(crate) served: u64,
+}
+
+/// What was seen of a flow in a window; bytes per second.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Whether it had outstanding requests all the time.
+    is_busy: bool,
+    /// Whether it asked for its minimum: all the time, or for as much.
+    asks: bool,
+    minimum: u64,
+    pub(crate) served: u64,
+    /// Whether its requests hardly waited.
+    is_prompt: bool,
+    /// Sum of the times of its requests below.
+    pub(crate) below_ns: u64,
+}
+
+impl Seen {
+    pub(crate) fn lacks_outstanding(&self) -> bool {
+        self.is_busy && self.is_prompt
+    }
+
+    /// None: it has no minimum, or did not ask for it.
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        let Seen { minimum, served, .. } = *self;
+        (self.asks && minimum > 0).then_some(Asked { minimum, served })
+    }
+}
+
 /// A flow in the current window.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlowWindow {
@@ -57,6 +91,8 @@ pub(crate) struct FlowWindow {
     /// Its minimum times the time for which that was in force, in this window.
     promised: u128,
     promised_until: u64,
+    /// What was seen of it at the end of the last window.
+    seen: Seen,
     /// Consecutive windows that disagree with `health`.
     against: u32,
     pub(crate) health: Health,
@@ -102,14 +138,14 @@ impl FlowWindow {
         }
     }
 
-    /// Ends the window of a flow with this minimum, or with this part of one; returns a change of health.
+    /// Ends the window of a flow with this minimum, or with this part of one.
     pub(crate) fn close(
         &mut self,
         (now, passed_ns): (u64, u64),
         minimum: u64,
         part: Option<&Part>,
         unit_bytes: u64,
-    ) -> Option<Health> {
+    ) -> Seen {
         self.promise(now, minimum);
         let promised = std::mem::take(&mut self.promised);
         let minimum = match part {
@@ -125,13 +161,33 @@ impl FlowWindow {
         let (begun, served) = (per_s(self.begun_bytes), per_s(self.served_bytes));
         let always_busy = self.busy_ns >= passed_ns / 100 * BUSY_PERCENT;
         self.demand = (!always_busy).then_some(served / unit_bytes);
-        let lacks = match self.waited_ns.saturating_mul(PROMPT_PART) < self.below_ns {
-            true => Lack::Outstanding,
-            false => Lack::Capacity,
+        self.seen = Seen {
+            is_busy: always_busy,
+            asks: always_busy || begun >= minimum,
+            minimum,
+            served,
+            is_prompt: self.waited_ns.saturating_mul(PROMPT_PART) < self.below_ns,
+            below_ns: self.below_ns,
         };
         (self.begun_bytes, self.served_bytes, self.busy_ns) = (0, 0, 0);
         (self.waited_ns, self.below_ns) = (0, 0);
-        let asks = always_busy || begun >= minimum;
+        self.seen
+    }
+
+    /// What was seen of it when the last window ended.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen
+    }
+
+    /// Judges the window that has ended; returns a change of health.
+    pub(crate) fn judge(
+        &mut self,
+        part: Option<&Part>,
+        overcommitted: bool,
+        unit_bytes: u64,
+    ) -> Option<Health> {
+        let Seen { asks, minimum, served, is_prompt, .. } = self.seen;
+        let lacks = if is_prompt && !overcommitted { Lack::Outstanding } else { Lack::Capacity };
         let may_lack = part.is_none_or(|part| !part.is_met);
         let found = match may_lack && asks && served < minimum / 100 * KEPT_PERCENT {
             false => Health::Ok,

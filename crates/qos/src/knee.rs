@@ -16,12 +16,17 @@ use crate::series::{Series, WAITS_PERMILLE, WINDOWS_MAX, Window, compare};
 
 /// Throughput that a depth may cost against the deepest.
 const LOST_PERMILLE: i64 = 20;
+/// After the search a little less is tried at a depth that has at least so much of the throughput.
+const LITTLE_LESS_PERMILLE: i64 = 1000 - LOST_PERMILLE / 2;
 /// Windows (of [`crate::depth::LOOK_NS`]) of a comparison, at least.
 const WINDOWS_MIN: u64 = 4;
 /// Square of the relative error from which on a depth is known well enough to compare others with it: 1.4 %.
 const BASE_ERROR_PPM: u128 = 200;
 /// Windows after which a new depth shows at the latest.
 const SKIP_MAX: u64 = 20;
+/// Windows at the deepest depth before the search tries small steps: their error is no less than that of what
+/// they are compared with.
+const WINDOWS_DEEPEST: u64 = WINDOWS_MAX / 2;
 /// After so many windows the load is compared with that of the last comparison.
 const CHANGE_WINDOWS: u64 = 20;
 /// A hint is forgotten if the pool does something else in so many measurements that follow one another.
@@ -68,6 +73,10 @@ pub(crate) struct Knee {
     /// At the deepest depth and at those that cost nothing, while the search goes on: errors of its steps do
     /// not add up.
     deepest: Series,
+    /// Where the search began, and what that depth has of the throughput: less than all of it, if the search
+    /// was begun anew.
+    began: u32,
+    began_kept: i64,
     trial: Trial,
     /// Windows that still show the previous depth.
     skip: u32,
@@ -103,6 +112,8 @@ impl Knee {
             base: Series::default(),
             tried: Series::default(),
             deepest: Series::default(),
+            began: max,
+            began_kept: 1000,
             trial: Trial::None,
             skip: 1,
             next_at: 0,
@@ -308,7 +319,11 @@ impl Knee {
     fn measure(&mut self, now: u64, window: &Window, allowed: u32, roomy: bool) {
         let depth = self.high.min(allowed);
         if depth != self.base_depth {
-            (self.base, self.base_depth) = (Series::default(), depth);
+            // While nothing waits, either is more than there is.
+            let is_same =
+                self.base.windows > 0 && !self.base.waits() && window.waits_permille < WAITS_PERMILLE;
+            self.base = if is_same { self.base } else { Series::default() };
+            self.base_depth = depth;
         }
         self.base.add(window);
         if self.keep_found(depth) {
@@ -318,13 +333,19 @@ impl Knee {
             self.interval_ns = CHECK_NS_MIN;
             self.next_at = self.next_at.min(now + CHECK_NS_MIN);
         }
+        if self.is_coarse() {
+            self.deepest = self.base;
+            if self.base.windows < WINDOWS_DEEPEST {
+                return;
+            }
+        }
         let is_exact = self.deepest.windows > 0
             || self.base.error_ppm() <= BASE_ERROR_PPM
             || self.base.windows >= WINDOWS_MAX / 4;
         if now < self.next_at || self.base.windows < WINDOWS_MIN || !is_exact {
             return;
         }
-        if depth < self.high && self.knows_relief() {
+        if depth < self.high && self.knows_relief() && self.base.waits() {
             // Minimums determine the depth: others are compared when they allow the one that was found.
             return;
         }
@@ -342,19 +363,28 @@ impl Knee {
             Trial::Shallower(top / 2)
         } else if waits && self.goes_up && may_go_deeper {
             Trial::Deeper(deeper)
-        } else if waits && top > 1 && may_lose(top, window) {
+        } else if waits && top > 1 && self.kept_permille >= LITTLE_LESS_PERMILLE && may_lose(top, window) {
             Trial::Shallower(a_little_less(top))
         } else {
             Trial::None
         };
         (self.top, self.searches) = (top, self.is_open(top));
+        if self.searches && self.deepest.windows == 0 {
+            (self.began, self.began_kept) = (self.high, self.kept_permille);
+        }
         self.deepest = match self.searches {
             true if self.deepest.windows == 0 => self.base,
             true => self.deepest,
             false => Series::default(),
         };
-        self.goes_up = !self.searches && !self.goes_up;
+        // First whether the search ended too shallow, then whether a little less does.
+        self.goes_up = self.searches || !self.goes_up;
         self.begin(now, window, trial);
+    }
+
+    /// Whether the search has refused large steps alone, and is still at the depth at which it began.
+    fn is_coarse(&self) -> bool {
+        self.searches && self.low > 0 && self.high == self.began && self.deepest.windows > 0
     }
 
     fn begin(&mut self, now: u64, window: &Window, trial: Trial) {
@@ -378,7 +408,9 @@ impl Knee {
         if !self.tried.waits() || kept + 2 * error < 1000 - LOST_PERMILLE {
             self.refuse(now, depth);
         } else if kept - 2 * error >= 1000 - self.tolerated(depth) || decides {
-            match kept + error >= 1000 - LOST_PERMILLE {
+            // Smaller steps follow in a search. After it what is accepted by chance stays, and adds up.
+            let margin = if self.searches { error } else { -error };
+            match kept + margin >= 1000 - LOST_PERMILLE {
                 true => self.accept(now, depth, kept),
                 false if decides => self.refuse(now, depth),
                 false => {}
@@ -394,7 +426,8 @@ impl Knee {
     /// What the tried depth has of the deepest one's throughput, and the error.
     fn kept(&self) -> (i64, i64) {
         if self.deepest.windows > 0 {
-            return compare(&self.tried, &self.deepest);
+            let (ratio, error) = compare(&self.tried, &self.deepest);
+            return (ratio * self.began_kept / 1000, error);
         }
         let (ratio, error) = compare(&self.tried, &self.base);
         (ratio * self.kept_permille / 1000, error)
@@ -451,7 +484,9 @@ impl Knee {
             self.leave(now);
             (self.skip, self.next_at) = (0, now);
         } else if ratio + error <= 1000 + LOST_PERMILLE || decides {
-            (self.kept_permille, self.leaps) = (1_000_000 / ratio.max(1000), false);
+            // Each further quarter brings less: all of them as much again, at most.
+            self.kept_permille = (2_000_000 / ratio.max(1000) - 1000).max(0);
+            self.leaps = false;
             self.interval_ns = (self.interval_ns * 2).min(CHECK_NS_MAX);
             self.leave(now);
         }

@@ -32,6 +32,7 @@ mod judge;
 mod knee;
 mod members;
 mod order;
+mod overcommit;
 mod part;
 mod policy;
 mod pressure;

@@ -8,8 +8,9 @@ use crate::tag::SECOND_NS;
 const SPREADS: u64 = 3;
 /// Averages follow single requests by this part.
 const MEMORY: u64 = 32;
-/// Adjustments at the shallowest depth that helps after which a flow that is still too slow is ignored, and
-/// for how long.
+/// Looks in a row at the shallowest depth that helps after which a flow that is still too slow is ignored,
+/// and for how long. That depth falls while the throughput shows what it costs: it is not the shallowest one
+/// before it stays for so many looks.
 const HOPELESS_LOOKS: u32 = 8;
 const HOPELESS_NS_MIN: u64 = 40_000_000_000;
 const HOPELESS_DOUBLINGS_MAX: u32 = 1;
@@ -37,9 +38,28 @@ pub(crate) struct Pressure {
     /// Requests that the averages have, [`MEMORY`] at most.
     dispatched: u64,
     answered: u64,
-    late_looks: u32,
+    late: Late,
     hopeless_until: u64,
     doublings: u32,
+}
+
+/// Looks in a row at which a flow was too slow at the shallowest depth that helps.
+#[derive(Clone, Copy, Default)]
+struct Late {
+    looks: u32,
+    /// The least depth in them.
+    depth: u64,
+}
+
+impl Late {
+    /// With one more look, at this depth. A depth that falls is not the shallowest yet: the count begins
+    /// anew.
+    fn and_at(self, depth: u64) -> Late {
+        match self.looks > 0 && depth >= self.depth {
+            true => Late { looks: self.looks + 1, ..self },
+            false => Late { looks: 1, depth },
+        }
+    }
 }
 
 impl Pressure {
@@ -91,17 +111,19 @@ impl Pressure {
 
     /// Another policy: what was measured stays, what was judged by the old one does not.
     pub(crate) fn reset(&mut self) {
-        (self.late_looks, self.hopeless_until, self.doublings) = (0, 0, 0);
+        (self.late, self.hopeless_until, self.doublings) = (Late::default(), 0, 0);
     }
 
-    pub(crate) fn judge(&mut self, now: u64, at_bottom: bool, time_ns: u64) {
-        if !at_bottom || self.below_ns <= time_ns {
-            self.late_looks = 0;
+    /// A look at which it may have `time_ns` below. `bottom`: the shallowest depth that helps, if that is in
+    /// force and a shallower one is what it needs.
+    pub(crate) fn judge(&mut self, now: u64, bottom: Option<u64>, time_ns: u64) {
+        let Some(bottom) = bottom.filter(|_| self.below_ns > time_ns) else {
+            self.late = Late::default();
             return;
-        }
-        self.late_looks += 1;
-        if self.late_looks >= HOPELESS_LOOKS {
-            self.late_looks = 0;
+        };
+        self.late = self.late.and_at(bottom);
+        if self.late.looks >= HOPELESS_LOOKS {
+            self.late = Late::default();
             self.hopeless_until = now + (HOPELESS_NS_MIN << self.doublings);
             self.doublings = (self.doublings + 1).min(HOPELESS_DOUBLINGS_MAX);
         }
@@ -112,4 +134,39 @@ impl Pressure {
 /// of a single one must not.
 fn follow(average: &mut u64, sample: u64, count: u64) {
     *average = (*average * (count - 1) + sample) / count;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At which look a flow is given up that is too slow at each of these depths; none: at no one.
+    fn given_up(bottoms: &[Option<u64>]) -> Option<usize> {
+        let mut pressure = Pressure { below_ns: 10_000_000, ..Pressure::default() };
+        bottoms.iter().position(|bottom| {
+            pressure.judge(1, *bottom, 7_000_000);
+            pressure.is_hopeless(1)
+        })
+    }
+
+    /// A flow that reached its minimum at a depth of 6 was given up at 9.
+    #[test]
+    fn a_flow_is_given_up_when_the_depth_that_covers_the_minimums_has_stopped_falling() {
+        let falling =
+            |from: u64, looks: u64| (0..64).map(move |look| Some(from - (look / looks).min(from - 6)));
+        let stays: Vec<_> = falling(6, 1).collect();
+        let seen: Vec<_> = [[10, 10, 10, 10, 9, 9, 9, 9], [8; 8], [7; 8]].concat();
+        for (what, bottoms, at) in [
+            ("it stays", stays, Some(7)),
+            ("it falls at each look from 10 to 6", falling(10, 1).collect(), Some(11)),
+            ("it falls at each fifth", falling(10, 5).collect(), Some(27)),
+            ("by turns", (0..64).map(|look| Some(6 + look % 2)).collect(), Some(7)),
+            ("it rises", (6..64).map(Some).collect(), Some(7)),
+            ("it is in time between", [[Some(6); 7].as_slice(), &[None], &[Some(6); 7]].concat(), None),
+            ("as it was in set 254", seen[..8].iter().copied().map(Some).collect(), None),
+            ("it falls slower than it is waited for", seen.iter().copied().map(Some).collect(), Some(15)),
+        ] {
+            assert_eq!(given_up(&bottoms), at, "{what}");
+        }
+    }
 }

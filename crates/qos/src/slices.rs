@@ -9,6 +9,7 @@
 
 use crate::divide::ROUND_NS;
 use crate::expected::{Claim, expected_with_floor};
+use crate::health::WINDOW_NS;
 use crate::part::{Slice, in_window};
 use crate::tag::SECOND_NS;
 
@@ -71,14 +72,17 @@ fn rates(maximum: u64, asks: &[Ask]) -> Vec<u64> {
 }
 
 /// Windows that fit `whole` with what is counted already. One that is lowered falls no faster than what is
-/// counted there leaves it, so that no place stands still meanwhile.
+/// counted there leaves it, so that no place stands still meanwhile. But it does fall: a place that uses all
+/// of its rate counts nearly all of its window all the time, and would keep for good what it once had more.
 fn windows(whole: u64, gone: u64, asks: &[Ask], rates: &[u64]) -> Vec<u64> {
     let wanted = |(ask, rate): (&Ask, &u64)| {
         let of_round = u128::from(*rate) * u128::from(ROUND_NS) / u128::from(SECOND_NS);
         match ask.is_silent {
             true => ask.in_force,
             false => {
-                let in_use = ask.counted.saturating_add(of_round as u64);
+                // A tenth of what is counted leaves in a round.
+                let stays = ask.counted - ask.counted / (WINDOW_NS / ROUND_NS);
+                let in_use = stays.saturating_add(of_round as u64);
                 in_window(*rate).max(in_use.min(ask.in_force)).min(whole)
             }
         }
@@ -113,18 +117,35 @@ mod tests {
     #[test]
     fn windows_are_lowered_before_others_are_raised() {
         let idle = |ask: Ask| Ask { demand: Some(0), ..ask };
-        // Both want half. The second one has nothing yet, and the first one's window is full.
-        check(1000, 0, &[wants(1000, 5000, 5000), wants(0, 0, 0)], &[(500, 5000), (500, 0)]);
-        // Half a second later a tenth of that has ended long ago, and half of that was started anew.
-        check(1000, 0, &[wants(500, 5000, 4750), wants(500, 0, 0)], &[(500, 5000), (500, 0)]);
-        check(1000, 0, &[wants(500, 5000, 4500), wants(500, 0, 0)], &[(500, 4750), (500, 0)]);
-        check(1000, 0, &[wants(500, 4750, 4250), wants(500, 0, 0)], &[(500, 4500), (500, 250)]);
+        // Both want half. The second one has nothing yet, and the first one's window is full: a tenth of it
+        // ends in a round, and half of that may start anew.
+        check(1000, 0, &[wants(1000, 5000, 5000), wants(0, 0, 0)], &[(500, 4750), (500, 0)]);
+        check(1000, 0, &[wants(500, 4750, 4750), wants(500, 0, 0)], &[(500, 4525), (500, 250)]);
+        check(1000, 0, &[wants(500, 4525, 4500), wants(500, 250, 0)], &[(500, 4300), (500, 475)]);
         check(1000, 0, &[wants(500, 2500, 2500), wants(500, 2500, 2500)], &[(500, 2500), (500, 2500)]);
         // One that stops leaves what it has not used at once, and the rest as it ends.
-        check(1000, 0, &[idle(wants(1000, 5000, 3000)), wants(0, 0, 0)], &[(5, 3002), (995, 0)]);
-        check(1000, 0, &[idle(wants(5, 3002, 2500)), wants(995, 0, 0)], &[(5, 2502), (995, 1998)]);
+        check(1000, 0, &[idle(wants(1000, 5000, 3000)), wants(0, 0, 0)], &[(5, 2702), (995, 0)]);
+        check(1000, 0, &[idle(wants(5, 2702, 2500)), wants(995, 0, 0)], &[(5, 2252), (995, 2298)]);
         // What is counted beyond a window, because it ended late, is not given to others.
         check(1000, 0, &[idle(wants(5, 100, 700)), wants(995, 0, 0)], &[(5, 100), (995, 4300)]);
+    }
+
+    /// Of sixteen places, fifteen had a little more once, and use all of their rate: 99 % of it in five
+    /// seconds, and what is under way. What is left was nothing at all, for good.
+    #[test]
+    fn who_comes_last_gets_its_part_though_the_others_use_theirs() {
+        let maximum = 16_000;
+        let counts = |under_way: u64, window: u64| window.min(4_950 + under_way);
+        for (under_way, rounds) in [(40, 10), (300, 30)] {
+            let mut windows = vec![5_334; 15];
+            windows.push(0);
+            for _ in 0..rounds {
+                let ask = |window: &u64| wants(1_000, *window, counts(under_way, *window));
+                let asks: Vec<Ask> = windows.iter().map(ask).collect();
+                windows = slices(maximum, 0, &asks).iter().map(|slice| slice.window_bytes).collect();
+            }
+            assert!(windows[15] >= 4_750, "{under_way} under way, {rounds} rounds: {windows:?}");
+        }
     }
 
     #[test]

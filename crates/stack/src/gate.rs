@@ -71,6 +71,18 @@ impl Gate {
         scheduler.health(scheduler.flow_of(self.client))
     }
 
+    /// Whether clients had requests outstanding all the time, and too few for any to wait.
+    pub fn lacks_outstanding(&self) -> bool {
+        let scheduler = self.service.scheduler();
+        scheduler.lacks_outstanding(scheduler.flow_of(self.client))
+    }
+
+    /// Whether requests of other clients wait, or are in progress, while this one has none.
+    pub fn others_ask(&self) -> bool {
+        let scheduler = self.service.scheduler();
+        scheduler.in_flight() + scheduler.waiting() > 0
+    }
+
     /// Whether it is a client of this scheduler.
     pub(crate) fn is_of(&self, service: &Service) -> bool {
         std::ptr::eq(Rc::as_ptr(&self.service), service)

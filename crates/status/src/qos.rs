@@ -84,8 +84,8 @@ pub struct VolumeQos {
     pub state: String,
     /// Normalised IOPS of the last 5 s, while it is below its minimum.
     pub served_iops: Option<u64>,
-    /// What it lacks for its minimum, while it is below it: `capacity`, which the minimums exceed, or
-    /// `outstanding` requests, of which hosts have too few for the time that one takes.
+    /// What it would get more with: `capacity`, which the minimums exceed, while it is below its minimum;
+    /// `outstanding` requests, of which hosts have too few for the time that one takes, also while it is not.
     #[serde(default)]
     pub lacks: Option<String>,
     /// Bytes that its requests were charged.

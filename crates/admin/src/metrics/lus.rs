@@ -115,6 +115,12 @@ fn promises(out: &mut Text, status: &Status, all: &[Lu]) {
     let below = all.iter().filter_map(|lu| Some((lu.labels(), f64::from(u8::from(promised(lu)?.1)))));
     let help = "1 while a LU does not get the minimum that it asks for";
     out.gauge("masu_lu_below_minimum", help, below);
+    let limited = all.iter().map(|lu| {
+        let lacks = lu.qos.lacks.as_deref() == Some("outstanding");
+        (lu.labels(), f64::from(u8::from(lacks)))
+    });
+    let help = "1 while a LU gets no more because hosts have too few requests outstanding for any to wait";
+    out.gauge("masu_lu_lacks_outstanding", help, limited);
     // Of all LUs, also those without series of their own.
     let volumes = status.volumes.iter().map(|v| &v.qos);
     let states: Vec<&VolumeQos> = volumes.chain(status.images.iter().map(|i| &i.qos)).collect();

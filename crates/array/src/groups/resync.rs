@@ -3,15 +3,17 @@
 //! on the group has been recovered, and not at all where that fails: the other mirror can be read then, once
 //! somebody has looked.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use cache::journal_with_records;
 use futures::future::{Either, select};
 use pool::{Pool, pool_on};
-use raid::Group;
+use raid::{Group, Turns};
 
 use super::upkeep::Kept;
-use super::work::throttle;
+use super::work::{background_of_group, throttle, turn};
 use crate::config::PoolConfig;
 use crate::controller::{Controller, ResyncWait};
 use crate::event::Severity;
@@ -27,6 +29,9 @@ const TOLD_AFTER: Duration = Duration::from_secs(5);
 /// With 70 % it took 6 % of the throughput of saturated drives with platters, with 95 % 1 %
 /// (docs/verify_sanboot.md).
 const HOSTS_SHARE_PERCENT: u8 = 95;
+
+/// The longest pause after a step of 1 MiB: so a resync comes to its end, whatever hosts do. As in `raid`.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Why the resync of a group waits.
 struct Waits {
@@ -47,7 +52,7 @@ pub(super) async fn resync_task(kept: Kept) {
     }
     kept.recovered.set(true);
     controller.events.note(format!("group {name}: resync started after an unclean shutdown"));
-    let throttle = throttle(controller, name).with_resync_share(HOSTS_SHARE_PERCENT);
+    let throttle = throttle(controller, name).with_resync_share(HOSTS_SHARE_PERCENT).with_turns(turns(&kept));
     let ended = group.resync(&throttle).await;
     match ended {
         Ok(written) => {
@@ -55,6 +60,33 @@ pub(super) async fn resync_task(kept: Kept) {
         }
         Err(e) => controller.events.warn(format!("group {name}: resync failed: {e}")),
     }
+}
+
+/// The turns of a resync while a policy is in force: those of background work, but it leaves hosts as much of
+/// the time as it does without a policy. Not while a drive is to be rebuilt, since that waits for the resync.
+fn turns(kept: &Kept) -> Turns {
+    let (controller, name, group) = (kept.controller.clone(), kept.name.clone(), kept.group.clone());
+    let began = Rc::new(Cell::new(controller.world.now()));
+    Rc::new(move |bytes| {
+        let gate = background_of_group(&controller, &name)?;
+        let world = controller.world.clone();
+        let yields = gate.others_ask() && group.status().rebuild.is_none();
+        let pause = if yields { pause(world.now().since(began.get())) } else { Duration::ZERO };
+        let began = began.clone();
+        Some(Box::pin(async move {
+            if !pause.is_zero() {
+                world.sleep(pause).await;
+            }
+            turn(gate, bytes).await;
+            began.set(world.now());
+        }))
+    })
+}
+
+/// How long a resync leaves the drives to hosts after a step that took so long.
+fn pause(took: Duration) -> Duration {
+    let share = u32::from(HOSTS_SHARE_PERCENT);
+    (took * share / (100 - share)).min(PAUSE_MAX)
 }
 
 impl Kept {
@@ -113,5 +145,18 @@ async fn waits(controller: &Controller, name: &str, group: &Group) -> Option<Wai
             later("they hold a journal with acknowledged writes, and its pool is not open".to_owned())
         }
         Err(error) => later(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_nineteen_twentieths_of_the_time_but_a_step_comes_each_second() {
+        let ms = Duration::from_millis;
+        for (took, pauses) in [(0, 0), (1, 19), (20, 380), (52, 988), (53, 1000), (60_000, 1000)] {
+            assert_eq!(pause(ms(took)), ms(pauses), "after {took} ms");
+        }
     }
 }

@@ -27,15 +27,16 @@ pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> 
 pub(super) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
     let share = foreground_share_percent(controller, group);
     let (this, name) = (controller.clone(), group.to_owned());
-    let throttle = Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
-        let gate = background_of_group(&this, &name)?;
-        Some(Box::pin(async move {
-            // The permit ends before the step's I/O; the scheduler charges the step to the next turn.
-            let _ = gate.enter(CommandContext::DETACHED, bytes).await;
-        }))
-    }));
+    let throttle = Throttle::new(controller.world.clone(), share)
+        .with_turns(Rc::new(move |bytes| Some(Box::pin(turn(background_of_group(&this, &name)?, bytes)))));
     let (this, name) = (controller.clone(), group.to_owned());
     throttle.with_control(Rc::new(move || go(&this, &name)))
+}
+
+/// The turn of a step.
+pub(super) async fn turn(gate: Rc<Gate>, bytes: u64) {
+    // The permit ends before the step's I/O; the scheduler charges the step to the next turn.
+    let _ = gate.enter(CommandContext::DETACHED, bytes).await;
 }
 
 /// The pace of a scrub, which ends when its job is stopped.
@@ -81,7 +82,7 @@ pub(crate) async fn wait_while_paused(controller: &Controller, group: &str, job:
 }
 
 /// The gate of background work on a group, if a policy is in force in its pool.
-fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>> {
+pub(super) fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>> {
     let state = controller.state();
     let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).any(|g| g == group);
     let pool = state.config.pools.iter().find(of)?;

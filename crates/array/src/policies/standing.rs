@@ -82,7 +82,7 @@ pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> Vol
         (Some(true), Health::BelowMinimum { served_iops, lacks, .. }) => {
             ("below_minimum", Some(served_iops), Some(lack_name(lacks).to_owned()))
         }
-        _ => ("ok", None, None),
+        _ => ("ok", None, gate.lacks_outstanding().then(|| lack_name(Lack::Outstanding).to_owned())),
     };
     let counts = gate.counts();
     VolumeQos {

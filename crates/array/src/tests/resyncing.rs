@@ -1,15 +1,18 @@
 //! An unclean end, and one mirror that lost a piece of what recovery needs: the resync begins after recovery,
 //! and not at all where recovery fails.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::{Either, select};
+use qos::Policy;
 use world::World;
-use world_model::{Disk, Model};
+use world_model::{Disk, DiskSpec, Model};
 
 use super::caching::{cached, check_content, cut_after};
 use super::deleting::Stored;
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start, wait_until};
-use crate::config::Level;
+use crate::config::{Level, PolicyConfig};
 use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, run_controller};
 
@@ -190,4 +193,45 @@ fn a_group_without_a_pool_is_resynced() {
         assert_eq!(status.groups[0].resync_waits, None);
         array.stop().await.expect("stop");
     });
+}
+
+/// How long a resync takes while a policy is in force, with or without a host that writes all the time.
+fn resync_time(host_writes: bool) -> Duration {
+    let (model, stored) = (Model::new(72), Stored::default());
+    for i in 0..2 {
+        // So slow that the host nearly always waits for them.
+        let spec = DiskSpec::new(DISK_BYTES).with_latency(Duration::from_millis(10));
+        model.disk(&format!("d{i}"), spec);
+    }
+    fill_flush_and_cut(&model, &stored, 72);
+    model.run(async |world| {
+        let mut array = start_kept(&world, &stored);
+        let mut config = mirror(72);
+        let policy = Policy { minimum_iops: 10, ..Policy::none() };
+        config.policies = vec![PolicyConfig::new("p".into(), policy)];
+        config.volumes[0].policy = Some("p".into());
+        array.apply(config).await.expect("apply");
+        let mut host = Host::log_in(&world, 72).await;
+        let began = world.now();
+        let writes = async {
+            if !host_writes {
+                std::future::pending::<()>().await;
+            }
+            loop {
+                host.fill().await;
+            }
+        };
+        let resynced = wait_until(&world, &array, "the resync", is_resynced);
+        assert!(matches!(select(pin!(writes), pin!(resynced)).await, Either::Right(_)));
+        world.now().since(began)
+    })
+}
+
+/// It took as much as a host's weight gives, though it repairs nothing that is lost.
+#[test]
+fn a_resync_leaves_hosts_nearly_all_of_the_time_also_while_a_policy_is_in_force() {
+    let [alone, beside] = [false, true].map(resync_time);
+    println!("{alone:?} alone, {beside:?} beside a host");
+    // Twenty times, if the host were there at the end of each step.
+    assert!(beside > 5 * alone, "{alone:?} alone, {beside:?} beside a host");
 }

@@ -160,3 +160,47 @@ fn minimums_that_do_not_fit_cost_little_after_a_time_with_few_outstanding_reques
     // 3 %, and what a depth of whole requests makes of it.
     assert!(kept * 1000 >= all * 950, "{kept} of {all}");
 }
+
+/// Ten clients with a request each of which none waits, at a depth of more than ten, and minimums that many
+/// times what each of them has.
+fn without_a_request_that_waits(below_ns: fn(u64) -> u64, times: u64) -> Array {
+    let mut array = Array::new(140 * MB, 10, 1, &[Load { bytes: 64 << 10, ..weight(100) }; 10]);
+    array.set_below_ns(below_ns);
+    array.run(30 * SECOND_NS);
+    let even = rates(&array, 10 * SECOND_NS)[0];
+    (0..10).for_each(|load| array.set_policy(load, minimum(times * even)));
+    for _ in 0..60 {
+        array.run(SECOND_NS);
+        array.schedulers[0].close_window(array.now, &mut Vec::new());
+    }
+    array
+}
+
+fn lacks(array: &Array) -> Vec<(crate::Lack, bool)> {
+    let scheduler = &array.schedulers[0];
+    let flows = scheduler.claims().map(|(flow, _)| flow);
+    let lack = |flow| match scheduler.health(flow) {
+        crate::Health::BelowMinimum { lacks, .. } => (lacks, scheduler.lacks_outstanding(flow)),
+        crate::Health::Ok => panic!("it cannot have its minimum"),
+    };
+    flows.map(lack).collect()
+}
+
+/// It was not told: the reservation clock runs late for requests that wait, and none does.
+#[test]
+fn minimums_beyond_what_the_pool_does_are_over_committed_where_no_request_waits() {
+    let array = without_a_request_that_waits(rises, 4);
+    let scheduler = &array.schedulers[0];
+    assert_eq!(scheduler.waiting(), 0);
+    check_near("scaled", u64::from(scheduler.scale_permille()), 250, 50);
+    assert_eq!(lacks(&array), [(crate::Lack::Capacity, false); 10]);
+}
+
+/// The time below is the same with one request and with ten: an eleventh would bring a tenth more.
+#[test]
+fn minimums_that_more_outstanding_requests_would_give_are_not_over_committed() {
+    let array = without_a_request_that_waits(|_| 6_000_000, 4);
+    let scheduler = &array.schedulers[0];
+    assert_eq!((scheduler.waiting(), scheduler.scale_permille()), (0, 1000));
+    assert_eq!(lacks(&array), [(crate::Lack::Outstanding, true); 10]);
+}

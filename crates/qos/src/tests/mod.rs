@@ -4,6 +4,7 @@ mod array;
 mod bounds;
 mod depth;
 mod found;
+mod knee;
 mod parts;
 mod random;
 mod seed;
