@@ -171,9 +171,9 @@ impl Superblock {
 /// A group with its slots, and its newest readable superblock.
 type Looked = ((Group, Slots), Result<Option<Superblock>, PoolError>);
 
-/// The groups in the pool's order with their slots, and the newest superblock, which names them. A group that it does not name
-/// is ignored if it bears the mark of this pool (it was removed, or not completely added), or no readable
-/// superblock.
+/// The groups in the pool's order with their slots, and the newest superblock, which names them. A group that
+/// it does not name is ignored if it bears the mark of this pool (it was removed, or not completely added),
+/// or no readable superblock.
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Vec<Slots>, Superblock), PoolError> {
     let slots = join_all(groups.iter().map(read_slots)).await;
     let mut found: Vec<Looked> = Vec::new();

@@ -97,8 +97,8 @@ impl Thread {
         self.machine.core.world_of_thread(&self.machine.process, &self.tasks)
     }
 
-    /// It ends: what it has spawned is dropped, and the drives that only its tasks have open are closed. To be
-    /// called from outside of it.
+    /// It ends: what it has spawned is dropped, and the drives that only its tasks have open are closed. To
+    /// be called from outside of it.
     pub fn end(self) {
         self.machine.core.end_thread(&self.tasks);
     }

@@ -193,7 +193,8 @@ fn a_change_of_place_that_comes_after_the_stop_is_refused() {
     });
 }
 
-/// A node that was to run a controller waited for its drives, and nothing of the array could change meanwhile.
+/// A node that was to run a controller waited for its drives, and nothing of the array could change
+/// meanwhile.
 #[test]
 fn the_array_changes_while_a_controller_waits_to_begin_and_its_hosts_go_on_with_what_they_reserved() {
     Rig::run_in_one_process(async |mut rig| {

@@ -11,10 +11,10 @@
 //!
 //! # Packets
 //! What is sent at once fills segments one after the other. An end acknowledges every so many segments that
-//! arrive. A host that has data to send meanwhile puts its acknowledgements into the segments of its data (RFC 9293
-//! 3.8.6.3); the array answers at once and by itself, as the published counts show: of a WRITE SAME a host
-//! receives 3.2 packets, though the array has no more than an R2T and a response to send. What is acknowledged
-//! by itself takes its frame of the wire.
+//! arrive. A host that has data to send meanwhile puts its acknowledgements into the segments of its data
+//! (RFC 9293 3.8.6.3); the array answers at once and by itself, as the published counts show: of a WRITE SAME
+//! a host receives 3.2 packets, though the array has no more than an R2T and a response to send. What is
+//! acknowledged by itself takes its frame of the wire.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -121,8 +121,8 @@ impl ModelledPort {
         })
     }
 
-    /// A host at this port, which a command costs so much `work`. Its LUs are dealt out to so many `sessions`,
-    /// and the commands of a session take turns on one of the host's processors.
+    /// A host at this port, which a command costs so much `work`. Its LUs are dealt out to so many
+    /// `sessions`, and the commands of a session take turns on one of the host's processors.
     pub fn host(
         self: &Rc<ModelledPort>,
         session: LocalSession,

@@ -30,7 +30,8 @@ fn second_open(setup: Setup) -> Duration {
 }
 
 /// Each holder was read after the other, and of each the journal of every mirror, and once more what the
-/// group reads: a pool on two mirrors took 1.11 s where one on a single drive takes 0.29 s; now it takes 0.73 s.
+/// group reads: a pool on two mirrors took 1.11 s where one on a single drive takes 0.29 s; now it
+/// takes 0.73 s.
 #[test]
 fn copies_and_mirrors_of_a_journal_are_read_at_once() {
     let disk_len = 64 << 30;

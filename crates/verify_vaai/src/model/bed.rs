@@ -237,8 +237,8 @@ mod tests {
             };
             bed.model(1).run(read).expect("it runs")
         };
-        // A READ, and an acknowledgement for every 2.9 of 46 segments and of what came before; a READ, and a WRITE
-        // of three segments.
+        // A READ, and an acknowledgement for every 2.9 of 46 segments and of what came before; a READ, and a
+        // WRITE of three segments.
         assert_eq!([sent(false), sent(true)], [1 + 16, 1 + 3]);
     }
 

@@ -155,18 +155,15 @@ impl Standby {
                 }
                 Next::Frame(Some(Frame::Paths(at))) => {
                     paths = self.process.bed.paths_at(at);
-                    if let Some(running) = &mut running {
-                        running.hear_of(&self.process.world, paths.clone());
-                    }
+                    running.iter().for_each(|running| running.hear_of(world, paths.clone()));
                 }
                 Next::Frame(Some(Frame::Assign { controllers, config, epoch, owner }))
                     if running.is_none() && terms.holds(self.process.now()) =>
                 {
                     told.set_lent_until(terms.until());
                     let config = self.process.bed.config_at(config);
-                    let ownership = array::Ownership { epoch, owner };
-                    let mut begun =
-                        Running::prepare(&self.process, (controllers, config), ownership, (number, &paths));
+                    let (of, ownership) = ((controllers, config), array::Ownership { epoch, owner });
+                    let mut begun = Running::prepare(&self.process, of, ownership, (number, &paths));
                     begun.claim(&self.process);
                     running = Some(begun);
                 }
