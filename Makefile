@@ -87,24 +87,18 @@ build: tools web/dist/report.html ## the binaries that tests and judges use, wit
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins $(addprefix --example ,$(EXAMPLES))
 
 .PHONY: test
-test: setup-ceph tools web/dist/report.html ## everything, as the continuous integration runs it: under 25 minutes on two cores
-	@$(STEP) "lints beside the build" judges/two_at_a_time.sh build-tests lints
-	@$(STEP) "tidy" $(XTASK) tidy
+test: setup-ceph check build-tests ## everything, as the continuous integration runs it: under 25 minutes on two cores
 	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/two_at_a_time.sh unit-crates fuzz $(JUDGES) unit-programs unit-examples sim
 	@echo "make test: everything passed"
 
 .PHONY: check
-check: lints build ## format, lints, documentation, the repository's own rules
-	@$(STEP) "tidy" $(XTASK) tidy
-
-# In a directory of their own: nothing that they make is of use to a build, and so they can run beside one.
-lints: export CARGO_TARGET_DIR := target/lints
-.PHONY: lints
-lints: tools web/dist/report.html
+check: tools web/dist/report.html ## format, lints, documentation, the repository's own rules
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --profile checked --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
+	@$(MAKE) --no-print-directory build
+	@$(STEP) "tidy" $(XTASK) tidy
 	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/node judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
@@ -124,7 +118,7 @@ TESTS := cargo test --profile checked --workspace --locked --quiet
 # Many tests wait for processes, clocks or answers: two kinds run at once.
 UNIT := unit-crates unit-programs unit-examples
 .PHONY: build-tests
-build-tests: build
+build-tests: tools web/dist/report.html
 	@$(STEP) "build of the tests" $(TESTS) --lib --bins --tests --no-run
 
 .PHONY: unit $(UNIT)
