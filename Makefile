@@ -343,7 +343,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	@for stack in $(GROUPS); do $(STEP) "sim, every persistence point of $$stack" $(SIM) --stack $$stack --seed $$RANDOM --every-point --steps 2000; done
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
-	@$(STEP) "fuzz" env CARGO_PROFILE_RELEASE_OPT_LEVEL=2 judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
+	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
 	@$(MAKE) --no-print-directory restart static shared-device rolling-upgrade
 	@$(MAKE) --no-print-directory judges KILLS=50 CACHE_KILLS=10 NODES_FORM= MASU=$(RELEASE)
 
