@@ -16,7 +16,7 @@ for tool in iscsi-perf qemu-io; do
 done
 
 dir=$(mktemp -d /dev/shm/masu-nodes.XXXXXX)
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$dir"' EXIT
+trap '{ kill $(jobs -p) && wait; } 2>/dev/null || true; rm -rf "$dir"' EXIT
 
 # declare_array CONTROLLERS NODES: three LUs, of as many controllers as there are.
 declare_array() {
