@@ -223,9 +223,10 @@ kill: build ## kill -9 under load KILLS (5) times, every sector compared; then d
 	@$(STEP) "drives removed and replaced under load" $(KILL) --masu $(MASU) --replace
 
 .PHONY: restart
-restart: setup release ## kill -9 with 10 TiB mapped: a host reads again within 5 s
+restart: setup release ## kill -9 with 10 TiB mapped: a host reads again within 5 s, and at a second node within 15 s
 	@$(STEP) "restart, build" cargo build --release --locked --quiet --package pool --example open_ten_tb
 	@MASU=$(RELEASE) $(STEP) "kill -9 with 10 TiB mapped" judges/restart.sh
+	@MASU=$(RELEASE) $(STEP) "take-over with 10 TiB mapped" judges/takeover.sh
 
 # Not a part of `make test`: it takes a minute and a half.
 .PHONY: ceph
