@@ -87,7 +87,7 @@ build: tools web/dist/report.html ## the binaries that tests and judges use, wit
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins $(addprefix --example ,$(EXAMPLES))
 
 .PHONY: test
-test: setup-ceph check build-tests ## everything, as the continuous integration runs it: under 25 minutes on two cores
+test: setup-ceph check build-tests ## everything, as the continuous integration runs it: 28 minutes on two cores
 	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/two_at_a_time.sh unit-crates fuzz $(JUDGES) unit-programs unit-examples sim
 	@echo "make test: everything passed"
 
