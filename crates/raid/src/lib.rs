@@ -109,7 +109,7 @@ pub use spec::{
 };
 pub use status::{GroupState, GroupStatus, Progress};
 pub use stripe::JournalCounts;
-pub use upkeep::{Go, Scrubbed, Throttle, Turns};
+pub use upkeep::{Go, Scrubbed, Throttle, Turns, resync_pause};
 
 /// The unit of compare, repair and loss: the largest block of a drive.
 pub(crate) const BLOCK_LEN: u64 = 4096;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cache::journal_with_records;
 use futures::future::{Either, select};
 use pool::{Pool, pool_on};
-use raid::{Group, Turns};
+use raid::{Group, Turns, resync_pause};
 
 use super::upkeep::Kept;
 use super::work::{background_of_group, throttle, turn};
@@ -29,9 +29,6 @@ const TOLD_AFTER: Duration = Duration::from_secs(5);
 /// With 70 % it took 6 % of the throughput of saturated drives with platters, with 95 % 1 %
 /// (docs/verify_sanboot.md).
 const HOSTS_SHARE_PERCENT: u8 = 95;
-
-/// The longest pause after a step of 1 MiB: so a resync comes to its end, whatever hosts do. As in `raid`.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Why the resync of a group waits.
 struct Waits {
@@ -71,7 +68,10 @@ fn turns(kept: &Kept) -> Turns {
         let gate = background_of_group(&controller, &name)?;
         let world = controller.world.clone();
         let yields = gate.others_ask() && group.status().rebuild.is_none();
-        let pause = if yields { pause(world.now().since(began.get())) } else { Duration::ZERO };
+        let pause = match yields {
+            true => resync_pause(world.now().since(began.get()), HOSTS_SHARE_PERCENT),
+            false => Duration::ZERO,
+        };
         let began = began.clone();
         Some(Box::pin(async move {
             if !pause.is_zero() {
@@ -81,12 +81,6 @@ fn turns(kept: &Kept) -> Turns {
             began.set(world.now());
         }))
     })
-}
-
-/// How long a resync leaves the drives to hosts after a step that took so long.
-fn pause(took: Duration) -> Duration {
-    let share = u32::from(HOSTS_SHARE_PERCENT);
-    (took * share / (100 - share)).min(PAUSE_MAX)
 }
 
 impl Kept {
@@ -156,7 +150,7 @@ mod tests {
     fn hosts_have_nineteen_twentieths_of_the_time_but_a_step_comes_each_second() {
         let ms = Duration::from_millis;
         for (took, pauses) in [(0, 0), (1, 19), (20, 380), (52, 988), (53, 1000), (60_000, 1000)] {
-            assert_eq!(pause(ms(took)), ms(pauses), "after {took} ms");
+            assert_eq!(resync_pause(ms(took), HOSTS_SHARE_PERCENT), ms(pauses), "after {took} ms");
         }
     }
 }

@@ -10,7 +10,7 @@ mod throttle;
 
 pub use scrub::Scrubbed;
 pub(crate) use throttle::Steps;
-pub use throttle::{Go, Throttle, Turns};
+pub use throttle::{Go, Throttle, Turns, resync_pause};
 
 /// Read or written on a drive at once: small enough to take some milliseconds, large enough for the full
 /// speed of a drive. A step has one such piece per drive, or several where a mirror is copied; writers to its

@@ -52,6 +52,12 @@ fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8
     }
 }
 
+/// How long a resync leaves the drives to hosts that want them, after a step of length `took`: so that these
+/// have this share of the time, but 1 s at most.
+pub fn resync_pause(took: Duration, foreground_share_percent: u8) -> Duration {
+    pause(took, true, foreground_share_percent).min(RESYNC_PAUSE_MAX)
+}
+
 impl Throttle {
     /// The foreground, if there is any, keeps `foreground_share_percent` of the time.
     pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
@@ -94,8 +100,11 @@ impl Throttle {
     /// The same after a step of a resync that nobody waits for.
     async fn resync_step_done(&self, began: Instant, foreground_was_busy: bool) {
         let took = self.world.now().since(began);
-        let pause = pause(took, foreground_was_busy, self.resync_share_percent);
-        self.pause(pause.min(RESYNC_PAUSE_MAX)).await;
+        let pause = match foreground_was_busy {
+            true => resync_pause(took, self.resync_share_percent),
+            false => Duration::ZERO,
+        };
+        self.pause(pause).await;
     }
 
     async fn pause(&self, pause: Duration) {
