@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -107,20 +107,25 @@ fn a_start_whose_port_is_taken_says_so_and_ends_in_order() {
     assert!(again.ended().0.success());
 }
 
-#[test]
-fn a_signal_to_stop_is_heeded_during_the_start() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let data = dir.path().join("data");
+/// A start with a drive that another process holds: it waits for it for 5 s, and fails.
+fn start_with_a_held_drive(dir: &Path) -> (PathBuf, File, Start) {
+    let data = dir.join("data");
     std::fs::create_dir(&data).expect("the data directory");
-    // A drive that another process holds: the start waits for it for 5 s.
-    let held = std::fs::File::create(data.join("drive0.img")).expect("a file");
+    let held = File::create(data.join("drive0.img")).expect("a file");
     held.set_len(256 << 20).expect("its size");
     flock(&held, FlockOperation::LockExclusive).expect("locked");
-    let declaration = dir.path().join("array.toml");
+    let declaration = dir.join("array.toml");
     let text = "target = \"iqn.2026-11.net.example:array\"\n\
         [[drive]]\nname = \"d0\"\nfile = \"drive0.img\"\nsize = \"256MiB\"\n";
     std::fs::write(&declaration, text).expect("a declaration");
     let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
+    (data, held, start)
+}
+
+#[test]
+fn a_signal_to_stop_is_heeded_during_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, held, start) = start_with_a_held_drive(dir.path());
     until("the start", || data.join("api.sock").exists());
     tell(start.0.id(), "-TERM");
     // Held until the end: released earlier, the start could win over the signal.
@@ -135,17 +140,7 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
 #[test]
 fn who_waits_for_an_array_that_ends_at_its_start_is_told_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
-    let data = dir.path().join("data");
-    std::fs::create_dir(&data).expect("the data directory");
-    // The start waits for this drive for 5 s, and fails.
-    let held = std::fs::File::create(data.join("drive0.img")).expect("a file");
-    held.set_len(256 << 20).expect("its size");
-    flock(&held, FlockOperation::LockExclusive).expect("locked");
-    let declaration = dir.path().join("array.toml");
-    let text = "target = \"iqn.2026-11.net.example:array\"\n\
-        [[drive]]\nname = \"d0\"\nfile = \"drive0.img\"\nsize = \"256MiB\"\n";
-    std::fs::write(&declaration, text).expect("a declaration");
-    let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
+    let (data, _held, start) = start_with_a_held_drive(dir.path());
     let begun = Instant::now();
     let waited = masu(&data, &["wait", "--timeout", "5min"]);
     let (took, said) = (begun.elapsed(), String::from_utf8_lossy(&waited.stderr).into_owned());
