@@ -89,10 +89,12 @@ pub(crate) struct Serve {
     /// Run controller N on processor FIRST + N
     #[arg(long)]
     pin_first: Option<usize>,
-    /// File drives take the time of this modelled drive, and the process ends with the one that started it:
-    /// for `masu verify qos --world real`
+    /// File drives take the time of this modelled drive: for `masu verify qos --world real`
     #[arg(long, value_name = "MODEL", hide = true)]
     drive_model: Option<String>,
+    /// End with the process that started this one, which has this PID: for `masu verify qos --world real`
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<i32>,
     /// Serve the API on TCP, too. Requests there need a token: `masu token create` makes one
     #[arg(long)]
     api: Option<SocketAddr>,
@@ -163,9 +165,8 @@ impl Serve {
 pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
     log::begin(serve.log_format)?;
     supervision::end_on_panic();
-    if serve.drive_model.is_some() {
-        // However the laboratory ends, nothing of it goes on.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    if let Some(parent) = serve.parent {
+        supervision::end_with(parent)?;
     }
     // A thousand sessions need more open files than the default limit.
     world_real::raise_open_files_max();

@@ -149,6 +149,22 @@ fn who_waits_for_an_array_that_ends_at_its_start_is_told_at_once() {
     assert!(!start.ended().0.success());
 }
 
+/// A laboratory was killed while it started its nodes: the last one had not asked yet for a signal at the end
+/// of its parent, and went on for good.
+#[test]
+fn a_node_whose_parent_has_ended_before_does_not_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    let listen = format!("127.0.0.1:{}", test_ports::claim());
+    command.args(["serve", "--parent", "1", "--listen", &listen, "--data"]).arg(dir.path().join("data"));
+    let mut start = Start(command.stderr(Stdio::piped()).spawn().expect("masu runs"));
+    until("its end", || start.0.try_wait().expect("wait").is_some());
+    let mut said = String::new();
+    start.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert_eq!(start.0.wait().expect("it ended").code(), Some(2), "{said}");
+    assert!(said.contains("process 1, which started this one, has ended"), "{said}");
+}
+
 /// A terminal that was stopped, or a program that has stopped reading: the array hung at the first lines of
 /// the log, and SIGTERM with it.
 #[test]

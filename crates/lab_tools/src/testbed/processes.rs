@@ -107,7 +107,8 @@ impl Processes {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file(node))?;
         let mut command = self.command();
         command
-            .args(["serve", "--node", &name(node), "--listen", &self.portals[node].to_string()])
+            .args(["serve", "--parent", &std::process::id().to_string()])
+            .args(["--node", &name(node), "--listen", &self.portals[node].to_string()])
             .arg("--registry")
             .arg(self.dir.path().join("registry"))
             .arg("--data")

@@ -3,8 +3,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use array::{Event, EventSender};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use sd_notify::NotifyState;
 use world_real::{WatchdogLimits, Watched};
 
@@ -16,6 +17,18 @@ pub(super) fn end_on_panic() {
         tracing::error!("a thread panicked, the process ends: {text}");
         stderr_queue::drain();
     });
+}
+
+/// From here on this process ends with its parent, however that ends.
+///
+/// # Errors
+/// The parent is not `parent`: it ended before.
+pub(super) fn end_with(parent: i32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // No signal comes for a parent that ended before the call.
+    let own = Pid::as_raw(getppid());
+    ensure!(own == parent, "process {parent}, which started this one, has ended");
+    Ok(())
 }
 
 /// Where the watchdog tells its events: the log of the array's life in this process.
