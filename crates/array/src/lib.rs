@@ -39,6 +39,7 @@ mod terms;
 mod trace;
 mod vacancies;
 mod why;
+mod withheld;
 
 #[cfg(test)]
 mod tests;
@@ -65,6 +66,7 @@ pub use service_loop::{answer_for_absent, run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
 pub use vacancies::{cannot_leave, lacks_drives};
 pub use why::Why;
+pub use withheld::{Unclaimed, Withheld, may_begin};
 pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};
 
 /// Size of a cache frame.

@@ -1,12 +1,14 @@
 //! The nodes of an array of several, as the one that serves sees them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use iscsi::RelayKey;
 use raid::Ownership;
 use scsi::Persistence;
 
 use crate::config::{Config, PortalConfig};
+use crate::withheld::Withheld;
 
 /// The nodes.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Nodes {
     /// of the array, which opens no spare that the owner has not given to one of their groups: its drives are
     /// fenced by what is declared.
     pub keeps_spares: Option<usize>,
+    /// What is not opened until nobody else can write to it.
+    pub withheld: Arc<Withheld>,
 }
 
 /// A portal of another node.
@@ -56,6 +60,7 @@ impl Default for Nodes {
             ownership: None,
             refused: None,
             keeps_spares: Some(0),
+            withheld: Arc::default(),
         }
     }
 }

@@ -21,7 +21,7 @@ use admin::{
     Tokens, TraceExporter, cut_short, random,
 };
 use anyhow::{Context, Result, bail};
-use array::{Array, ControlError, Event, EventReceiver, EventSender, MoveSender, Openers};
+use array::{Array, ControlError, Event, EventReceiver, EventSender, MoveSender, Openers, Withheld};
 use clap::Args;
 use config::{ArrayId, Config};
 use lab_tools::testbed::timed_file::FileDrives;
@@ -263,10 +263,10 @@ async fn serve_array(
     let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
-    if !has_drives(serve, (&store, &start), (&events, signals, node)).await? {
+    let Some(withheld) = claim_drives(serve, (&store, &start), (&events, signals, node)).await? else {
         tracing::info!("array: stopped before its drives were opened");
         return Ok(Ended::Stopped);
-    }
+    };
     if start.kept.is_none() {
         refuse_first(serve, &start.config, store.dir()).await?;
     }
@@ -276,7 +276,7 @@ async fn serve_array(
     let (moves, asked) = array::move_channel();
     let ends = Ends { events: events.clone(), traces: Some(traces), moves: moves.clone() };
     let count = (start.config.controllers, node.is_some());
-    let nodes = node.map(|node| node.known_nodes(&start.config));
+    let nodes = node.map(|node| node.known_nodes(&start.config, withheld));
     let mut controllers = Controllers::start(count, serve.footing()?, ends, nodes.as_ref())?;
     let exporter = TraceExporter::start(traced, events.clone(), world_real::time_of_day);
     match node.zip(nodes) {
@@ -299,11 +299,15 @@ async fn serve_array(
         let (server, owner) = bound.serve(array, (store, tokens), (log, events.clone()));
         owner.declaration_is_faulty(fault);
         let spans_machines = serve.registry.spans_machines()?;
+        let claiming = node.map(|node| node.claim_withheld(openers.clone(), events.clone()));
         let parts = (owner.clone(), openers, controllers.threads());
         let lending = node.and_then(|node| lend(node, parts, (events.clone(), moves), spans_machines));
         let running = (server, owner, controllers, lending);
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let is_drained = matches!(outcome, Ok(Told::Drain));
+        if let Some(claiming) = claiming {
+            claiming.end().await;
+        }
         exporter.stop().await;
         told(outcome.map(drop), &events, writer)?;
         return Ok(match keeping {
@@ -329,13 +333,16 @@ fn lend(
     node.lend_controllers(ServedArray { owner, openers, threads, events, moves, spans_machines })
 }
 
-/// Waits until nobody else has the drives; false: a signal to stop came first.
-async fn has_drives(
+/// Waits until nobody else has the drives. Returns what the array begins without; none: a signal to stop came
+/// first.
+async fn claim_drives(
     serve: &Serve,
     (store, start): (&Store, &Start),
     (events, signals, node): (&EventSender, &mut Signals, Option<&Node>),
-) -> Result<bool> {
-    let Some(node) = node else { return drives_are_free(&start.config, signals).await };
+) -> Result<Option<Withheld>> {
+    let Some(node) = node else {
+        return Ok(drives_are_free(&start.config, signals).await?.then(Withheld::default));
+    };
     share_drives(&start.config, store.dir(), serve.registry.spans_machines()?)?;
     let made = start.kept.as_ref().map(|kept| &kept.made);
     node.wait_for_drives((&start.config, made), (events, signals)).await

@@ -13,10 +13,19 @@ use world_real::is_in_use;
 
 /// The kernel releases the files of a killed process some time after its end, when its last operations have
 /// completed: milliseconds, unless a drive is slow.
-const WAIT_TIME: Duration = Duration::from_secs(5);
+pub(crate) const WAIT_TIME: Duration = Duration::from_secs(5);
 const WAIT_PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const IN_USE: &str = "in use by another process";
 /// Threads that look at drives.
 const LOOKING_MAX: usize = 8;
+
+/// What other processes hold, by declared names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) drives: Vec<String>,
+    /// Images that are written to.
+    pub(crate) images: Vec<String>,
+}
 
 /// Waits until no other process holds a declared drive. Missing or failed drives do not matter here: the
 /// array may continue without them; a drive that another array has open must not be taken for lost. It ends
@@ -27,7 +36,10 @@ const LOOKING_MAX: usize = 8;
 /// A drive that is still held after [`WAIT_TIME`].
 pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> {
     // The array starts without an image that somebody else has open: that is said in its status.
-    wait_until_free_but(config, stop, WAIT_TIME).map(drop)
+    match still_held(config, stop, WAIT_TIME).drives.first() {
+        Some(drive) => bail!("drive {drive:?}: {IN_USE}; stop the array that uses it"),
+        None => Ok(()),
+    }
 }
 
 /// The same, of images that are written to, too: they were open at a process that is to have ended. It waits
@@ -37,24 +49,27 @@ pub(crate) fn wait_until_free(config: &Config, stop: &AtomicBool) -> Result<()> 
 ///
 /// What is still held then.
 pub(crate) fn wait_until_all_free(config: &Config, stop: &AtomicBool, time: Duration) -> Result<()> {
-    match wait_until_free_but(config, stop, time.min(WAIT_TIME))? {
-        None => Ok(()),
-        Some(image) => bail!("image {image:?}: in use by another process"),
+    let held = still_held(config, stop, time.min(WAIT_TIME));
+    match (held.drives.first(), held.images.first()) {
+        (Some(drive), _) => bail!("drive {drive:?}: {IN_USE}; stop the array that uses it"),
+        (None, Some(image)) => bail!("image {image:?}: {IN_USE}"),
+        (None, None) => Ok(()),
     }
 }
 
-/// Returns an image that is still held.
-fn wait_until_free_but<'a>(config: &'a Config, stop: &AtomicBool, time: Duration) -> Result<Option<&'a str>> {
+/// What is still held after so long at most. It ends early once `stop` is set.
+pub(crate) fn still_held(config: &Config, stop: &AtomicBool, time: Duration) -> Held {
     let end = Instant::now() + time;
-    let drives: Vec<&DriveSpec> = config.drives.iter().map(|drive| &drive.spec).collect();
-    let free = at_once(&drives, |spec| becomes_free(spec, end, stop));
-    if let Some((drive, _)) = config.drives.iter().zip(free).find(|(_, is_free)| !is_free) {
-        bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
+    let images = config.images.iter().filter(|image| !image.read_only);
+    let of = |all: Vec<(&String, &DriveSpec)>| {
+        let free = at_once(&all, |(_, spec)| becomes_free(spec, end, stop));
+        let held = all.iter().zip(free).filter(|(_, is_free)| !is_free);
+        held.map(|((name, _), _)| (*name).clone()).collect()
+    };
+    Held {
+        drives: of(config.drives.iter().map(|drive| (&drive.name, &drive.spec)).collect()),
+        images: of(images.map(|image| (&image.name, &image.spec)).collect()),
     }
-    let images: Vec<_> = config.images.iter().filter(|image| !image.read_only).collect();
-    let free = at_once(&images, |image| becomes_free(&image.spec, end, stop));
-    let held = images.into_iter().zip(free).find(|(_, is_free)| !is_free);
-    Ok(held.map(|(image, _)| image.name.as_str()))
 }
 
 /// The results for all of these, in order, several at a time: an RBD image takes a moment.

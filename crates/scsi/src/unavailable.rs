@@ -15,17 +15,24 @@ use crate::view::View;
 use crate::{condition, inquiry, report, vpd};
 
 /// A command on it: those that a device server without its medium can answer (SPC-5 6.7.1, 6.36, 6.43), and
-/// NOT READY for all others.
+/// NOT READY or BUSY for all others.
 pub(crate) fn execute<D: LogicalDisk>(
     view: &View<D>,
     (unit, port): (&Unavailable, &TargetPort),
     (handler, cdb): (Option<Handler>, &Cdb),
 ) -> Result<Pieces, CommandError> {
-    match handler {
+    let answer = match handler {
         Some(Handler::Inquiry) => inquiry(unit, port, cdb),
         Some(Handler::ReportLuns) => report::report_luns(view, cdb),
-        Some(Handler::RequestSense) => Ok(condition::request_sense_for(&CommandError::Unavailable, cdb)),
+        Some(Handler::RequestSense) => {
+            let reason = if unit.is_busy { CommandError::BecomingReady } else { CommandError::Unavailable };
+            Ok(condition::request_sense_for(&reason, cdb))
+        }
         _ => Err(CommandError::Unavailable),
+    };
+    match answer {
+        Err(CommandError::Unavailable) if unit.is_busy => Err(CommandError::Busy),
+        answer => answer,
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Unavailable {
     pub key: u64,
     /// As hosts know it; not known of one that this array has never opened.
     pub identity: Option<Identity>,
+    /// Whether hosts are to send their commands again, as to a LU that is being taken over.
+    pub is_busy: bool,
 }
 
 /// A logical unit on the controller that owns it.

@@ -45,6 +45,8 @@ pub enum Reason {
     Deleting,
     /// The node that ran its controller is gone, and may still hold its drives.
     NodeGone,
+    /// Whoever owned the array last may still write to one of its drives.
+    Unclaimed,
 }
 
 /// What is wrong with an image, as far as it decides what to do.

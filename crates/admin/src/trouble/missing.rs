@@ -44,6 +44,10 @@ fn to_do(missing: &Missing) -> String {
             "continue that node's process, or end it (kill -9): its controllers run at the owner as soon as their \
              drives are free"
         }
+        (Reason::Unclaimed, _) => {
+            "bring back the storage of that drive, or end the process that has it open (kill -9): the array opens \
+             it as soon as nobody else can write to it"
+        }
         (Reason::Away, _) => "bring back what it lies on: the array opens it then by itself",
         (Reason::Unknown, _) => {
             "masu knows no remedy but what the cause names; when that is mended, the array opens it by itself"
@@ -73,6 +77,7 @@ mod tests {
             ("pool", Reason::JournalUndeclared, "write that line into the table of the pool"),
             ("pool", Reason::JournalAway, "bring back the drives of the journal"),
             ("pool", Reason::Deleting, "wait until no work on its groups runs"),
+            ("group", Reason::Unclaimed, "end the process that has it open"),
             ("group", Reason::Away, "bring back what it lies on"),
         ];
         for (kind, reason, expected) in cases {

@@ -209,7 +209,8 @@ impl State {
             (None, Some(at)) => {
                 let number = self.made.lu_numbers.get(name);
                 let identity = number.map(|number| identity_of(&self.config, (name, *number)));
-                _ = mapped.unavailable.insert(lun, Unavailable { key: at.key, identity });
+                let is_busy = self.nodes.withheld.has_lu(&self.config, name);
+                _ = mapped.unavailable.insert(lun, Unavailable { key: at.key, identity, is_busy });
             }
             (None, None) => {}
         }

@@ -99,6 +99,9 @@ async fn erase(
     let drive = match known {
         Some(drive) => drive,
         None => {
+            if let Some(cause) = controller.state().nodes.withheld.drives.get(&declared.name) {
+                return Err(cause.clone());
+            }
             let opened = controller.world.open_drive(&existing(&declared.spec)).await;
             let drive = opened.map_err(|e| e.to_string())?;
             drive.set_patience(config.patience());

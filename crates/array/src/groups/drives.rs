@@ -40,12 +40,17 @@ async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<
     Opening { controller, name }
 }
 
-/// Refuses a drive in whose place another device is.
-fn refuse_displaced(controller: &Controller, name: &str) -> Result<(), ControlError> {
-    match controller.state().made.displaced.get(name) {
+/// Refuses a drive in whose place another device is, or to which somebody else may still write.
+fn refuse_foreign(controller: &Controller, name: &str) -> Result<(), ControlError> {
+    match cause_of_foreign(&controller.state(), name) {
         Some(cause) => Err(ControlError::at(format!("drive {name:?}"))(cause)),
         None => Ok(()),
     }
+}
+
+/// Why a drive is not opened though it is there.
+pub(super) fn cause_of_foreign<'a>(state: &'a State, name: &str) -> Option<&'a String> {
+    state.made.displaced.get(name).or_else(|| state.nodes.withheld.drives.get(name))
 }
 
 /// Opens a declared drive, unless it is open. The file of a drive that existed before is not created again,
@@ -55,7 +60,7 @@ pub(crate) async fn open_drive(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    refuse_displaced(controller, name)?;
+    refuse_foreign(controller, name)?;
     let existed = controller.state().made.drives.contains(name);
     open(controller, config, name, existed).await
 }
@@ -66,7 +71,7 @@ pub(crate) async fn open_existing(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    refuse_displaced(controller, name)?;
+    refuse_foreign(controller, name)?;
     open(controller, config, name, true).await
 }
 
@@ -76,7 +81,7 @@ pub(crate) async fn open_emptied(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    refuse_displaced(controller, name)?;
+    refuse_foreign(controller, name)?;
     open(controller, config, name, false).await
 }
 
@@ -86,6 +91,9 @@ pub(crate) async fn open_exchanged(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
+    if let Some(cause) = controller.state().nodes.withheld.drives.get(name) {
+        return Err(ControlError::at(format!("drive {name:?}"))(cause));
+    }
     open(controller, config, name, false).await
 }
 
@@ -95,7 +103,10 @@ pub(crate) async fn open_exchanged(
 pub(crate) async fn open_at_once(controller: &Controller, config: &Config) -> BTreeMap<String, String> {
     let made = controller.state().made.clone();
     let is_to_open = |name: &str| {
-        config.owner_of_group(name) == controller.index && !controller.state().groups.contains_key(name)
+        let state = controller.state();
+        config.owner_of_group(name) == controller.index
+            && !state.groups.contains_key(name)
+            && !state.nodes.withheld.groups.contains_key(name)
     };
     let groups = config.groups.iter().filter(|group| is_to_open(&group.name));
     let members = groups.flat_map(|group| &group.drives);

@@ -20,7 +20,7 @@ use crate::terms;
 use crate::why::{Explains, Told};
 
 /// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
-fn opens_without(group: &GroupConfig, missing: usize) -> bool {
+pub(crate) fn opens_without(group: &GroupConfig, missing: usize) -> bool {
     terms::level(group.level).opens_without(group.drives.len(), missing, group.start_degraded)
 }
 
@@ -69,6 +69,9 @@ pub(crate) async fn open_group(
         return Ok(());
     }
     let place = || ControlError::at(format!("group {:?}", group.name));
+    if let Some(cause) = controller.state().nodes.withheld.groups.get(&group.name) {
+        return Err(place()(&Told::new(Reason::Unclaimed, cause)));
+    }
     let made = controller.state().made.clone();
     let found = find_drives(controller, config, group, unopened).await?;
     // A drive of another array's group is erased if the operator has named it.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use raid::{GroupState, MemberState, MemberStatus, OnDrive, examine, inspect};
 use world::{Drive, DriveError};
 
-use super::drives::{existing, probe};
+use super::drives::{cause_of_foreign, existing, probe};
 use super::upkeep::Kept;
 use crate::config::Config;
 
@@ -107,7 +107,7 @@ impl Kept {
 
     /// The drive is held only while it has a position, so that nothing else finds it among the open drives.
     async fn opened_anew(&self, config: &Config, name: &str) -> Option<Again> {
-        if self.controller.state().made.displaced.contains_key(name) {
+        if cause_of_foreign(&self.controller.state(), name).is_some() {
             return None;
         }
         let spec = &config.drives.iter().find(|d| d.name == name)?.spec;

@@ -38,3 +38,4 @@ mod tokens_across;
 mod traces;
 mod travelling;
 mod two_controllers;
+mod withheld;

@@ -98,6 +98,40 @@ fn an_owner_that_stops_does_not_wait_for_a_node_that_claims_drives() {
     cluster.successor(0);
 }
 
+/// It waited for all of its drives, without limit.
+#[test]
+fn a_new_owner_serves_the_pools_whose_drives_it_has_and_the_other_one_when_that_is_free() {
+    let dir = directory();
+    let text = format!(
+        "target = \"{TARGET}\"\ncontrollers = 2\n{}\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\", 1 = \"v1\" }}\n",
+        pools(dir.path(), 2)
+    );
+    let registry = dir.path().join("registry").display().to_string();
+    let mut cluster = Cluster::declared(2, dir, &text, registry);
+    let owner = cluster.owner();
+    let host = Host::start(&cluster);
+    let holder = Holder::of(&cluster.dir.path().join("d1.img"));
+    cluster.nodes[owner].process.kill().expect("kill -9");
+    until("another process has the drive", || holder.has_it());
+    let next = &cluster.nodes[cluster.successor(owner)];
+    next.says("array: begins without what it cannot claim: drive \"d1\": in use by another process");
+    host.goes_on();
+    let shown = next.command(&["pool", "show", "p1"]);
+    assert!(!shown.status.success(), "{shown:?}");
+    let status = next.ok(&["status", "--output", "json"]);
+    assert!(
+        status.contains("waits for drive \\\"d1\\\": in use") && status.contains("\"unclaimed\""),
+        "{status}"
+    );
+    next.ok(&["volume", "create", "more", "--pool", "p0", "--size", "1MiB"]);
+    holder.lets_go();
+    next.says("group g1: its drives are claimed");
+    until("its pool is served", || next.command(&["pool", "show", "p1"]).status.success());
+    let done = host.verified();
+    println!("kill -9, a drive held by another process: a gap of {:?} in {} writes", done.gap, done.count);
+}
+
 /// The program of a node at which another file is in the place of a drive: in a mount namespace of its own.
 /// None: this user may not make one.
 fn behind(dir: &Path, drive: &Path, other: &Path) -> Option<PathBuf> {

@@ -27,7 +27,9 @@ fn a_drained_array_goes_to_the_named_node_and_to_no_other() {
         let (done, said) = drain(&cluster, from, &cluster.nodes[to].name);
         let moved = format!("has moved from {} to {} in", cluster.nodes[from].name, cluster.nodes[to].name);
         assert!(done && said.contains(&moved), "{said}");
-        assert!(cluster.nodes[to].serves() && !cluster.nodes[from].serves());
+        // What is logged comes a moment after what the registry hears.
+        until("the named node serves", || cluster.nodes[to].serves());
+        assert!(!cluster.nodes[from].serves());
     }
     cluster.nodes[first].process.kill().expect("kill -9");
     until("its lease ends", || {

@@ -134,7 +134,7 @@ fn without_an_image_that_the_group_can_do_without() {
     cluster.nodes[owner].process.kill().expect("kill -9");
     let next = cluster.successor(owner);
     let log = cluster.nodes[next].log();
-    assert!(log.contains("begins without what cannot be fenced: drive \"d4\""), "{log}");
+    assert!(log.contains("begins without what it cannot claim: drive \"d4\""), "{log}");
     assert!(log.contains("group g0: opened, degraded"), "{log}");
     tell("kill -9, one of nine images away", &host.verified(), UNPLANNED + FENCE_PATIENCE);
 }

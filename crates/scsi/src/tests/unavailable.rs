@@ -17,7 +17,7 @@ fn a_unit_that_cannot_be_served_now_is_not_ready_and_stays_the_one_that_it_is() 
             known.push(check(&host, cdb, &[], "good").await);
         }
         let identity = b.lu.identity.clone();
-        let unit = Unavailable { key: identity.key, identity: Some(identity.clone()) };
+        let unit = Unavailable { key: identity.key, identity: Some(identity.clone()), is_busy: false };
         host.unmap(Lun(0));
         host.set_unavailable(BTreeMap::from([(Lun(0), unit)]));
 
@@ -64,10 +64,33 @@ fn a_unit_that_cannot_be_served_now_is_not_ready_and_stays_the_one_that_it_is() 
 }
 
 #[test]
+fn a_unit_that_is_being_taken_over_is_busy_and_answers_what_needs_no_medium() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        let (asked, identity) = ("12 01 83 0100 00", b.lu.identity.clone());
+        let known = check(&host, asked, &[], "good").await;
+        let unit = Unavailable { key: identity.key, identity: Some(identity), is_busy: true };
+        host.unmap(Lun(0));
+        host.set_unavailable(BTreeMap::from([(Lun(0), unit)]));
+        for cdb in
+            ["00", "28 00 00000000 00 0001 00", "5e 00 000000 000000 0100 00", "12 01 b0 0100 00", "ff"]
+        {
+            assert_eq!(send(&host, 0, request(cdb, &[])).await.0, "Busy", "{cdb}");
+        }
+        assert_eq!(check(&host, asked, &[], "good").await, known);
+        let sense = check(&host, "03 00 0000 12 00", &[], "good").await;
+        assert_eq!(&sense[2..14], hex("02 00000000 0a 00000000 0401"), "becoming ready");
+    });
+}
+
+#[test]
 fn a_unit_that_was_never_open_has_no_designator_yet() {
     bench(async |b| {
         let host = b.host(1).await;
-        host.set_unavailable(BTreeMap::from([(Lun(4), Unavailable { key: 4, identity: None })]));
+        host.set_unavailable(BTreeMap::from([(
+            Lun(4),
+            Unavailable { key: 4, identity: None, is_busy: false },
+        )]));
         let data = send(&host, 4, request("12 00 00 0060 00", &[])).await;
         assert_eq!((data.0.as_str(), data.1[0], &data.1[8..12]), ("good", 0, &b"MASU"[..]));
         assert_eq!(send(&host, 4, request("12 01 83 0100 00", &[])).await.0, "2/0403");

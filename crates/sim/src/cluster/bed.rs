@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use array::{Config, OtherPortal};
+use array::config::Made;
+use array::{Config, Keeper, OtherPortal};
 use registry::Store;
 use world::World;
 use world_model::Model;
@@ -23,6 +24,17 @@ pub(super) struct Bed {
     /// What frames between nodes have the number of.
     pub(super) configs: RefCell<Vec<Config>>,
     pub(super) paths: RefCell<Vec<Vec<OtherPortal>>>,
+    /// What was made before the history.
+    pub(super) made: Made,
+}
+
+/// Nothing is made in a history.
+pub(super) struct KeepsNothing;
+
+impl Keeper for KeepsNothing {
+    fn keep(&mut self, _: &Config, _: &Made) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl Bed {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Lun;
+use array::config::Made;
 use clap::ValueEnum;
 use cluster::portal_group;
 use iscsi::initiator::Options;
@@ -59,6 +60,7 @@ pub(crate) struct Story {
     pub(crate) taken_back: u64,
     /// Drives that could not be fenced, and without which their groups began.
     pub(crate) left_out: u64,
+    pub(crate) withheld: u64,
     /// How often a node could not claim the drives of controllers, and gave them back.
     pub(crate) given_back: u64,
     /// How often a host had a pool served elsewhere.
@@ -96,6 +98,7 @@ impl Story {
         self.lent += other.lent;
         self.taken_back += other.taken_back;
         self.left_out += other.left_out;
+        self.withheld += other.withheld;
         self.given_back += other.given_back;
         self.moves_asked += other.moves_asked;
         self.pools_moved += other.pools_moved;
@@ -120,7 +123,7 @@ impl fmt::Display for Story {
              at most; others counted {} times by COMPARE AND WRITE, and a reservation kept one out {} times, \
              in {} histories nodes ran controllers for the owner: {} times, {} of them were taken back, \
              {partitions} nodes cut off from the owner, {leaves} ended in order, hosts had {} pools served \
-             elsewhere, groups began without {} drives that could not be fenced, nodes gave controllers back {} \
+             elsewhere, groups began without {} drives that could not be fenced, {} waited for theirs beside others, nodes gave controllers back {} \
              times, digest {:016x}",
             self.histories,
             self.nodes,
@@ -136,6 +139,7 @@ impl fmt::Display for Story {
             self.taken_back,
             self.moves_asked,
             self.left_out,
+            self.withheld,
             self.given_back,
             self.digest
         )
@@ -170,10 +174,13 @@ pub(super) fn tell(seed: u64, (places, fault): (Places, Fault), verbose: bool) -
         true => (Shape::spread(between, nodes, &mut rng), Some(nodes)),
         false => (Shape::of_one_place(between), None),
     };
-    shape.starts_degraded = fault == Fault::SomeFences;
+    // Others wait for the drive, and the owner serves what else there is.
+    shape.starts_degraded = fault == Fault::SomeFences && seed % 4 < 2;
     shape.add_disks(&model).iter().for_each(|disk| lies::begin_now(fault, disk));
-    model.run(async |world| make(&world, &shape).await);
-    let story = model.run(async |world| history(&model, world, (shape.clone(), nodes, fault), verbose).await);
+    let mut made = Made::default();
+    model.run(async |world| made = make(&world, &shape).await);
+    let laid = (shape.clone(), made);
+    let story = model.run(async |world| history(&model, world, (laid.clone(), nodes, fault), verbose).await);
     Events::enter(None);
     Story { histories: 1, spread: u64::from(is_spread), digest: model.digest(), ..story }
 }
@@ -181,7 +188,7 @@ pub(super) fn tell(seed: u64, (places, fault): (Places, Fault), verbose: bool) -
 async fn history(
     model: &Rc<Model>,
     world: World,
-    (shape, count, fault): (Shape, Option<usize>, Fault),
+    ((shape, made), count, fault): ((Shape, Made), Option<usize>, Fault),
     verbose: bool,
 ) -> Story {
     let mut rng = world.random("history");
@@ -199,6 +206,7 @@ async fn history(
         shared: shared.clone(),
         configs: RefCell::default(),
         paths: RefCell::default(),
+        made,
     };
     let bed = Rc::new(bed);
     let count = count.unwrap_or_else(|| rng.usize(2..=usize::from(NODES_MAX)));
@@ -235,6 +243,7 @@ async fn history(
         lent: total(|node| node.lent.get()),
         taken_back: total(|node| node.taken_back.get()),
         left_out: total(|node| node.left_out.get()),
+        withheld: total(|node| node.withheld.get()),
         given_back: total(|node| node.given_back.get()),
         changes: host.changes(),
         waited_max: host.waited_max(),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::Config;
+use array::config::Made;
 use cluster::{Clock, Standing, State};
 use registry::{Faulty, Link, Memory, Registry};
 use world::sync::Signal;
@@ -61,6 +62,8 @@ pub(crate) struct Node {
     pub(super) given_back: Cell<u64>,
     /// Drives that it could not fence, and did without.
     pub(super) left_out: Cell<u64>,
+    /// Groups that waited for their drives while it served the others.
+    pub(super) withheld: Cell<u64>,
     /// Pools that went to another controller.
     pub(super) pools_moved: Cell<u64>,
     /// Lives that ended before the array served: its drives could not be opened.
@@ -96,6 +99,7 @@ impl Node {
             cannot_claim: Cell::new(false),
             given_back: Cell::new(0),
             left_out: Cell::new(0),
+            withheld: Cell::new(0),
             asked: Signal::default(),
             term: RefCell::default(),
             epoch_seen: Cell::new(0),
@@ -229,11 +233,12 @@ impl Told {
 }
 
 /// One process, alone, makes the array, and closes it.
-pub(super) async fn make(world: &World, shape: &Shape) {
+pub(super) async fn make(world: &World, shape: &Shape) -> Made {
     let declared = Config { controller_nodes: vec![], ..shape.declaration(address(0)) };
     let mut array = start(world, declared.controllers);
     array.apply(declared).await.unwrap_or_else(|e| panic!("apply: {e}"));
     array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
+    array.made().clone()
 }
 
 /// The options of sessions to the ports of this node. The host is one initiator port at all of them, so that

@@ -23,6 +23,8 @@ const STILL_MS_MAX: u64 = 20_000;
 const HELD_MS: std::ops::Range<u64> = 20_000..300_000;
 /// How late writes arrive, so that others have taken over meanwhile.
 const LATE_MS: std::ops::Range<u64> = 5_000..15_000;
+/// Longer than a new owner waits for a drive, and shorter than a host for an answer.
+const UNFENCED_MS: std::ops::Range<u64> = 5_000..60_000;
 /// How slow writes of an owner are that goes on: a host has given up the path, and the drives are not silent
 /// yet.
 const SLOW_WRITE_MS: std::ops::Range<u64> = 3_500..9_000;
@@ -307,7 +309,7 @@ impl Faults {
     fn fail_fences(self: &Rc<Faults>) {
         if let Some(disk) = self.model.disks().get(UNFENCED) {
             disk.set_fences_fail(true);
-            let time_ms = self.draw(LATE_MS);
+            let time_ms = self.draw(UNFENCED_MS);
             self.tell(|| format!("{} cannot be fenced for {time_ms} ms", disk.name()));
             self.later(time_ms, move |_| disk.set_fences_fail(false));
         }

@@ -1,18 +1,22 @@
 //! Between winning the epoch and opening the drives: nobody else may write to them any more.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use array::{DriveSpec, Event, EventSender, groups_without};
+use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld, groups_without, may_begin};
 use config::{Config, Made};
 use tokio::time::Instant;
 
-use crate::daemon::locks::drives_are_free;
 use crate::daemon::signals::Signals;
+use crate::held::{IN_USE, WAIT_TIME, still_held};
 
-/// Between two attempts to fence the drives.
-const FENCE_PAUSE: Duration = Duration::from_secs(1);
+/// Between two attempts to claim the drives.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// So long a drive that cannot be fenced is tried again, before a group that can do without it does. An
 /// attempt at a Ceph cluster that does not answer takes 12 s.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,6 +41,15 @@ enum Fenced {
     Image(String),
 }
 
+impl Fenced {
+    fn add_to(self, all: &mut Unclaimed, cause: String) {
+        match self {
+            Fenced::Drive(name) => all.unfenced.insert(name, cause),
+            Fenced::Image(name) => all.images.insert(name, cause),
+        };
+    }
+}
+
 impl fmt::Display for Fenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,14 +59,6 @@ impl fmt::Display for Fenced {
     }
 }
 
-/// What could not be fenced, and why.
-type Failed = Vec<(Fenced, String)>;
-
-fn text(failed: &Failed) -> String {
-    let texts: Vec<String> = failed.iter().map(|(what, cause)| format!("{what}: {cause}")).collect();
-    texts.join("; ")
-}
-
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
 /// its client blocklisted; the registration at a block device is preempted. Nothing is done to an image that
 /// nobody has. It is not left before it has ended:
@@ -61,21 +66,21 @@ fn text(failed: &Failed) -> String {
 ///
 /// # Errors
 /// Nothing could be fenced.
-async fn fence(config: &Config) -> Result<Failed> {
+async fn fence(config: &Config) -> Result<Unclaimed> {
     let drives = fenced_by_command(config);
     if drives.is_empty() {
-        return Ok(vec![]);
+        return Ok(Unclaimed::default());
     }
     let fences = move || {
         world_real::run(world_real::Options::default(), async move |world| {
             // Each begins with the call, on a thread of its own image.
             let begun: Vec<_> = drives.into_iter().map(|(name, spec)| (name, world.fence(&spec))).collect();
-            let mut failed = vec![];
+            let mut failed = Unclaimed::default();
             for (name, fenced) in begun {
                 match fenced.await {
                     Ok(Some(holder)) => tracing::warn!("{name}: fenced {holder}"),
                     Ok(None) => {}
-                    Err(error) => failed.push((name, error.cause)),
+                    Err(error) => name.add_to(&mut failed, format!("cannot be fenced: {}", error.cause)),
                 }
             }
             failed
@@ -95,46 +100,74 @@ pub(super) async fn fence_part(part: &Config, waited: Duration) -> Result<Option
         return Ok(None);
     }
     let text = text(&failed);
-    // What another process had open was made.
-    ensure!(waited >= PATIENCE && can_do_without(part, |_| true, &failed), "cannot fence {text}");
+    ensure!(waited >= PATIENCE && can_do_without(part, &failed), "{text}");
     Ok(Some(text))
 }
 
-/// Whether every group that lacks one of these was made, and opens without them. A drive that could not be
-/// fenced is never written to beside its last owner: opening it takes its lock, or fails.
-fn can_do_without(config: &Config, was_made: impl Fn(&str) -> bool, failed: &Failed) -> bool {
-    let drive = |what: &Fenced| match what {
-        Fenced::Drive(name) => Some(name.clone()),
-        // Nothing else has its data.
-        Fenced::Image(_) => None,
-    };
-    let drives: Option<Vec<String>> = failed.iter().map(|(what, _)| drive(what)).collect();
-    let groups = drives.and_then(|drives| groups_without(config, &drives));
-    groups.is_some_and(|groups| groups.into_iter().all(was_made))
+/// Whether every group opens without its drives of these.
+fn can_do_without(part: &Config, failed: &Unclaimed) -> bool {
+    let drives: Vec<String> = failed.unfenced.keys().cloned().collect();
+    failed.images.is_empty() && groups_without(part, &drives).is_some()
 }
 
-/// Fences the drives and waits until this has succeeded, or the groups can do without those that cannot be
-/// fenced. False: a signal to stop came first.
-async fn until_fenced(
+fn text(unclaimed: &Unclaimed) -> String {
+    let Unclaimed { unfenced, held, images } = unclaimed;
+    let of = |kind: &'static str, all: &BTreeMap<String, String>| {
+        all.iter().map(|(name, cause)| format!("{kind} {name:?}: {cause}")).collect::<Vec<_>>()
+    };
+    [of("drive", unfenced), of("drive", held), of("image", images)].concat().join("; ")
+}
+
+/// Fences the drives, and waits for those that other processes hold, for so long at most; once `stop` is set,
+/// it does not wait any more. Returns what is left.
+///
+/// # Errors
+/// Nothing could be fenced.
+pub(super) async fn claim(config: &Config, stop: &Arc<AtomicBool>, time: Duration) -> Result<Unclaimed> {
+    let mut unclaimed = fence(config).await?;
+    let mut rest = config.clone();
+    rest.drives.retain(|drive| !unclaimed.unfenced.contains_key(&drive.name));
+    rest.images.clear();
+    let stop = stop.clone();
+    let held = tokio::task::spawn_blocking(move || still_held(&rest, &stop, time)).await?;
+    unclaimed.held = held.drives.into_iter().map(|name| (name, IN_USE.to_owned())).collect();
+    Ok(unclaimed)
+}
+
+/// Fences the drives, and waits until no other process holds one: that may be an owner that was stopped and
+/// not continued, so there is no limit where nothing could be served without it. Returns what the array begins
+/// without; none: a signal to stop came first.
+pub(in crate::daemon) async fn wait_for_drives(
     (name, epoch): (&str, u64),
     (config, made): (&Config, Option<&Made>),
     events: &EventSender,
     signals: &mut Signals,
-) -> Result<bool> {
-    let begun = Instant::now();
-    let mut told = false;
+) -> Result<Option<Withheld>> {
+    let (begun, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
     let was_made = |name: &str| made.is_some_and(|made| made.has_group(name));
+    let mut told = false;
     loop {
-        let cause = match fence(config).await {
-            Ok(failed) if failed.is_empty() => break,
-            Ok(failed) if begun.elapsed() >= PATIENCE && can_do_without(config, was_made, &failed) => {
-                let text = format!("the array begins without what cannot be fenced: {}", text(&failed));
-                events.tell(Event::warning("array", text));
-                return Ok(true);
+        let mut claiming = pin!(claim(config, &stop, WAIT_TIME));
+        let claimed = tokio::select! {
+            claimed = &mut claiming => claimed,
+            () = signals.stop() => {
+                // A fence that is under way ends first.
+                stop.store(true, Relaxed);
+                claiming.await?;
+                return Ok(None);
             }
-            Ok(failed) => format!("cannot fence {}", text(&failed)),
+        };
+        let cause = match &claimed {
+            Ok(unclaimed) if unclaimed.is_empty() => break,
+            Ok(unclaimed) => text(unclaimed),
             Err(error) => format!("{error:#}"),
         };
+        let unclaimed = claimed.ok().filter(|_| begun.elapsed() >= PATIENCE);
+        if let Some(unclaimed) = unclaimed.filter(|unclaimed| may_begin(config, was_made, unclaimed)) {
+            let withheld = Withheld::of(config, &unclaimed);
+            events.tell(Event::warning("array", format!("begins without what it cannot claim: {cause}")));
+            return Ok(Some(withheld));
+        }
         let cause = format!("node {name} owns the array (epoch {epoch}), and waits for its drives: {cause}");
         tracing::warn!("{cause}");
         // Once: the log repeats it.
@@ -143,85 +176,55 @@ async fn until_fenced(
         }
         told = true;
         tokio::select! {
-            () = tokio::time::sleep(FENCE_PAUSE) => {}
-            () = signals.stop() => return Ok(false),
+            () = tokio::time::sleep(PAUSE) => {}
+            () = signals.stop() => return Ok(None),
         }
     }
     if told {
-        events.tell(Event::warning("array", "the drives are fenced"));
+        events.tell(Event::warning("array", "the drives are free"));
     }
-    Ok(true)
-}
-
-/// Fences the drives, and waits until no other process holds one: that may be an owner that was stopped and
-/// not continued, so there is no limit. False: a signal to stop came first.
-pub(in crate::daemon) async fn wait_for_drives(
-    (name, epoch): (&str, u64),
-    (config, made): (&Config, Option<&Made>),
-    events: &EventSender,
-    signals: &mut Signals,
-) -> Result<bool> {
-    if !until_fenced((name, epoch), (config, made), events, signals).await? {
-        return Ok(false);
-    }
-    let mut waited = false;
-    loop {
-        match drives_are_free(config, signals).await {
-            Err(error) => {
-                let text = format!(
-                    "node {name} owns the array (epoch {epoch}), and waits for its drives: {error:#}"
-                );
-                tracing::warn!("{text}");
-                // Once: the log repeats it.
-                if !waited {
-                    events.tell(Event::error("array", text));
-                }
-                waited = true;
-            }
-            free => {
-                if waited && matches!(free, Ok(true)) {
-                    events.tell(Event::warning("array", "the drives are free"));
-                }
-                return free;
-            }
-        }
-    }
+    Ok(Some(Withheld::default()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::{GroupId, MadeGroup};
 
     #[test]
-    fn groups_that_were_made_do_without_a_drive_and_nothing_else_does() {
+    fn controllers_do_without_a_drive_that_their_groups_can_spare() {
         let image = |name: &str| format!("[[drive]]\nname = \"{name}\"\nrbd = \"vms/{name}\"\n");
-        let drives: String = ["a", "b", "c", "d", "s", "x"].map(image).concat();
+        let drives: String = ["a", "b", "c", "d"].map(image).concat();
         let text = format!(
-            "target = \"iqn.2026-11.test:a\"\nspares = [\"s\"]\n{drives}\
+            "target = \"iqn.2026-11.test:a\"\n{drives}\
              [[group]]\nname = \"five\"\nlevel = \"raid5\"\ndrives = [\"a\", \"b\", \"c\"]\n\
              [[group]]\nname = \"zero\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n"
         );
         let config = Config::parse(&text, "array.toml", "/tmp".as_ref()).expect("a declaration");
-        let whole = MadeGroup { id: Some(GroupId([1; 16])), ready: true };
-        let made =
-            Made { groups: ["five", "zero"].map(|name| (name.to_owned(), whole)).into(), ..Made::default() };
-        let failed = |names: &[&str]| -> Failed {
-            names.iter().map(|name| (Fenced::Drive((*name).to_owned()), "why".to_owned())).collect()
+        let spared = |config: &Config, names: &[&str]| {
+            let unfenced = names.iter().map(|name| ((*name).to_owned(), "why".to_owned())).collect();
+            can_do_without(config, &Unclaimed { unfenced, ..Unclaimed::default() })
         };
-        let was_made = |name: &str| made.has_group(name);
-        let spared = |names: &[&str]| can_do_without(&config, was_made, &failed(names));
-        assert!(spared(&["a"]) && spared(&["c"]));
-        assert!(!spared(&["a", "b"]), "more than the level tolerates");
-        assert!(!spared(&["d"]) && !spared(&["a", "d"]), "a group without redundancy");
-        assert!(!spared(&["a", "s"]) && !spared(&["s"]), "the spare may be a member, of either group");
-        assert!(!spared(&["x"]), "of no group");
-        assert!(!can_do_without(&config, was_made, &vec![(Fenced::Image("a".into()), "why".into())]));
-        assert!(!can_do_without(&config, |_| false, &failed(&["a"])), "a new group needs all");
+        assert!(spared(&config, &["a"]) && !spared(&config, &["a", "b"]) && !spared(&config, &["a", "d"]));
+        let images = [("a".to_owned(), "why".to_owned())].into();
+        assert!(!can_do_without(&config, &Unclaimed { images, ..Unclaimed::default() }));
         // A controller at another node: what is of other controllers does not matter.
         let mut part = config.clone();
         part.groups.retain(|group| group.name == "five");
-        assert!(can_do_without(&part, |_| true, &failed(&["a"])));
-        assert!(!can_do_without(&part, |_| true, &failed(&["d"])), "no drive of it");
+        assert!(spared(&part, &["a"]) && !spared(&part, &["d"]), "no drive of it");
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_named_with_its_cause() {
+        let one = |name: &str, cause: &str| [(name.to_owned(), cause.to_owned())].into();
+        let unclaimed = Unclaimed {
+            unfenced: one("d1", "cannot be fenced: no answer"),
+            held: one("d0", IN_USE),
+            images: one("i", "cannot be fenced: refused"),
+        };
+        assert_eq!(
+            text(&unclaimed),
+            "drive \"d1\": cannot be fenced: no answer; drive \"d0\": in use by another process; \
+             image \"i\": cannot be fenced: refused"
+        );
     }
 }

@@ -23,6 +23,7 @@ mod seen;
 mod state;
 mod thread;
 mod trial;
+mod withheld;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ use std::sync::{Arc, Once};
 
 use admin::{Bound, NodeTls, STARTING, Standby, Store, hex, random};
 use anyhow::{Context, Result, anyhow, ensure};
-use array::{ControllerHandle, DriveSpec, Event, EventSender, Nodes, Ownership, RelayKey};
+use array::{ControllerHandle, DriveSpec, Event, EventSender, Nodes, Openers, Ownership, RelayKey, Withheld};
 use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, portal_group};
 use config::{Config, ConfigError, Made, PortalConfig};
 
@@ -40,7 +41,7 @@ use elsewhere::{About, Offering, Own, Turn};
 use faults::OwnerFaults;
 use link::{Link, Offer, Served};
 use owner::owner_of;
-use paths::{RelayKeys, follow_others, keep_telling, other_portals};
+use paths::{Changes, RelayKeys, follow, keep_telling, other_portals};
 use relay::Relay;
 use seen::Seen;
 use state::Judge;
@@ -77,6 +78,7 @@ pub(super) use leaving::{Left, relay_to_successor};
 pub(super) use relay::{Portals, keep};
 pub(super) use seen::refuse_alone;
 pub(crate) use seen::{epoch_owned, epoch_seen};
+pub(super) use withheld::Claiming;
 
 /// Nodes that offer to run controllers, and wait for the array.
 const OFFERS_MAX: usize = 64;
@@ -118,6 +120,8 @@ struct Elsewhere {
     home: Cell<usize>,
     /// What controllers are told; none before they are.
     told: RefCell<Option<watch::Receiver<Arc<Nodes>>>>,
+    /// What they do not open yet.
+    withheld: watch::Sender<Arc<Withheld>>,
 }
 
 /// What the record of this node says of it as the owner: the controllers that it runs, and what it waits for.
@@ -126,7 +130,8 @@ type OwnSays = (watch::Sender<Vec<u16>>, watch::Sender<Option<String>>);
 impl Elsewhere {
     fn new(offers: mpsc::Receiver<Offer>, (own_runs, waits): OwnSays) -> Elsewhere {
         let (offers, runs) = (RefCell::new(Some(offers)), watch::channel(BTreeMap::new()).0);
-        Elsewhere { offers, runs, own_runs, waits, home: Cell::default(), told: RefCell::default() }
+        let (home, told, withheld) = (Cell::default(), RefCell::default(), watch::Sender::default());
+        Elsewhere { offers, runs, own_runs, waits, home, told, withheld }
     }
 }
 
@@ -475,11 +480,13 @@ async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
 }
 
 impl Node {
-    /// What controllers have to know of this node and of the others before they begin.
-    pub(super) fn known_nodes(&self, config: &Config) -> Arc<Nodes> {
+    /// What controllers have to know of this node and of the others before they begin, and what they do not
+    /// open yet.
+    pub(super) fn known_nodes(&self, config: &Config, withheld: Withheld) -> Arc<Nodes> {
         // Controllers of other nodes open theirs.
         let home = cluster::lending::home(&config.controller_nodes, config.controllers, &self.name);
         self.elsewhere.home.set(home);
+        self.elsewhere.withheld.send_replace(Arc::new(withheld));
         let at_home = |portal: &PortalConfig| PortalConfig { controller: home, ..portal.clone() };
         let lends = !config.controller_nodes.is_empty();
         Arc::new(Nodes {
@@ -491,6 +498,7 @@ impl Node {
             ownership: Some(self.ownership),
             refused: Some(self.refused.clone()),
             keeps_spares: Some(home),
+            withheld: self.elsewhere.withheld.borrow().clone(),
         })
     }
 
@@ -501,14 +509,21 @@ impl Node {
             tokio::spawn(keep_telling(controller.clone(), tells.clone()));
         }
         *self.elsewhere.told.borrow_mut() = Some(tells);
-        let changes = (self.thread.watch(), self.elsewhere.runs.subscribe());
-        tokio::spawn(follow_others(changes, told, self.keys.clone()));
+        let Elsewhere { runs, withheld, .. } = &self.elsewhere;
+        let changes =
+            Changes { state: self.thread.watch(), runs: runs.subscribe(), withheld: withheld.subscribe() };
+        tokio::spawn(follow(changes, told, self.keys.clone()));
+    }
+
+    /// Claims what the array began without, from now on.
+    pub(super) fn claim_withheld(&self, openers: Openers, events: EventSender) -> Claiming {
+        Claiming::start(self.elsewhere.withheld.clone(), openers, events)
     }
 
     /// Has other nodes run the controllers that are declared for them, from now on. None: the controllers
     /// were not told of the nodes, or it is done already.
     pub(super) fn lend_controllers(&self, served: elsewhere::Served) -> Option<Lending> {
-        let Elsewhere { offers, runs, own_runs, waits, home, told } = &self.elsewhere;
+        let Elsewhere { offers, runs, own_runs, waits, home, told, .. } = &self.elsewhere;
         let own = Own {
             ownership: self.ownership,
             state: self.thread.watch(),
@@ -586,12 +601,13 @@ impl Node {
         }
     }
 
-    /// Fences the drives, and waits until no other process holds one. False: a signal to stop came first.
+    /// Fences the drives, and waits until no other process holds one. Returns what the array begins without;
+    /// none: a signal to stop came first.
     pub(super) async fn wait_for_drives(
         &self,
         declared: (&Config, Option<&Made>),
         (events, signals): (&EventSender, &mut Signals),
-    ) -> Result<bool> {
+    ) -> Result<Option<Withheld>> {
         fence::wait_for_drives((&self.name, self.epoch), declared, events, signals).await
     }
 

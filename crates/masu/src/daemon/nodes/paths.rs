@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use array::{Control, ControllerHandle, Nodes, OtherPortal, RelayKey};
+use array::{Control, ControllerHandle, Nodes, OtherPortal, RelayKey, Withheld};
 use cluster::{Other, State, portal_group};
 use tokio::sync::watch;
 
@@ -19,30 +19,37 @@ pub(super) struct RelayKeys {
     pub(super) plain: RelayKey,
 }
 
-/// Tells of the other nodes, whenever something of them has changed.
-pub(super) async fn follow_others(
-    (mut state, mut runs): (watch::Receiver<State>, watch::Receiver<BTreeMap<u16, usize>>),
-    told: watch::Sender<Arc<Nodes>>,
-    keys: RelayKeys,
-) {
+/// What controllers are told when it changes: the other nodes, the first controller that runs at each, and
+/// what is withheld.
+pub(super) struct Changes {
+    pub(super) state: watch::Receiver<State>,
+    pub(super) runs: watch::Receiver<BTreeMap<u16, usize>>,
+    pub(super) withheld: watch::Receiver<Arc<Withheld>>,
+}
+
+/// Tells the controllers of all changes.
+pub(super) async fn follow(changes: Changes, told: watch::Sender<Arc<Nodes>>, keys: RelayKeys) {
+    let Changes { mut state, mut runs, mut withheld } = changes;
     loop {
         tokio::select! {
             Ok(()) = state.changed() => {}
             Ok(()) = runs.changed() => {}
+            Ok(()) = withheld.changed() => {}
             else => return,
         }
+        let withheld = withheld.borrow_and_update().clone();
         let (others, relay_keys) = {
             let state = state.borrow_and_update();
             (other_portals(&state, &runs.borrow_and_update()), keys.of(&state.others))
         };
         let last = told.borrow().clone();
-        if (&others, &relay_keys) == (&last.others, &last.relay_keys) {
+        if (&others, &relay_keys, &withheld) == (&last.others, &last.relay_keys, &last.withheld) {
             continue;
         }
         if relay_keys.len() > last.relay_keys.len() {
             warn_of_older(&state.borrow().others);
         }
-        told.send_replace(Arc::new(Nodes { others, relay_keys, ..Nodes::clone(&last) }));
+        told.send_replace(Arc::new(Nodes { others, relay_keys, withheld, ..Nodes::clone(&last) }));
     }
 }
 

@@ -289,6 +289,7 @@ impl Running {
             ownership: Some(ownership),
             refused: Some(refused),
             keeps_spares: None,
+            withheld: Arc::default(),
         };
         let (part, claims, ended) = (config.of_controllers(&own), Fuse::terminated(), BTreeSet::new());
         let nodes = Rc::new(RefCell::new(Arc::new(nodes)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::config::PortalConfig;
-use array::{Array, ControllerHandle, Nodes, OtherPortal, Ownership, event_channel, move_channel};
+use array::{Array, ControllerHandle, Nodes, OtherPortal, Ownership, Withheld, event_channel, move_channel};
 use cluster::lending::home;
 use cluster::portal_group;
 use futures::future::{Either, select};
@@ -16,8 +16,9 @@ use world::Rng;
 
 use super::lender::Lender;
 use super::process::{Process, node_port};
-use super::taking_back::{fence, tell_nodes};
+use super::taking_back::{claim_withheld, fence_all, tell_nodes};
 use super::threads::Threads;
+use crate::cluster::bed::KeepsNothing;
 use crate::stacks::array::TARGET;
 
 /// Between two looks at the other nodes.
@@ -42,14 +43,18 @@ pub(super) fn all_portals(nodes: &Nodes) -> Vec<OtherPortal> {
 pub(in crate::cluster) async fn serve(process: &Rc<Process>, epoch: u64) -> Result<(), String> {
     let Process { node, bed, world, .. } = &**process;
     let declared = bed.shape.declaration(node.address());
-    fence(world, node, &declared).await;
-    let (lender, array) = begin(process, epoch, &declared);
+    let withheld = fence_all(world, node, &declared).await;
+    let waits = !withheld.is_empty();
+    let (lender, array) = begin(process, epoch, &declared, withheld);
     array.lock().await.apply(declared).await.map_err(|e| e.to_string())?;
     process.tell(|| format!("serves in epoch {epoch}"));
     node.serves.set(Some(epoch));
     node.served.set(node.served.get() + 1);
     world.spawn(follow_others(lender.clone()));
     world.spawn(accept(lender.clone()));
+    if waits {
+        world.spawn(claim_withheld(lender.clone()));
+    }
     let mut rng = world.random(&format!("{} {epoch} moves pools", node.name));
     match rng.bool() {
         true => move_pools_until_asked(&lender, &mut rng).await,
@@ -65,7 +70,12 @@ pub(in crate::cluster) async fn serve(process: &Rc<Process>, epoch: u64) -> Resu
 }
 
 /// The controllers, all here.
-fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Lender>, Rc<Mutex<Array>>) {
+fn begin(
+    process: &Rc<Process>,
+    epoch: u64,
+    declared: &array::Config,
+    withheld: Withheld,
+) -> (Rc<Lender>, Rc<Mutex<Array>>) {
     let Process { node, world, .. } = &**process;
     let ((events, heard), (moves, asked)) = (event_channel(), move_channel());
     let said = process.clone();
@@ -89,10 +99,16 @@ fn begin(process: &Rc<Process>, epoch: u64, declared: &array::Config) -> (Rc<Len
         ownership: Some(ownership),
         refused: Some(refused.clone()),
         keeps_spares: Some(home),
+        withheld: Arc::new(withheld),
         ..Nodes::default()
     });
     (0..declared.controllers).for_each(|index| threads.start(index, nodes.clone()));
-    let array = Array::new(threads.handles.clone(), TARGET);
+    let mut array = Array::new(threads.handles.clone(), TARGET);
+    if !nodes.withheld.is_empty() {
+        // What was made may be missing.
+        let made = process.bed.made.clone();
+        array = array.kept_by(Box::new(KeepsNothing), Some((declared.clone(), made)));
+    }
     let openers = array.openers();
     let array = Rc::new(Mutex::new(array));
     let lender = Rc::new(Lender {

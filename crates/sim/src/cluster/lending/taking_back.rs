@@ -6,7 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Control, ControllerHandle, Exchange, Nodes, Told, answer_for_absent, groups_without};
+use array::{
+    Config, Control, ControllerHandle, Exchange, Nodes, Told, Unclaimed, Withheld, answer_for_absent,
+    groups_without, may_begin,
+};
 use futures::channel::oneshot;
 use futures::{FutureExt, select_biased};
 use world::sync::Signal;
@@ -206,23 +209,70 @@ impl Lender {
 /// those that cannot be fenced.
 pub(in crate::cluster) async fn fence(world: &World, node: &Node, part: &array::Config) {
     let begun = world.now();
-    let mut left: Vec<_> = part.drives.iter().collect();
     loop {
-        let mut failed = vec![];
-        for drive in left {
-            if world.fence(&drive.spec).await.is_err() {
-                failed.push(drive);
-            }
-        }
-        let names: Vec<String> = failed.iter().map(|drive| drive.name.clone()).collect();
+        let failed = try_fence(world, part).await;
+        let names: Vec<String> = failed.unfenced.keys().cloned().collect();
         let may_begin = world.now() - begun >= PATIENCE && groups_without(part, &names).is_some();
         if failed.is_empty() || may_begin {
-            node.left_out.set(node.left_out.get() + failed.len() as u64);
+            node.left_out.set(node.left_out.get() + names.len() as u64);
             return;
         }
-        left = failed;
         world.sleep(FENCE_PAUSE).await;
     }
+}
+
+/// The same of all drives, for the owner: it withholds what it cannot fence, if it can serve something else.
+pub(super) async fn fence_all(world: &World, node: &Node, declared: &array::Config) -> Withheld {
+    let begun = world.now();
+    loop {
+        let failed = try_fence(world, declared).await;
+        let is_patient = world.now() - begun < PATIENCE;
+        if failed.is_empty() || !is_patient && may_begin(declared, |_| true, &failed) {
+            let withheld = Withheld::of(declared, &failed);
+            let left_out = failed.unfenced.len() - withheld.drives.len();
+            node.left_out.set(node.left_out.get() + left_out as u64);
+            node.withheld.set(node.withheld.get() + withheld.groups.len() as u64);
+            return withheld;
+        }
+        world.sleep(FENCE_PAUSE).await;
+    }
+}
+
+async fn try_fence(world: &World, part: &array::Config) -> Unclaimed {
+    let mut failed = Unclaimed::default();
+    for drive in &part.drives {
+        if let Err(error) = world.fence(&drive.spec).await {
+            failed.unfenced.insert(drive.name.clone(), error.to_string());
+        }
+    }
+    failed
+}
+
+/// Fences what the owner began without, and opens it, until it has all of it or stops.
+pub(super) async fn claim_withheld(lender: Rc<Lender>) {
+    lender.peers.set(lender.peers.get() + 1);
+    loop {
+        let nodes = lender.nodes.borrow().clone();
+        if nodes.withheld.is_empty() || lender.stops.get() {
+            break;
+        }
+        let (config, world) = (lender.config(), &lender.process.world);
+        let still = nodes.withheld.still(&config, &try_fence(world, &nodes.withheld.part(&config)).await);
+        if still != *nodes.withheld {
+            let next = Nodes { withheld: Arc::new(still), ..Nodes::clone(&lender.nodes.borrow()) };
+            lender.process.tell(|| format!("claims what it began without; left: {:?}", next.withheld));
+            *lender.nodes.borrow_mut() = Arc::new(next);
+            tell_nodes(world, &lender.threads.handles, &lender.nodes.borrow());
+        }
+        // As masu does every few seconds: what is missing is opened when it can be.
+        let mut array = lender.array.lock().await;
+        let opened = array.apply(Config::clone(&config)).await;
+        drop(array);
+        lender.process.tell(|| format!("opens what it began without: {opened:?}"));
+        world.sleep(FENCE_PAUSE).await;
+    }
+    lender.peers.set(lender.peers.get() - 1);
+    lender.stop.wake_all();
 }
 
 /// Tells controllers of the nodes that there are now, in the order of the changes.

@@ -72,7 +72,7 @@ impl Claims {
 }
 
 fn without(left_out: &str) -> String {
-    format!("they begin without what cannot be fenced: {left_out}")
+    format!("they begin without this: {left_out}")
 }
 
 /// Fences the drives of a part of the declaration, and waits until no other process holds one: that may be a

@@ -92,6 +92,8 @@ impl Running {
             ownership,
             refused: Some(refused),
             keeps_spares: None,
+            // The owner has the node run nothing of which it has not claimed the drives itself.
+            withheld: Arc::default(),
         };
         let nodes = watch::Sender::new(Arc::new(nodes));
         own.iter().for_each(|index| {
