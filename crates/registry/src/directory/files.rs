@@ -45,7 +45,7 @@ const CREATION_TIME_MAX: Duration = Duration::from_secs(60);
 /// A value; of one that is too long no more is read than shows it.
 fn read_value(path: &Path) -> io::Result<Vec<u8>> {
     let mut value = Vec::new();
-    fs::File::open(path)?.take(VALUE_LEN_MAX as u64 + 1).read_to_end(&mut value)?;
+    fs::OpenOptions::new().read(true).open(path)?.take(VALUE_LEN_MAX as u64 + 1).read_to_end(&mut value)?;
     Ok(if value.len() > VALUE_LEN_MAX { TOO_LONG.into() } else { value })
 }
 
