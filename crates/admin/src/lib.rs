@@ -11,6 +11,7 @@
 mod access;
 mod answers;
 mod api;
+mod carried;
 mod change;
 mod client;
 mod connections;
@@ -58,7 +59,7 @@ pub use request::{Change, Declared, Done, Limit, Terms, Work};
 pub use room::no_room_for_any;
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind, cut_short};
 pub use socket_file::SocketFile;
-pub use standby::{STARTING, Standby};
+pub use standby::{OwnersApi, Reaching, STARTING, Standby};
 pub use status::*;
 pub use store::{Kept, Share, Store, StoreError};
 pub use takeover::{NewFiles, refuse_used};

@@ -115,6 +115,11 @@ fn bind_tcp(addr: SocketAddr) -> Result<TcpListener, ServerError> {
 }
 
 impl Bound {
+    /// The unix socket.
+    pub fn socket(&self) -> &Path {
+        self.socket.path()
+    }
+
     /// TLS on TCP; without it, what is sent there can be read on the way, tokens included.
     pub fn with_tls(self, tls: Option<Tls>) -> Bound {
         Bound { tls: tls.map(Arc::new), ..self }

@@ -17,6 +17,11 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes room for a socket: one on which nobody answers is left from a crash, and is removed. Whether
     /// there is room now; none where somebody answers.
     ///

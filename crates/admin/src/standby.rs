@@ -1,15 +1,19 @@
-//! The API of a node that does not own the array: it lists the nodes, and each other request is refused with
-//! what the node is. On TCP, where no token can be checked, it does not say who the owner is, and lists none.
+//! The API of a node that does not own the array: it lists the nodes, and has the owner answer all else
+//! ([`OwnersApi`]). While that cannot be reached, requests are refused with what the node is. On TCP, where
+//! no token can be checked, it does not say who the owner is, and lists and asks none.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::State;
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use futures::future::BoxFuture;
 use status::Node;
+use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,7 +22,9 @@ use crate::api::extract::{Names, Params};
 use crate::api::page::{PageParams, page};
 use crate::api::problem::Problem;
 use crate::api::state::{healthz, version};
+use crate::carried;
 use crate::nodes::named;
+use crate::served::Peer;
 use crate::server::Bound;
 use crate::{tcp, unix};
 
@@ -29,6 +35,24 @@ const ON_TCP: &str = "this node does not own the array: ask the one that does (m
 
 /// What a node says before it has looked at the registry, after its name. It says something else in a moment.
 pub const STARTING: &str = "starting, and has not heard from the registry yet";
+
+/// A connection to the API of the owner.
+pub type Reaching = BoxFuture<'static, std::io::Result<DuplexStream>>;
+
+/// The way of a standby to the API of the owner.
+pub struct OwnersApi {
+    /// Of the standby.
+    node: String,
+    reach: Box<dyn Fn() -> Option<Reaching> + Send + Sync>,
+}
+
+impl OwnersApi {
+    /// Of the node of this name; `reach` knows no owner when it returns none. The connection ends when
+    /// another node is the owner.
+    pub fn new(node: &str, reach: impl Fn() -> Option<Reaching> + Send + Sync + 'static) -> OwnersApi {
+        OwnersApi { node: node.into(), reach: Box::new(reach) }
+    }
+}
 
 /// A standby that answers.
 pub struct Standby {
@@ -52,17 +76,21 @@ impl Bound {
     ///
     /// # Errors
     /// The system has no descriptor for it.
-    pub fn stand_by(&self) -> std::io::Result<Standby> {
+    pub fn stand_by(&self, owner: OwnersApi) -> std::io::Result<Standby> {
         // Second descriptors of the same sockets: closing these loses nothing that waits in their queues.
         let unix = std::os::unix::net::UnixListener::from(self.unix.as_fd().try_clone_to_owned()?);
         let unix = UnixListener::from_std(unix)?;
         let (stop, ends) = watch::channel(false);
         let said = Said { text: STARTING.into(), nodes: vec![] };
         let said = Told::new(Mutex::new(said));
-        let told = said.clone();
+        let (told, owner) = (said.clone(), Arc::new(owner));
         let lists = Router::new().route("/v1/nodes", get(list)).route("/v1/nodes/{name}", get(show));
         let lists = lists.route("/version", get(version)).with_state(said.clone());
-        let routes = lists.merge(refusing(move || of(&told).text.clone()));
+        let asks = move |ConnectInfo(peer): ConnectInfo<Peer>, request: Request| {
+            let (told, owner) = (told.clone(), owner.clone());
+            async move { answer_of_owner(&owner, &told, &peer, request).await }
+        };
+        let routes = lists.route("/healthz", get(healthz)).fallback(asks);
         let mut stopped = ends.clone();
         let mut serving = vec![tokio::spawn(async move {
             let stopped = async move { drop(stopped.wait_for(|ends| *ends).await) };
@@ -94,6 +122,21 @@ fn refused(text: String) -> Response {
     let mut response = Problem::unavailable(text).into_response();
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_S);
     response
+}
+
+/// The owner answers whoever may do everything here. What is asked of one process, it answers itself.
+async fn answer_of_owner(owner: &OwnersApi, said: &Mutex<Said>, peer: &Peer, request: Request) -> Response {
+    let text = || of(said).text.clone();
+    let Peer::Owner { uid } = peer else { return refused(text()) };
+    if !request.uri().path().starts_with("/v1/") {
+        return refused(text());
+    }
+    let Some(reaching) = (owner.reach)() else { return refused(text()) };
+    let asked = async { carried::ask(reaching.await?, request, (&owner.node, *uid)).await };
+    match asked.await {
+        Ok(response) => response,
+        Err(error) => refused(format!("{}; the owner's API cannot be asked here: {error}", text())),
+    }
 }
 
 fn of(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
@@ -142,6 +185,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpStream, UnixStream};
 
+    use super::OwnersApi;
     use crate::server::{ServerOptions, bind};
 
     async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
@@ -152,6 +196,56 @@ mod tests {
         answer
     }
 
+    /// Before, a standby refused whatever was asked of it.
+    #[tokio::test]
+    async fn what_is_asked_of_the_array_is_answered_by_the_owner_and_names_who_asked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("api.sock");
+        let options = ServerOptions { socket: socket.clone(), tcp: None, metrics_top: 1 };
+        let bound = bind(options).expect("bound");
+        // An owner that says what it was asked; it is there for these three.
+        let (asks, mut asked) = tokio::sync::mpsc::channel::<tokio::io::DuplexStream>(3);
+        let owner = OwnersApi::new("n2", move || {
+            let (near, far) = tokio::io::duplex(1 << 12);
+            asks.try_send(far).ok()?;
+            Some(Box::pin(async { Ok(near) }))
+        });
+        let standby = bound.stand_by(owner).expect("it answers");
+        standby.say("node n2: standby of n1 (epoch 3)", vec![]);
+        tokio::spawn(async move {
+            for breaks in [false, false, true] {
+                let mut request = asked.recv().await.expect("asked");
+                let mut head = [0; 1 << 12];
+                let len = request.read(&mut head).await.expect("a head");
+                if breaks {
+                    continue;
+                }
+                let answer = "HTTP/1.1 409 x\r\nconnection: close\r\n\r\n";
+                request.write_all(answer.as_bytes()).await.expect("sent");
+                request.write_all(&head[..len]).await.expect("sent");
+            }
+            // No owner is known from now on.
+            asked.close();
+        });
+        let at_socket = async |path| ask(UnixStream::connect(&socket).await.expect("connected"), path).await;
+        let user = format!("masu-user: user {} of node n2", rustix::process::geteuid().as_raw());
+        for (path, at_owner) in
+            [("/v1/volumes?limit=2", "/v1/volumes?limit=2"), ("/v1/nodes/this/x", "/v1/nodes/n2/x")]
+        {
+            let answer = at_socket(path).await;
+            assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
+            assert!(
+                answer.contains(&format!("GET {at_owner} HTTP/1.1")) && answer.contains(&user),
+                "{answer}"
+            );
+        }
+        for why in ["cannot be asked here: it has broken off", "epoch 3)\""] {
+            let answer = at_socket("/v1/status").await;
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(why), "{answer}");
+        }
+        standby.end().await;
+    }
+
     #[tokio::test]
     async fn a_standby_says_on_its_socket_who_owns_and_on_tcp_only_that_it_does_not() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -160,7 +254,7 @@ mod tests {
         let options = ServerOptions { socket: socket.clone(), tcp: at, metrics_top: 1 };
         let bound = bind(options).expect("bound");
         let addr = bound.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok()).expect("a port");
-        let standby = bound.stand_by().expect("it answers");
+        let standby = bound.stand_by(OwnersApi::new("n2", || None)).expect("it answers");
         let node = |name: &str, is_this| super::Node { name: name.into(), is_this, ..super::Node::default() };
         let text = "node n2: standby of n1 (epoch 3)";
         standby.say(text, vec![]);

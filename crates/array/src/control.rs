@@ -278,7 +278,7 @@ pub enum ControlError {
         why: Why,
     },
     /// The controller has stopped.
-    #[error("controller {0} has stopped")]
+    #[error("controller {0} has stopped, with its node or with the array: see masu status, and ask again")]
     Stopped(usize),
 }
 

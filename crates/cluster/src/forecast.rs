@@ -26,7 +26,7 @@ impl Overview {
         let successors = ready.map(|(name, _)| name.clone()).collect();
         let unready = others().filter_map(|(name, node)| Some((name.clone(), node.trouble.clone()?)));
         let unready = unready.collect();
-        let last = [&self.test, &self.take_over].into_iter().flatten().max_by_key(|last| last.at_ms);
+        let last = [&self.take_over, &self.test].into_iter().flatten().max_by_key(|last| last.at_ms);
         let (owner, fault) = (owner.to_owned(), self.fault.clone());
         Some(Forecast { owner, successors, unready, fault, last: last.cloned() })
     }
@@ -86,6 +86,9 @@ mod tests {
         (seen.test, seen.take_over) = (last(4112, 1000, false), last(6490, 900, true));
         seen.nodes = nodes(&["n1", "n2"]);
         assert_eq!(text(&seen).as_deref(), Some("if n1 failed: n2 would take over; 4.1 s at the last test"));
+        // Of one and the same fail-over, at the same millisecond.
+        seen.take_over = last(6490, 1000, true);
+        assert!(text(&seen).is_some_and(|text| text.ends_with("4.1 s at the last test")));
         seen.take_over = last(6490, 1001, true);
         assert!(
             text(&seen).is_some_and(|text| text.ends_with("would take over; 6.5 s at the last take-over"))

@@ -41,7 +41,10 @@ pub enum LookError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The owner's record cannot be read.
-    #[error(transparent)]
+    #[error(
+        "{0}: an owner that lives repairs it or ends; if no node serves, put back the state of the one that owned the \
+         array last: masu node restore-state"
+    )]
     Damaged(#[from] RecordError),
 }
 

@@ -133,10 +133,7 @@ impl Config {
         for (i, portal) in self.portals.iter().enumerate() {
             let place = format!("portal {}", portal.listen);
             if portal.controller >= self.controllers {
-                return refuse(
-                    place,
-                    format!("controller {} of {} does not exist", portal.controller, self.controllers),
-                );
+                return refuse(place, no_controller(portal.controller, self.controllers));
             }
             if portal.listen.port() != 0 && self.portals[..i].iter().any(|p| p.listen == portal.listen) {
                 return refuse(place, "declared twice".into());
@@ -238,10 +235,7 @@ impl Config {
                 return refuse(place, cause);
             }
             if pool.controller >= self.controllers {
-                return refuse(
-                    place,
-                    format!("controller {} of {} does not exist", pool.controller, self.controllers),
-                );
+                return refuse(place, no_controller(pool.controller, self.controllers));
             }
             if !(1..=100).contains(&pool.soft_threshold_percent) {
                 return refuse(place, "soft_threshold_percent is between 1 and 100".into());
@@ -510,4 +504,9 @@ impl Config {
 
 pub(crate) fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
     Err(ConfigError { place: place.into(), cause })
+}
+
+/// Why a number names no controller of so many.
+fn no_controller(number: usize, of: usize) -> String {
+    format!("controller {number} does not exist: there are {of}, counted from 0")
 }

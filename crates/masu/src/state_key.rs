@@ -36,6 +36,11 @@ impl StateKeys {
         StateKeys::of(&text).with_context(|| format!("--state-key {}", path.display()))
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> StateKeys {
+        if text.is_empty() { StateKeys::default() } else { StateKeys::of(text).expect("keys") }
+    }
+
     fn of(text: &str) -> Result<StateKeys> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let count = lines.len();
@@ -69,6 +74,13 @@ impl StateKeys {
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(name), &mut sealed)
             .map_err(|_| anyhow!("{name}: cannot be encrypted"))?;
         Ok(format!("{SEALED}{}\n", BASE64.encode([&nonce[..], &sealed].concat())))
+    }
+
+    /// Whether who says this holds a key of these, or both have none: it is this text of this name, encrypted
+    /// if this node encrypts.
+    pub(crate) fn prove(&self, name: &str, text: &str, said: &str) -> bool {
+        said.starts_with(SEALED) == self.encrypt()
+            && self.open(name, said).is_ok_and(|(opened, _)| opened == text)
     }
 
     /// The text of this name that the registry has, and whether it was encrypted by the key in use. One in

@@ -25,6 +25,8 @@ use rustix::fs::{Mode, OFlags};
 use scsi::Lun;
 use world::World;
 
+#[path = "nodes/asking.rs"]
+mod asking;
 #[path = "nodes/claims.rs"]
 mod claims;
 #[path = "nodes/controllers.rs"]

@@ -279,7 +279,10 @@ fn a_pool_moves_between_controllers_while_a_host_reads_and_writes_and_stays_ther
     wait_for(&array, &["pool", "list", "--columns", "name,controller"], &["p0", "1"]);
     qemu_io(&array.url(0), &commands[..1]).expect("nothing is lost");
     let refused = array.command(&["pool", "move", "p0", "--controller", "2"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("controller 2 of 2 does not exist"));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("controller 2 does not exist: there are 2, counted from 0")
+    );
     array.stop();
     check_clean(&array.data());
 }

@@ -32,6 +32,9 @@ pub use record::RecordError;
 
 /// The longest value.
 pub const VALUE_LEN_MAX: usize = 64 << 10;
+/// Stands for a longer value, which another program has put: no text, so that nobody takes it for a record.
+/// Who reads all keys passes it over, and it can be deleted.
+pub const TOO_LONG: &[u8] = b"\xff too long";
 /// Keys of a store; one that was deleted counts, because its version is remembered.
 pub const KEYS_MAX: usize = 10_000;
 /// Leases at once.

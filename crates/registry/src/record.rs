@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::{TOO_LONG, VALUE_LEN_MAX};
+
 /// A value that is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged value of {key} in the registry: {cause}")]
@@ -29,6 +31,9 @@ pub fn encode<T: Serialize>(table: &T) -> Vec<u8> {
 /// # Errors
 /// The value is no such table.
 pub fn decode<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, RecordError> {
+    if value == TOO_LONG {
+        return Err(RecordError::new(key, format!("longer than {VALUE_LEN_MAX} bytes")));
+    }
     let text = std::str::from_utf8(value).map_err(|e| RecordError::new(key, e.to_string()))?;
     toml::from_str(text).map_err(|e| RecordError::new(key, e.message()))
 }

@@ -8,8 +8,8 @@ use futures::channel::oneshot;
 use futures::future::{Either, FutureExt, select};
 use futures::stream::{self, StreamExt};
 use registry::{
-    Answer, CALL_TIME_MAX, Entry, KEYS_MAX, Key, LeaseId, Registry, RegistryError, VALUE_LEN_MAX, Version,
-    Watch,
+    Answer, CALL_TIME_MAX, Entry, KEYS_MAX, Key, LeaseId, Registry, RegistryError, TOO_LONG, VALUE_LEN_MAX,
+    Version, Watch,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -203,11 +203,10 @@ fn lease_number(lease: LeaseId) -> Result<i64, RegistryError> {
     i64::try_from(lease.0).ok().filter(|id| *id > 0).ok_or(RegistryError::Expired)
 }
 
-fn entry(kv: KeyValue) -> Result<Entry, RegistryError> {
-    if kv.value.len() > VALUE_LEN_MAX {
-        return Err(RegistryError::Limit { what: "bytes of a value", max: VALUE_LEN_MAX });
-    }
-    Ok(Entry { version: version(kv.mod_revision), value: kv.value })
+/// A value that is too long is another program's, and keeps nobody from reading the others.
+fn entry(kv: KeyValue) -> Entry {
+    let value = if kv.value.len() > VALUE_LEN_MAX { TOO_LONG.into() } else { kv.value };
+    Entry { version: version(kv.mod_revision), value }
 }
 
 /// All keys from `key` on that begin with it, page by page.
@@ -217,15 +216,18 @@ async fn list_all(
     prefix: Vec<u8>,
 ) -> Result<Vec<(Key, Entry)>, RegistryError> {
     let range_end = range_end(&prefix);
-    let (mut from, mut out) = (prefix, Vec::new());
+    let (mut from, mut out, mut limit) = (prefix, Vec::new(), PAGE_KEYS);
     loop {
-        let page = RangeRequest {
-            key: from,
-            range_end: range_end.clone(),
-            limit: PAGE_KEYS,
-            ..RangeRequest::default()
+        let (key, range_end) = (from.clone(), range_end.clone());
+        let page = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
+        let page: RangeResponse = match members.ask(method::RANGE, page, Repeats::Yes).await {
+            // Values that are too long are among them.
+            Err(RegistryError::Limit { .. }) if limit > 1 => {
+                limit = 1.max(limit / 16);
+                continue;
+            }
+            page => page?,
         };
-        let page: RangeResponse = members.ask(method::RANGE, page, Repeats::Yes).await?;
         // The first text after the last key.
         let Some(mut after) = page.kvs.last().map(|kv| kv.key.clone()) else { return Ok(out) };
         after.push(0);
@@ -233,7 +235,7 @@ async fn list_all(
             // Another program's: no key of the registry.
             let name = kv.key.get(root_len..).and_then(|name| std::str::from_utf8(name).ok());
             if let Some(key) = name.and_then(|name| Key::new(name).ok()) {
-                out.push((key, entry(kv)?));
+                out.push((key, entry(kv)));
             }
         }
         if out.len() > KEYS_MAX {
@@ -251,7 +253,7 @@ impl Registry for Etcd {
         let range = RangeRequest { key: self.name(key.as_str()), ..RangeRequest::default() };
         self.call(move |members| async move {
             let answer: RangeResponse = members.ask(method::RANGE, range, Repeats::Yes).await?;
-            answer.kvs.into_iter().next().map(entry).transpose()
+            Ok(answer.kvs.into_iter().next().map(entry))
         })
     }
 

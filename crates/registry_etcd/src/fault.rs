@@ -3,6 +3,8 @@
 use registry::RegistryError;
 use tonic::{Code, Status};
 
+use crate::members::ANSWER_LEN_MAX;
+
 /// After what etcd says to who names no user.
 const NO_USER: &str = ": etcd asks for a user; give one with its password (--registry-login FILE)";
 
@@ -55,6 +57,9 @@ pub(crate) fn fault_of(status: &Status) -> Fault {
         Code::ResourceExhausted if has("database space exceeded") => {
             let cause = format!("{text}: compact and defragment etcd, then disarm its alarm");
             Fault::Refused(RegistryError::Unwritable { cause })
+        }
+        Code::OutOfRange if has("message length too large") => {
+            Fault::Refused(RegistryError::Limit { what: "bytes of an answer", max: ANSWER_LEN_MAX })
         }
         Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange => {
             Fault::Refused(RegistryError::Unreachable { cause: text.into() })

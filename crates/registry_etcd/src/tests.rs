@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{Either, select};
-use registry::{CALL_TIME_MAX, Key, LeaseId, Registry, RegistryError, Version, Watch, conformance};
+use registry::{CALL_TIME_MAX, Key, LeaseId, Registry, RegistryError, TOO_LONG, Version, Watch, conformance};
 use world::World;
 
+use crate::messages::PutRequest;
 use crate::{Access, Etcd, Location};
 use proxy::Proxy;
 use server::Server;
@@ -84,6 +85,36 @@ fn etcd_is_a_registry() {
     in_world(async move |world| {
         let open = || Rc::new(client(&world, &[server.address()])) as Rc<dyn Registry>;
         conformance::check(&world, open(), open(), Duration::from_secs(3)).await;
+    });
+}
+
+/// Before, one value of another program that was too long made all keys of its prefix unreadable.
+#[test]
+fn values_that_are_too_long_hide_no_others_and_can_be_deleted() {
+    let Some(server) = Server::start("values_that_are_too_long_hide_no_others_and_can_be_deleted") else {
+        return;
+    };
+    in_world(async move |world| {
+        let etcd = client(&world, &[server.address()]);
+        let names: Vec<Key> = (0..40).map(|n| key(&format!("some/{n:02}"))).collect();
+        for (at, name) in names.iter().enumerate() {
+            if at % 2 == 0 {
+                etcd.compare_and_put(name, None, b"one", None).await.expect("put");
+                continue;
+            }
+            // All of them are longer than an answer may be.
+            let key = format!("/masu/test/{}", name.as_str()).into_bytes();
+            let long = PutRequest { key, value: vec![b'x'; 1 << 20], lease: 0 };
+            server.administer("/etcdserverpb.KV/Put", long, None).expect("put");
+        }
+        let listed = etcd.list("some/").await.expect("listed");
+        assert_eq!(listed.iter().map(|(key, _)| key).collect::<Vec<_>>(), names.iter().collect::<Vec<_>>());
+        for (at, (key, entry)) in listed.iter().enumerate() {
+            assert_eq!(entry.value, if at % 2 == 0 { b"one" } else { TOO_LONG });
+            assert_eq!(etcd.get(key).await.expect("read").as_ref(), Some(entry));
+        }
+        etcd.compare_and_delete(&names[1], listed[1].1.version).await.expect("deleted");
+        assert_eq!(etcd.list("some/").await.expect("listed").len(), 39);
     });
 }
 

@@ -16,6 +16,7 @@ use super::roles::{Role, of_path};
 use super::tokens::{CreatedToken, Found, ShownToken, Token, TokenError, Tokens};
 use super::told::Told;
 use crate::api::problem::Problem;
+use crate::carried;
 use crate::events::now_ms;
 use crate::served::{Key, Peer, Served, Who};
 use crate::store::Store;
@@ -279,7 +280,11 @@ pub(crate) async fn admit(
     let access = &served.access;
     let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let who = match access.who(given, &peer, (Instant::now(), now_ms())) {
-        Ok(who) => who,
+        // Who may do everything here may say for whom.
+        Ok(who) => match (&peer, carried::user(request.headers())) {
+            (Peer::Owner { .. }, Some(user)) => Who { name: user.into(), ..who },
+            _ => who,
+        },
         Err(refusal) => {
             let text = format!("the API refused a request from {peer}: {}", refusal.text());
             access.tell(&peer.source(), text);

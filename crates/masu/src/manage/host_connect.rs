@@ -82,7 +82,7 @@ fn advice(target: &Target<'_>, status: &Status) -> Vec<String> {
         advice.push(format!("{ADDRESS} below is an address of this array that the host reaches."));
     }
     if status.ports.iter().all(|port| port.listen.ip().is_loopback()) {
-        advice.push("The array listens for this machine only. For other hosts, declare a [[portal]].".into());
+        advice.push("The array listens for this machine only. For other hosts, declare a [[portal]], or pass --listen.".into());
     }
     if target.luns.is_empty() {
         advice.push("Nothing is mapped to this host yet: masu host map HOST VOLUME".into());

@@ -5,12 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use admin::{ClientError, Status};
+use admin::{ClientError, Status, Store};
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::time::Instant;
+
+use crate::daemon::epoch_seen;
 
 use super::request::{Where, client, socket_in, wait};
 
@@ -122,7 +124,13 @@ pub(super) fn stop(at: &Where, limit: Duration) -> Result<ExitCode> {
             peer.pid.as_raw_nonzero()
         );
     }
-    println!("the array has stopped; its data are in {}", data.display());
+    // One of several: the array may go on at another node.
+    let is_node = Store::open(data).is_ok_and(|store| epoch_seen(&store).is_ok_and(|epoch| epoch > 0));
+    println!(
+        "the {} has stopped; its data are in {}",
+        if is_node { "node" } else { "array" },
+        data.display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 

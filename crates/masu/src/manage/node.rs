@@ -240,6 +240,7 @@ async fn hand_over(
 ) -> Result<TestRecord> {
     let (from, epoch) = Overview::look_and_try(registry, &Store::SHARED).await?.movable(from, to)?;
     let begun = world.now();
+    let is_test = matches!(ask, Ask::Crash);
     Overview::ask(registry, &AskRecord { ask, epoch, to: to.map(str::to_owned) }).await??;
     let serves = Key::new(SERVES)?;
     let (mut told, mut tells_at) = (String::new(), begun + SILENCE);
@@ -264,7 +265,7 @@ async fn hand_over(
         if world.now() >= tells_at {
             tells_at = world.now() + SILENCE;
             let waits = match Overview::look(registry, &Store::SHARED).await {
-                Ok(seen) => waits_for(&seen, &from, epoch),
+                Ok(seen) => waits_for(&seen, (&from, epoch), is_test),
                 Err(error) => format!("the registry does not answer: {error}"),
             };
             if waits != told {
@@ -299,8 +300,13 @@ async fn refused(registry: &dyn Registry, (from, to): (&str, Option<&str>), epoc
 }
 
 /// What keeps an array from being served by another node than `from`, which owned it in this epoch.
-fn waits_for(seen: &Overview, from: &str, epoch: u64) -> String {
+fn waits_for(seen: &Overview, (from, epoch): (&str, u64), is_test: bool) -> String {
     match seen.living_owner() {
+        Some((owner, now)) if now == epoch && is_test => format!(
+            "the lease of node {owner} lives yet, {} s after its last renewal, as after a crash; then another node takes \
+             over",
+            cluster::LEASE_TIME.as_secs()
+        ),
         Some((owner, now)) if now == epoch => format!(
             "node {owner} has not given the array away: it is still ending sessions, or stands still (stopped, or its \
              machine hangs); when its lease has ended, another node takes over"
@@ -462,7 +468,10 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_move_is_told_what_for() {
-        let waits = |seen: &Overview| waits_for(seen, "n1", 3);
+        let waits = |seen: &Overview| waits_for(seen, ("n1", 3), false);
+        // A test of a fail-over waits for the lease: nothing is wrong.
+        let tested = waits_for(&seen(Some(("n1", 5))), ("n1", 3), true);
+        assert!(tested.starts_with("the lease of node n1 lives yet, 6 s after"), "{tested}");
         assert!(waits(&seen(Some(("n1", 5)))).starts_with("node n1 has not given the array away"));
         let mut next = seen(Some(("n2", 6)));
         next.owner.iter_mut().for_each(|owner| owner.epoch = 4);

@@ -17,7 +17,7 @@ pub(super) fn files(key: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn said(output: Output) -> String {
+pub(super) fn said(output: Output) -> String {
     let said =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     // Terminals have lines of 80 characters.
@@ -103,9 +103,14 @@ fn an_owner_and_its_standby_that_are_stopped_at_once_end_at_once() {
     let mut cluster = Cluster::start(2);
     let owner = cluster.owner();
     cluster.nodes[1 - owner].stands_by();
-    // `masu wait` waits at a standby, until its time is over.
-    let waits = said(cluster.nodes[1 - owner].command(&["wait", "--timeout", "500ms"]));
-    assert!(waits.contains("after 500ms: node") && waits.contains("standby of"), "{waits}");
+    // The array serves, wherever that is asked.
+    cluster.nodes[1 - owner].ok(&["wait", "--timeout", "10s"]);
+    // What stops is the node, and not the array.
+    let stopped = cluster.nodes[1 - owner].ok(&["stop"]);
+    assert!(stopped.starts_with("the node has stopped"), "{stopped}");
+    assert_eq!(cluster.nodes[1 - owner].ended(), Some(0));
+    cluster.again(1 - owner);
+    cluster.nodes[1 - owner].stands_by();
     cluster.nodes.iter().for_each(|node| node.signal("-TERM"));
     cluster.nodes.iter_mut().for_each(|node| assert_eq!(node.ended(), Some(0)));
     // It has not waited for one that would take over.

@@ -142,7 +142,8 @@ fn what_a_standby_carries_is_encrypted_and_in_the_clear_only_beside_a_node_of_an
         carries(from.port)
     });
     for part in clear {
-        assert!(has(&heard, part), "{:?} would have been heard", String::from_utf8_lossy(part));
+        // It is noted a moment after it has passed.
+        until(&format!("{:?} is heard", String::from_utf8_lossy(part)), || has(&heard, part));
     }
 }
 

@@ -20,7 +20,7 @@
 //! or its new one. Leases end with the boot, and the values bound to them.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::layout;
 use super::lease::Leases;
-use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, VALUE_LEN_MAX, Version};
+use crate::{Entry, KEYS_MAX, Key, LeaseId, RegistryError, TOO_LONG, VALUE_LEN_MAX, Version};
 
 /// The state has the secrets of hosts, and the hashes of tokens.
 const DIR_MODE: u32 = 0o700;
@@ -41,6 +41,13 @@ const LOOKS_MAX: usize = 1000;
 const MISSING: &[u8] = &[0xff];
 /// A key in creation that is older was left by a crash: creating one takes milliseconds.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A value; of one that is too long no more is read than shows it.
+fn read_value(path: &Path) -> io::Result<Vec<u8>> {
+    let mut value = Vec::new();
+    fs::OpenOptions::new().read(true).open(path)?.take(VALUE_LEN_MAX as u64 + 1).read_to_end(&mut value)?;
+    Ok(if value.len() > VALUE_LEN_MAX { TOO_LONG.into() } else { value })
+}
 
 /// The directory.
 pub(super) struct Files {
@@ -89,6 +96,17 @@ impl State {
 /// A failed call of the system.
 pub(super) fn failed(path: &Path, error: &io::Error) -> RegistryError {
     RegistryError::Unreachable { cause: format!("{}: {error}", path.display()) }
+}
+
+/// A directory that cannot be made.
+fn not_made(path: &Path, error: &io::Error) -> RegistryError {
+    let cause = match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            format!("{}: a file is in its place: name a directory", path.display())
+        }
+        _ => return failed(path, error),
+    };
+    RegistryError::Unreachable { cause }
 }
 
 /// A number that nothing else has, and not 0.
@@ -140,7 +158,7 @@ impl Files {
         let boot = boot.trim().replace('-', "");
         let make = |dir: PathBuf| {
             let made = fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&dir);
-            made.map_err(|e| failed(&dir, &e)).map(|()| dir)
+            made.map_err(|e| not_made(&dir, &e)).map(|()| dir)
         };
         let root = make(path.to_owned())?;
         layout::check(&root)?;
@@ -246,7 +264,7 @@ impl Files {
             }
             version = state.version;
             let path = self.key_dir(key).join(state.value_name());
-            match fs::read(&path) {
+            match read_value(&path) {
                 Ok(value) => return Ok(Some(Entry { version: Version(state.version), value })),
                 // The value of a later version is there by now.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -447,6 +465,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_in_place_of_the_directory_is_named_as_that() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, "").expect("written");
+        for path in [file.clone(), file.join("below")] {
+            let error = Files::open(&path).map(drop).expect_err("no directory").to_string();
+            assert!(error.ends_with("a file is in its place: name a directory"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_damaged_key_hides_no_other_and_one_without_its_value_can_be_deleted() {
         let (dir, files) = opened();
         let keys = ["a/b", "a/c", "a/d"].map(|name| Key::new(name).expect("a key"));
@@ -458,6 +487,18 @@ mod tests {
                 fs::remove_file(key_dir.join(name)).expect("removed");
             }
         }
+        // Another program has put something else in the place of a value.
+        let long = Key::new("a/f").expect("a key");
+        let version = files.put(&long, None, Some(b"one"), None).expect("put");
+        for name in names(&files.key_dir(&long)).expect("listed").expect("there") {
+            if name.starts_with('=') {
+                fs::write(files.key_dir(&long).join(name), vec![b'x'; VALUE_LEN_MAX + 1]).expect("written");
+            }
+        }
+        let found = files.get(&long).expect("read").expect("there");
+        let error = crate::record::decode::<toml::Table>("a/f", &found.value).expect_err("no record");
+        assert!(error.to_string().ends_with("longer than 65536 bytes"), "{error}");
+        files.put(&long, Some(version), None, None).expect("deleted");
         fs::create_dir(dir.path().join("keys").join(Key::new("a/e").expect("a key").file_name()))
             .expect("made");
         let list = files.list("a/").expect("listed");

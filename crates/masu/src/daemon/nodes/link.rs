@@ -6,11 +6,14 @@
 //!  host ── portal of n2 (standby) ══ TLS ══ node port of n1 (owner) ── portal of n1
 //!                    PROXY header, the host's bytes     with a key of this process
 //! ```
+//!
+//! The same port takes requests to the API (`asking`), and nodes that offer to run controllers (`elsewhere`).
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,19 +21,24 @@ use admin::NodeTls;
 use array::{RelayKey, Relayed};
 use cluster::portal_of;
 use rustix::net::sockopt::set_tcp_user_timeout;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
+use super::asked;
 use super::carry::{Bytes, Pulse, discards, has_hung_up, requests, responses};
 use super::elsewhere::frames::{Hello, MAGIC};
 use super::relay::{CONNECT_TIME, REACHING_MORE_MAX};
 use super::repeated::Repeated;
+use crate::state_key::StateKeys;
 
 /// Connections of hosts that other nodes carry to this one, all together.
 const CARRIED_MAX: usize = 1024;
+/// Requests to the API that other nodes carry to this one: with those of its own machine less than the
+/// socket takes.
+const ASKED_MAX: usize = 64;
 /// Peers that are not admitted yet, and those of one source: as many attempts as a node makes at once.
 const ENTERING_MAX: usize = 256;
 const ENTERING_OF_SOURCE_MAX: usize = cluster::PORTALS_MAX + REACHING_MORE_MAX;
@@ -62,6 +70,15 @@ pub(super) struct Served {
     pub(super) knows: Knows,
     /// Takes nodes that offer to run controllers.
     pub(super) offer: mpsc::Sender<Offer>,
+    pub(super) api: Api,
+}
+
+/// The API of the array that this node owns.
+#[derive(Clone)]
+pub(super) struct Api {
+    pub(super) socket: PathBuf,
+    /// Only nodes that hold one of them ask there.
+    pub(super) keys: Arc<StateKeys>,
 }
 
 /// A node that offers to run controllers.
@@ -142,6 +159,7 @@ impl Link {
 struct Door {
     tls: Arc<NodeTls>,
     room: Arc<Semaphore>,
+    room_to_ask: Arc<Semaphore>,
     entering: Mutex<BTreeMap<IpAddr, usize>>,
     pulse: Arc<Pulse>,
     refused: Repeated,
@@ -151,6 +169,8 @@ struct Door {
 enum Entered<T> {
     /// To carry the connection of a host to this portal.
     Carries(T, TcpStream),
+    /// To ask the API, with its place among those that do.
+    Asks(T, UnixStream, OwnedSemaphorePermit),
     /// To run controllers.
     Offers(T, Hello, Vec<u16>),
 }
@@ -214,6 +234,7 @@ impl Door {
         Door {
             tls,
             room: Arc::new(Semaphore::new(CARRIED_MAX)),
+            room_to_ask: Arc::new(Semaphore::new(ASKED_MAX)),
             entering: Mutex::default(),
             pulse: Arc::default(),
             refused: Repeated::default(),
@@ -256,7 +277,11 @@ impl Door {
             }
             Ok(Ok(Entered::Carries(node, portal))) => {
                 let is_given_up = || self.pulse.stills() != stills || has_hung_up(&socket);
-                return carry(node, portal, is_given_up).await;
+                return carry(node, portal.into_split(), is_given_up).await;
+            }
+            Ok(Ok(Entered::Asks(node, api, _place))) => {
+                let is_given_up = || self.pulse.stills() != stills || has_hung_up(&socket);
+                return carry(node, api.into_split(), is_given_up).await;
             }
             Ok(Err(Refusal::Left)) => return,
             Ok(Err(Refusal::Because(why))) => why,
@@ -291,7 +316,10 @@ impl Door {
                 let hello = Hello::read(rest, &mut node).await?;
                 return Ok(Entered::Offers(node, hello, numbers));
             }
-            if MAGIC.starts_with(&bytes) {
+            if let Some(rest) = bytes.strip_prefix(&asked::MAGIC[..]) {
+                return self.lead_to_api((node, &sha256), rest, &served.api).await;
+            }
+            if MAGIC.starts_with(&bytes) || asked::MAGIC.starts_with(&bytes) {
                 continue;
             }
             match Relayed::read(&bytes) {
@@ -317,6 +345,24 @@ impl Door {
     }
 }
 
+impl Door {
+    /// A node that is known, and the socket of the API: both ends have proved what they must.
+    async fn lead_to_api<T: Bytes>(
+        &self,
+        (mut node, sha256): (T, &str),
+        rest: &[u8],
+        api: &Api,
+    ) -> Result<Entered<T>, Refusal> {
+        let Ok(place) = self.room_to_ask.clone().try_acquire_owned() else {
+            return Err(Refusal::Because(format!("{ASKED_MAX} requests to the API are carried: no more")));
+        };
+        // While the array starts, it waits in the queue of the socket.
+        let socket = UnixStream::connect(&api.socket).await?;
+        asked::admit((&mut node, sha256), rest, (self.tls.fingerprint(), &api.keys)).await?;
+        Ok(Entered::Asks(node, socket, place))
+    }
+}
+
 /// How a portal of this process is reached from its own machine.
 fn from_inside(mut portal: SocketAddr) -> SocketAddr {
     if portal.ip().is_unspecified() {
@@ -327,9 +373,12 @@ fn from_inside(mut portal: SocketAddr) -> SocketAddr {
 }
 
 /// As a standby does it with its host: what may have been given up is not delivered.
-async fn carry(node: impl Bytes, portal: TcpStream, is_given_up: impl Fn() -> bool) {
+async fn carry(
+    node: impl Bytes,
+    (mut from_portal, mut to_portal): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    is_given_up: impl Fn() -> bool,
+) {
     let (mut from_node, mut to_node) = split(node);
-    let (mut from_portal, mut to_portal) = portal.into_split();
     let down = async {
         responses(&mut from_portal, &mut to_node).await;
         let _ = timeout(CONNECT_TIME, to_node.shutdown()).await;
@@ -388,7 +437,8 @@ mod tests {
             let knows = Box::new(move |sha256: &str| if sha256 == known { vec![3] } else { vec![] });
             let portals = self.portals.iter().map(|portal| portal.local_addr().expect("bound")).collect();
             let (offer, _) = mpsc::channel(1);
-            self.link.leads_to(Some(Served { portals, key: key(), knows, offer }));
+            let api = Api { socket: PathBuf::new(), keys: Arc::default() };
+            self.link.leads_to(Some(Served { portals, key: key(), knows, offer, api }));
         }
 
         async fn connect(&self, tls: &NodeTls) -> io::Result<Box<dyn Bytes>> {

@@ -7,6 +7,8 @@
 //!                 └── the term passes, the lease is lost: the process ends at once, wherever it is
 //! ```
 
+mod asked;
+mod asking;
 mod carry;
 mod elsewhere;
 mod faults;
@@ -169,7 +171,9 @@ pub(super) async fn stand_by(
         .await?;
     judge.refuse(&thread.keeper())?;
     tokio::spawn(tell_passed_over(thread.watch(), events.clone()));
-    let standby = bound.stand_by().context("cannot answer as a standby")?;
+    let api = link::Api { socket: bound.socket().to_owned(), keys: join.keys.clone() };
+    let owners_api = asking::owners_api(name, tls.clone(), join.keys.clone(), thread.watch());
+    let standby = bound.stand_by(owners_api).context("cannot answer as a standby")?;
     supervision::ready();
     let about = About {
         tls: tls.clone(),
@@ -190,7 +194,7 @@ pub(super) async fn stand_by(
     let node = owner_of_array(
         (name, epoch),
         (thread, relay),
-        (portals, link),
+        (portals, link, api),
         (keys, tls, (own_runs, waits)),
         events,
     )
@@ -208,7 +212,7 @@ pub(super) async fn stand_by(
 async fn owner_of_array(
     (name, epoch): (&str, u64),
     (mut thread, mut relay): (Thread, Relay),
-    (portals, link): (Vec<SocketAddr>, Option<Link>),
+    (portals, link, api): (Vec<SocketAddr>, Option<Link>, link::Api),
     (keys, tls, says): (RelayKeys, Arc<NodeTls>, OwnSays),
     events: &EventSender,
 ) -> Result<Node> {
@@ -218,8 +222,10 @@ async fn owner_of_array(
     relay.lend().await.context("cannot lend the portals to the array")?;
     let number = thread.state().number.context("the node has no number")?;
     let (offer, offers) = mpsc::channel(OFFERS_MAX);
-    let served =
-        |knows| Served { portals: portals.clone(), key: keys.own.clone(), knows, offer: offer.clone() };
+    let served = |knows| {
+        let (portals, key, offer, api) = (portals.clone(), keys.own.clone(), offer.clone(), api.clone());
+        Served { portals, key, knows, offer, api }
+    };
     link.iter().for_each(|link| link.leads_to(Some(served(thread.knows_certificates()))));
     let relay = RefCell::new(Some(relay));
     let (name, ownership) = (name.into(), Ownership { epoch, owner });
@@ -410,7 +416,10 @@ async fn until_owner(
                     own_runs.send_replace(vec![]);
                 }
             },
-            () = signals.stop() => return Ok(None),
+            () = signals.stop() => {
+                tracing::info!("node {name}: stops");
+                return Ok(None);
+            }
         }
     }
 }
