@@ -3,9 +3,10 @@
 //! A disk that waits for the array and not for its rate loses in each bad moment of the array: the others go
 //! on at their rates, and the leader learns of it half a second later. So disks without a minimum yield at
 //! once: each of their requests spends more time of their rate while responses take longer than usual, and
-//! less while they come sooner. On average they lose nothing by it: what a request costs is taken as a part of
-//! what requests cost of late. Without that they lose where responses are very unlike, those of a cache and those of
-//! drives behind it: what is beyond the bounds of the cost is more on one side than on the other.
+//! less while they come sooner. On average they lose nothing by it: what a request costs is taken as a part
+//! of what requests cost of late. Without that they lose where responses are very unlike, those of a cache
+//! and those of drives behind it: what is beyond the bounds of the cost is more on one side than on the
+//! other.
 
 /// How long responses usually take is averaged over this time.
 const USUAL_NS: f64 = 2e9;
@@ -25,8 +26,8 @@ const MOST: f64 = 1.5;
 pub enum Yields {
     /// They keep to their rates.
     Never,
-    /// They take less while responses are slow, and on average their rates; nobody corrects these, so that they take
-    /// no more while responses are fast than at any other time.
+    /// They take less while responses are slow, and on average their rates; nobody corrects these, so that
+    /// they take no more while responses are fast than at any other time.
     Only,
     /// They take back in good moments what they yielded in bad ones; somebody must correct their rates
     /// meanwhile.
@@ -138,8 +139,8 @@ mod tests {
         assert!(crowding.cost(1000, Yields::Evenly) < 950);
     }
 
-    /// Some responses come from a cache, the others from drives. Disks without a minimum lost 3 to 5 % for good, the
-    /// array had room, and the leader took that for what the array does.
+    /// Some responses come from a cache, the others from drives. Disks without a minimum lost 3 to 5 % for
+    /// good, the array had room, and the leader took that for what the array does.
     #[test]
     fn whoever_yields_has_its_rate_on_average_however_unlike_responses_are() {
         for yields in [Yields::Evenly, Yields::Only] {
@@ -148,7 +149,8 @@ mod tests {
         }
     }
 
-    /// What requests cost in all, as a part of their bytes, where bursts of soon and of slow responses alternate.
+    /// What requests cost in all, as a part of their bytes, where bursts of soon and of slow responses
+    /// alternate.
     fn spent_of(yields: Yields) -> f64 {
         let (mut crowding, mut usual) = (Crowding::usual(), Usual::new(0));
         let (mut now, mut spent, mut count) = (0, 0, 0_u32);
