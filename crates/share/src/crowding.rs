@@ -139,8 +139,9 @@ mod tests {
         assert!(crowding.cost(1000, Yields::Evenly) < 950);
     }
 
-    /// Some responses come from a cache, the others from drives. Disks without a minimum lost 3 to 5 % for
-    /// good, the array had room, and the leader took that for what the array does.
+    /// Some responses come from a cache, the others from drives. In the model of ten VMs disks without a
+    /// minimum lost 3 to 5 % for good, the array had room, and the leader took that for what the array does;
+    /// with these responses they would take 18 % too much.
     #[test]
     fn whoever_yields_has_its_rate_on_average_however_unlike_responses_are() {
         for yields in [Yields::Evenly, Yields::Only] {
