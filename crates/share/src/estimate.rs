@@ -13,7 +13,7 @@ const LACKS: f64 = 0.25;
 /// Weight of a new interval in the capacity.
 const WEIGHT: f64 = 0.1;
 /// Weight of the capacity of an interval in what it is over a longer time.
-const STEADY_WEIGHT: f64 = 0.03;
+const STEADY_WEIGHT: f64 = 0.01;
 /// Off by more than this, the capacity has changed.
 const JUMP: f64 = 0.1;
 /// Weight of what is served beyond the capacity at the first try, which may be chance: what is taken for

@@ -13,9 +13,9 @@ const OTHERS_MARGIN: f64 = 0.02;
 /// array serves whoever asks, so what others are granted beyond theirs would be taken from these.
 const EXTRA_MAX: f64 = 0.06;
 /// While nobody corrects rates: of its share, a promised disk may take so much, and the others so much, for
-/// the array may do less than now.
-const STEADY_PROMISED: f64 = 1.05;
-const STEADY_OTHERS: f64 = 0.985;
+/// the array may do less than now. If all together took what it does, promised disks would wait for it.
+const STEADY_PROMISED: f64 = 1.04;
+const STEADY_OTHERS: f64 = 0.965;
 
 /// A disk that waits for its rate needs so much of the margin that one needs which waits for the array.
 const NEED_LEAST: f64 = 0.25;

@@ -6,6 +6,7 @@ use lab_core::record::Metric;
 
 use super::claims::{controller, of_groups};
 use super::model::Ran;
+use super::model::copies::SpentBy;
 use super::model::course::{
     ArrayWindow, Course, Growth, GrowthWindow, HostWindow, LuWindow, RampStep, ServerWindow, Staged,
     StagedWindow,
@@ -252,14 +253,21 @@ pub(super) fn growth_csv(growths: &[Growth]) -> String {
 /// A line for each second of a run in which everything grows.
 pub(super) fn staged_csv(all: &[Staged]) -> String {
     let mut out = String::from(
-        "virtual_disk,time_s,stage,read_mb_per_s,write_mb_per_s,s_per_read,copied_mb_per_s,used_percent,refused,lost_mb\n",
+        "virtual_disk,time_s,stage,read_mb_per_s,write_mb_per_s,s_per_read,copied_mb_per_s,used_percent,refused,lost_mb,\
+         reading_s,reading_where_nothing_grows_s,writing_s,writing_where_nothing_grows_s\n",
     );
     for (staged, w) in all.iter().flat_map(|staged| staged.windows.iter().map(move |w| (staged, w))) {
         let at_s = w.load.at_s;
         let stage = staged.stages.iter().find(|span| span.from_s < at_s && at_s <= span.to_s);
+        let spent = w.spent.map_or_else(
+            || ",,,".to_owned(),
+            |SpentBy { reading: r, writing: w }| {
+                format!("{:.4},{:.4},{:.4},{:.4}", r.here_s, r.there_s, w.here_s, w.there_s)
+            },
+        );
         let _ = writeln!(
             out,
-            "{},{at_s:.1},\"{}\",{:.4},{:.4},{:.6},{:.4},{:.3},{},{:.4}",
+            "{},{at_s:.1},\"{}\",{:.4},{:.4},{:.6},{:.4},{:.3},{},{:.4},{spent}",
             staged.format_name(),
             stage.map_or("", |span| span.stage.name()),
             w.load.read_mb_per_s,

@@ -23,6 +23,8 @@ pub(super) struct Point {
     pub(super) rate: f64,
     /// Half of the 95 % interval of that.
     pub(super) error: f64,
+    /// For how long it was measured.
+    pub(super) seconds: f64,
     /// What an I/O in flight brings in the worst of a hundred windows, of the VM that has least.
     pub(super) worst_each: f64,
 }
@@ -49,11 +51,12 @@ impl Capacity {
         self.of(in_flight, |point| point.rate, 0.0)
     }
 
-    /// The interval in which that lies in another period, 1/`times` as long as the measurement: drives seek
-    /// now farther, now less far.
-    pub(super) fn between(&self, in_flight: f64, times: f64) -> Estimate {
+    /// The interval in which that lies in another period of so many seconds: drives seek now farther, now
+    /// less far.
+    pub(super) fn between(&self, in_flight: f64, seconds: f64) -> Estimate {
         let (mean, error) = (self.at(in_flight), self.of(in_flight, |point| point.error, 0.0));
-        Estimate { mean, low: mean - error, high: mean + error }.of_another_period(times)
+        let measured = self.of(in_flight, |point| point.seconds, 0.0);
+        Estimate { mean, low: mean - error, high: mean + error }.of_another_period(measured / seconds)
     }
 
     /// What each of so many brings in a bad window.
@@ -112,7 +115,8 @@ pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64, stop: &Stop) -> Result<Ca
                 world.sleep(qos.run.warm_up.0).await;
                 vms.iter().for_each(|vm| drop(vm.log.take()));
                 let from_ns = world.now().0;
-                world.sleep(qos.run.capacity.0).await;
+                let time = qos.run.capacity_of(in_flight).0;
+                world.sleep(time).await;
                 vms.iter().try_for_each(|vm| vm.check())?;
                 let (to_ns, window) = (world.now().0, qos.run.window.0);
                 let window_ns = window.as_nanos() as u64;
@@ -126,9 +130,10 @@ pub(super) fn measure(qos: &Qos, bed: &Bed, seed: u64, stop: &Stop) -> Result<Ca
                     all.iter_mut().zip(own).for_each(|(all, own)| *all += *own as f64 / window.as_secs_f64());
                     worst_each = worst_each.min(worst(sliding) / window.as_secs_f64() / each(number) as f64);
                 }
-                let rate = bytes as f64 / qos.run.capacity.0.as_secs_f64();
+                let seconds = time.as_secs_f64();
+                let rate = bytes as f64 / seconds;
                 let mean = mean_of_windows(&all);
-                anyhow::Ok(Point { in_flight, rate, error: mean.high - mean.mean, worst_each })
+                anyhow::Ok(Point { in_flight, rate, error: mean.high - mean.mean, seconds, worst_each })
             },
         );
         point.unwrap_or_else(|| Err(Abandoned.into()))
@@ -158,6 +163,7 @@ mod tests {
             in_flight,
             rate,
             error: rate / 100.0,
+            seconds: 30.0,
             worst_each: rate / in_flight as f64,
         };
         let capacity = Capacity(vec![point(1, 50.0), point(2, 80.0), point(4, 100.0)]);
@@ -165,7 +171,7 @@ mod tests {
         assert_eq!(at, [0.0, 25.0, 50.0, 90.0, 100.0, 100.0]);
         assert_eq!((capacity.worst_each(0.5), capacity.worst_each(3.0)), (50.0, 32.5));
         // Measured three times as long as it is used: 1 % either way, twice.
-        let between = capacity.between(4.0, 3.0);
+        let between = capacity.between(4.0, 10.0);
         assert_eq!((between.low, between.mean, between.high), (98.0, 100.0, 102.0));
     }
 }

@@ -247,9 +247,9 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
     let reach = Reach::new(capacity, &rates, qos.array.depth);
     let can_do = reach.can_do();
     let unlimited: Vec<Rates> = rates.iter().map(|r| Rates { maximum: f64::INFINITY, ..*r }).collect();
-    // What the array can do was measured in another period, so many times as long.
-    let times = qos.run.capacity.0.as_nanos() as f64 / phase.to_ns.saturating_sub(settled).max(1) as f64;
-    let can_do_between = reach.can_do_between(times);
+    // What the array can do was measured in another period.
+    let seconds = phase.to_ns.saturating_sub(settled).max(1) as f64 / SECOND_NS;
+    let can_do_between = reach.can_do_between(seconds);
     let filled = reach.expected(sum);
     let windows_of: Vec<Vec<f64>> =
         course.done.iter().map(|done| following(done, settled, phase.to_ns, window)).collect();
@@ -290,7 +290,7 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
         sum,
         can_do,
         can_do_between,
-        can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do_between(times),
+        can_do_unlimited: Reach::new(capacity, &unlimited, qos.array.depth).can_do_between(seconds),
         windows: windows_of,
         has_fault: phase.has_fault(),
         fit: reach.fit(),

@@ -1,9 +1,14 @@
 //! The experiments of `qos.toml`: their phases, what is set in each, and what is wrong with the hosts.
 
+use std::time::Duration;
+
 use ::qos::Policy;
 use serde::Deserialize;
 
 use lab_core::checks::Checks;
+use lab_core::quantity::Time;
+
+use super::scenario::HOUR;
 
 /// An experiment: the published ones, and ours.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,6 +70,9 @@ pub struct Phase {
     /// How the policy store is.
     #[serde(default)]
     pub store: StoreState,
+    /// How long it is with hosts that share, if that is more than `run.phase`: what high minimums leave is
+    /// little, and known the better the longer it is looked at. The quick form has none.
+    pub with_shares: Option<Time>,
 }
 
 /// Hosts that are not there, counted from 1, with their VMs.
@@ -135,6 +143,12 @@ impl Phase {
         (0..vms).map(of).collect()
     }
 
+    /// How long it is in a form, if the others are so long.
+    pub fn time(&self, form: Form, others: Time) -> Time {
+        let own = self.with_shares.filter(|_| form == Form::Coordinated);
+        own.map_or(others, |own| own.max(others))
+    }
+
     /// Which VMs do nothing in it: they are idle, or their host is not there.
     pub fn stand_still(&self, vms: usize, hosts: usize) -> Vec<bool> {
         let is_idle = |vm: usize| self.idle.iter().any(|idle| within(*idle, vm));
@@ -168,6 +182,9 @@ impl Experiment {
             }
             for node in phase.nodes.all() {
                 c.range(&key("host"), node, 1..=self.hosts);
+            }
+            if let Some(time) = phase.with_shares {
+                c.range(&key("with_shares"), time, Time(Duration::ZERO)..=HOUR);
             }
             if c.fault().is_some() {
                 return;

@@ -127,14 +127,14 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// An experiment of the scenario, on an array that can do so many bytes per second.
-    pub(super) fn of(qos: &Qos, experiment: &Experiment, capacity: f64) -> Script {
+    /// An experiment of the scenario in a form, on an array that can do so many bytes per second.
+    pub(super) fn of(qos: &Qos, experiment: &Experiment, form: Form, capacity: f64) -> Script {
         let vms = qos.published.vms;
         let units = (capacity / qos.unit_bytes(qos.published.transfer.0) as f64) as u64;
         let step = |phase: &super::phases::Phase| Step {
             name: phase.name.clone(),
             policies: phase.policies(vms, units),
-            time: qos.run.phase.0,
+            time: phase.time(form, qos.run.phase).0,
             dies: None,
             still: phase.stand_still(vms, experiment.hosts),
             nodes: phase.nodes.clone(),

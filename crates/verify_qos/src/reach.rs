@@ -141,12 +141,12 @@ impl<'a> Reach<'a> {
         self.capacity.at(self.at_once()).min(self.maximums())
     }
 
-    /// The interval of that in another period, 1/`times` as long as the measurement.
-    pub(super) fn can_do_between(&self, times: f64) -> Estimate {
+    /// The interval of that in another period of so many seconds.
+    pub(super) fn can_do_between(&self, seconds: f64) -> Estimate {
         let most = self.maximums();
         // Where all have a maximum, they keep more in flight in a bad time.
         let in_flight = if most.is_finite() { self.at_most_at_once(f64::INFINITY) } else { self.at_once() };
-        let between = self.capacity.between(in_flight, times);
+        let between = self.capacity.between(in_flight, seconds);
         Estimate { low: between.low.min(most), mean: self.can_do(), high: between.high.min(most) }
     }
 
@@ -246,6 +246,7 @@ mod tests {
             in_flight: n + 1,
             rate: *rate,
             error: rate / 100.0,
+            seconds: 60.0,
             worst_each: rate / (n + 1) as f64,
         };
         Capacity(rates.iter().enumerate().map(point).collect())
@@ -286,10 +287,10 @@ mod tests {
     fn what_high_minimums_leave_is_less_certain_than_what_the_array_can_do() {
         let capacity = capacity(&[60e6, 100e6]);
         let rates = [rates(47.5e6, f64::INFINITY); 2];
-        let between = Reach::new(&capacity, &rates, 64).can_do_between(0.0);
+        let between = Reach::new(&capacity, &rates, 64).can_do_between(f64::INFINITY);
         assert_eq!((between.low, between.mean, between.high), (99e6, 100e6, 101e6));
         let most = Rates { maximum: 40e6, ..rates[0] };
-        let between = Reach::new(&capacity, &[most; 2], 64).can_do_between(0.0);
+        let between = Reach::new(&capacity, &[most; 2], 64).can_do_between(f64::INFINITY);
         assert_eq!((between.low, between.high), (80e6, 80e6), "maximums are certain");
     }
 

@@ -63,7 +63,7 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let bed = bed::make(qos, Shape::published(qos), seed)?;
     let capacity = capacity::measure(qos, &bed, seed, stop)?;
     let mut courses = Vec::new();
-    for script in with_array().map(|experiment| Script::of(qos, experiment, capacity.all())) {
+    for script in with_array().map(|experiment| Script::of(qos, experiment, Form::Array, capacity.all())) {
         if stop.is_asked() {
             continue;
         }

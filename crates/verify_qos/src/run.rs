@@ -78,9 +78,9 @@ pub(super) fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let work = |index: usize, begins: &dyn Fn(String)| {
         begins(pieces[index].words());
         unless_abandoned(match pieces[index] {
-            Piece::Published(experiment, form) => {
-                stand.play(&bed, &Script::of(qos, experiment, capacity.all()), form).map(Done::Published)
-            }
+            Piece::Published(experiment, form) => stand
+                .play(&bed, &Script::of(qos, experiment, form, capacity.all()), form)
+                .map(Done::Published),
             Piece::Extra(extra) => extra.run(&stand).map(Done::Extra),
             Piece::Nodes(shape, nodes) => array_nodes::play(qos, shape, nodes, (seed, stop)).map(Done::Nodes),
         })

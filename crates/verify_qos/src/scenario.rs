@@ -95,8 +95,28 @@ pub struct Run {
     pub missed_percent: f64,
     /// Of each measurement of what the array can do.
     pub capacity: Time,
+    /// With so many in flight it is measured longer.
+    #[serde(default)]
+    pub capacity_longer: Vec<Longer>,
     /// What is run beside the experiments.
     pub beside: Vec<Extra>,
+}
+
+/// A measurement that is longer than the others.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "self-explanatory names")]
+pub struct Longer {
+    pub in_flight: usize,
+    pub time: Time,
+}
+
+impl Run {
+    /// For how long is measured what the array does with so many in flight.
+    pub(super) fn capacity_of(&self, in_flight: usize) -> Time {
+        let own = self.capacity_longer.iter().filter(|longer| longer.in_flight == in_flight);
+        own.map(|longer| longer.time).fold(self.capacity, Time::max)
+    }
 }
 
 /// What is run beside the experiments.
@@ -142,15 +162,18 @@ impl Qos {
 
     /// The quick form.
     pub fn quick(self) -> Qos {
-        let run = Run { phase: self.quick.phase, ..self.run };
-        Qos { run, array_nodes: self.array_nodes.map(ArrayNodes::quick), ..self }
+        let run = Run { phase: self.quick.phase, capacity_longer: vec![], ..self.run };
+        let mut experiments = self.experiments;
+        experiments.iter_mut().flat_map(|one| &mut one.phases).for_each(|phase| phase.with_shares = None);
+        Qos { run, experiments, array_nodes: self.array_nodes.map(ArrayNodes::quick), ..self }
     }
 
     /// In real time. The quick form has the array at several nodes alone.
     pub fn real(self, is_quick: bool) -> Qos {
         // Without an experiment nothing is judged by what the array can do in all.
         let capacity = if is_quick { Time(2 * self.run.window.0) } else { self.run.capacity };
-        let run = Run { phase: self.real.phase, warm_up: self.real.warm_up, capacity, ..self.run };
+        let (phase, warm_up) = (self.real.phase, self.real.warm_up);
+        let run = Run { phase, warm_up, capacity, capacity_longer: vec![], ..self.run };
         let array_nodes = self.array_nodes.map(|nodes| nodes.real(is_quick));
         let experiments = if is_quick { vec![] } else { self.experiments };
         Qos { run, array_nodes, experiments, ..self }
@@ -200,11 +223,14 @@ impl Qos {
         self.array_nodes.iter().for_each(|nodes| nodes.check(c, least));
         // At least two windows.
         c.range("run.capacity", run.capacity, Time(run.window.0.saturating_mul(2))..=HOUR);
+        for longer in &run.capacity_longer {
+            c.range("run.capacity_longer.time", longer.time, Time(Duration::ZERO)..=HOUR);
+        }
     }
 }
 
 /// No phase or window of a scenario is longer.
-const HOUR: Time = Time(Duration::from_secs(3600));
+pub(super) const HOUR: Time = Time(Duration::from_secs(3600));
 
 impl ScenarioFile for Qos {
     const BUILT_IN: (&'static str, &'static str) =
@@ -303,7 +329,8 @@ mod tests {
         for (from, to, expected) in [
             ("vms = [1, 10], minimum", "vms = [1, 11], minimum", "VM01 to VM10"),
             ("killed = [1]", "killed = [4]", "host 4"),
-            ("capacity = \"60s\"", "capacity = \"6s\"", "run.capacity"),
+            ("capacity = \"120s\"", "capacity = \"6s\"", "run.capacity"),
+            ("with_shares = \"180s\"", "with_shares = \"2h\"", "with_shares"),
             ("vms = [1, 5], maximum", "vms = [5, 1], maximum", "limits.vms"),
             ("minimum = 3000", "minimum = 999999999999999", "limits"),
             ("forms = [\"array\"]", "forms = []", "experiment.forms"),

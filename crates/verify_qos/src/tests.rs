@@ -18,7 +18,7 @@ fn short() -> (Qos, Bed, Script) {
     qos.run.phase.0 = Duration::from_secs(30);
     qos.run.warm_up.0 = Duration::from_secs(2);
     let bed = bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
-    let mut script = Script::of(&qos, &qos.experiments[1], 220e6);
+    let mut script = Script::of(&qos, &qos.experiments[1], Form::Array, 220e6);
     script.steps.truncate(2);
     // 22 MB/s is an even part of this array.
     script.steps[1].policies.iter_mut().take(5).for_each(|policy| policy.minimum_iops = MINIMUM);
@@ -29,8 +29,13 @@ fn short() -> (Qos, Bed, Script) {
 const MINIMUM: u64 = 3500;
 
 fn capacity() -> Capacity {
-    let point =
-        |in_flight| Point { in_flight, rate: 220e6, error: 0.0, worst_each: 220e6 / in_flight as f64 };
+    let point = |in_flight| Point {
+        in_flight,
+        rate: 220e6,
+        error: 0.0,
+        seconds: 60.0,
+        worst_each: 220e6 / in_flight as f64,
+    };
     Capacity((1..=10).map(point).collect())
 }
 

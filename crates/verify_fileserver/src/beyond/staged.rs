@@ -2,10 +2,11 @@
 
 use super::super::figures::{PanelOf, axis, panels};
 use super::super::model::Format;
+use super::super::model::copies::{Spent, SpentBy};
 use super::super::model::course::{Stage, StageSpan, Staged, StagedWindow};
 use lab_core::claim::{Measure, Outcome};
 use lab_core::report::{Column, Figure, Series, Span, Table, Value};
-use lab_core::stats::{Estimate, mean_of_windows};
+use lab_core::stats::{Estimate, ratio_of_means};
 
 /// What is grown while the virtual disk is in use.
 const ONLINE: [Stage; 3] = [Stage::GroupJoined, Stage::LuGrown, Stage::VolumeGrown];
@@ -25,13 +26,15 @@ fn served(staged: &Staged, stages: &[Stage], of: Of) -> Option<Estimate> {
     is_whole.then(|| Estimate::exact(100.0 * with / seconds.len() as f64))
 }
 
-/// What clients got in some stages, in percent of the first one.
-fn speed(staged: &Staged, stages: &[Stage], of: Of) -> Option<Estimate> {
-    let series = |stages: &[Stage]| staged.seconds(stages).into_iter().map(of).collect::<Vec<f64>>();
-    let (before, then) = (series(&[Stage::AsMade]), series(stages));
-    let before = before.iter().sum::<f64>() / before.len().max(1) as f64;
-    let is_whole = stages.iter().all(|stage| staged.span(*stage).is_some()) && before > 0.0;
-    (is_whole && !then.is_empty()).then(|| mean_of_windows(&then).scaled(100.0 / before))
+/// How fast clients copied in some stages, in percent of the speed of the same files where nothing grows.
+/// What they copy in a second says little: few files of hundreds of MB decide it.
+fn speed(staged: &Staged, stages: &[Stage], of: fn(&SpentBy) -> Spent) -> Option<Estimate> {
+    let seconds = staged.seconds(stages);
+    let spent: Option<Vec<SpentBy>> = seconds.iter().map(|w| w.spent).collect();
+    let is_whole = stages.iter().all(|stage| staged.span(*stage).is_some());
+    let pairs: Vec<(f64, f64)> =
+        spent.filter(|_| is_whole)?.iter().map(of).map(|spent| (spent.there_s, spent.here_s)).collect();
+    ratio_of_means(&pairs).map(|times| times.scaled(100.0))
 }
 
 /// What was measured for its claims.
@@ -58,8 +61,8 @@ pub(in super::super) fn measures(staged: &Staged) -> Vec<Measure> {
         at("staged.pause", took(Stage::DiskGrown)),
         at("staged.online.reads", served(staged, &ONLINE, READS)),
         at("staged.online.writes", served(staged, &ONLINE, WRITES)),
-        at("staged.speed.reads", speed(staged, &ONLINE, READS)),
-        at("staged.speed.writes", speed(staged, &ONLINE, WRITES)),
+        at("staged.speed.reads", speed(staged, &ONLINE, |spent| spent.reading)),
+        at("staged.speed.writes", speed(staged, &ONLINE, |spent| spent.writing)),
         at("staged.kept", done(Stage::Deleted, staged.shrunk_bytes as f64 / GIB)),
         at("staged.returned", done(Stage::Compacted, of_deleted)).note(returned),
         at("staged.compacting", took(Stage::Compacted)),
@@ -67,8 +70,8 @@ pub(in super::super) fn measures(staged: &Staged) -> Vec<Measure> {
         Measure::new("staged.critical", before_refusal(staged, 1)).at(staged.format_name()),
         at("staged.full.reads", served(staged, &[Stage::Full], READS)),
         at("staged.full.writes", served(staged, &[Stage::Full], WRITES)),
-        at("staged.full.speed.reads", speed(staged, &[Stage::Full], READS)),
-        at("staged.full.speed.writes", speed(staged, &[Stage::Full], WRITES)),
+        at("staged.full.speed.reads", speed(staged, &[Stage::Full], |spent| spent.reading)),
+        at("staged.full.speed.writes", speed(staged, &[Stage::Full], |spent| spent.writing)),
         at("staged.full.wrong", done(Stage::Full, staged.wrongly_refused as f64)),
         at("staged.after", after.map(|refused| Estimate::exact(refused as f64))),
     ]
@@ -95,6 +98,10 @@ fn number(value: f64) -> Value {
     Value::Number((value * 100.0).round() / 100.0)
 }
 
+fn percent(value: Option<Estimate>) -> Value {
+    value.map_or_else(|| Value::Text("–".into()), |e| number(e.mean))
+}
+
 /// Every stage, with what clients got in it.
 pub(in super::super) fn table(all: &[Staged]) -> Table {
     Table {
@@ -111,6 +118,8 @@ pub(in super::super) fn table(all: &[Staged]) -> Table {
             Column::number("time with reads", "%"),
             Column::number("time with writes", "%"),
             Column::number("a read", "ms"),
+            Column::number("speed of reads", "%"),
+            Column::number("speed of writes", "%"),
             Column::number("copied besides", "MB/s"),
             Column::number("writes refused", ""),
             Column::number("acknowledged and lost", "MB"),
@@ -136,6 +145,8 @@ fn row(staged: &Staged, span: &StageSpan) -> Vec<Value> {
         number(share(&seconds, READS)),
         number(share(&seconds, WRITES)),
         number(mean(&seconds, |w| w.load.read_ms)),
+        percent(speed(staged, &[span.stage], |spent| spent.reading)),
+        percent(speed(staged, &[span.stage], |spent| spent.writing)),
         number(mean(&seconds, |w| w.copied_mb_per_s)),
         Value::Number(seconds.iter().map(|w| w.load.refused).sum::<u64>() as f64),
         number(seconds.iter().map(|w| w.load.lost_mb).sum()),
@@ -205,7 +216,10 @@ mod tests {
             lost_mb: 0.0,
             lost_files: 0,
         };
-        StagedWindow { load, copied_mb_per_s: 0.0 }
+        // A file takes so much longer as clients read slower than 60 MB/s.
+        let spent = |here_s: f64| Spent { here_s, there_s: here_s * read_mb_per_s / 60.0 };
+        let spent = Some(SpentBy { reading: spent(12.0), writing: spent(4.0) });
+        StagedWindow { load, copied_mb_per_s: 0.0, spent }
     }
 
     /// Two seconds of each stage, one after the other.
@@ -267,6 +281,9 @@ mod tests {
         let mut own = staged(|_| [60.0, 60.0]);
         own.stages.retain(|span| span.stage != Stage::Full && span.stage != Stage::VolumeGrown);
         own.warned_s.truncate(1);
+        let compared = own.windows.iter_mut().find(|w| w.load.at_s == 1.0).expect("a second");
+        compared.spent = None;
+        assert_eq!(speed(&own, &[Stage::AsMade], |spent| spent.reading), None, "not all of it is compared");
         for id in ["staged.full.reads", "staged.online.writes", "staged.speed.reads", "staged.full.wrong"] {
             assert_eq!(value(&own, id), None, "{id}");
         }

@@ -15,6 +15,7 @@ use world::{Buf, Data, Drive, Rng, World};
 
 use super::super::load::{Step, unit};
 use super::super::scenario::{Client as Costs, Fileserver};
+use super::copies::Copied;
 use super::layout::{CLUSTER_BYTES, Layout, Placed, Range};
 use super::memory::Memory;
 use super::server::Server;
@@ -84,8 +85,8 @@ pub(super) struct Load {
     /// Whether a file that is written replaces the one there; else it is a new one.
     replaces: bool,
     seed: u64,
-    /// The tree that the next worker takes; after the last one it begins again.
-    next: Cell<u32>,
+    /// Trees that workers have taken; after the last one they begin again.
+    taken: Cell<u32>,
 }
 
 /// What of a load one run sets.
@@ -114,19 +115,21 @@ impl Load {
             read_share: f64::from(mix.read_percent) / 100.0,
             replaces: mix.replaces,
             seed: mix.seed,
-            next: Cell::default(),
+            taken: Cell::default(),
         }
     }
 
     /// One worker, for ever: one tree after another, no think time.
     pub(super) async fn work(&self, world: &World, machine: &Machine, mut rng: Rng) -> Result<()> {
         loop {
-            let number = self.next.get();
-            self.next.set((number + 1) % self.plan.spec().trees);
+            let unit_number = self.taken.get();
+            self.taken.set(unit_number + 1);
+            let number = unit_number % self.plan.spec().trees;
             let tree = self.plan.tree(number);
             let placed = self.layout.place(&tree);
             for step in unit(&self.plan, (self.seed, number), self.read_share) {
                 let file = tree.files[step.file as usize];
+                let from_ns = world.now().0;
                 for folder in tree.folders.way(file.folder) {
                     self.server.list(&placed, folder).await?;
                 }
@@ -137,6 +140,8 @@ impl Load {
                     false => self.write(machine, (&tree, &placed), step).await?,
                 }
                 self.server.count(|t| t.files += 1);
+                let (file, is_read, to_ns) = (step.file, step.reads, world.now().0);
+                self.server.note_copied(Copied { unit: unit_number, file, is_read, from_ns, to_ns });
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::copies::SpentBy;
 use super::disk::Format;
 
 /// Which configuration.
@@ -262,6 +263,8 @@ impl Stage {
 pub(in super::super) struct StagedWindow {
     pub(in super::super) load: GrowthWindow,
     pub(in super::super) copied_mb_per_s: f64,
+    /// Time that workers spent on files, and what these take where nothing grows; none: not compared.
+    pub(in super::super) spent: Option<SpentBy>,
 }
 
 /// A run in which everything grows, stage by stage.

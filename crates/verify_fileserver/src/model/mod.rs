@@ -9,6 +9,7 @@ mod bed;
 mod client;
 mod content;
 mod copier;
+pub(super) mod copies;
 pub(super) mod course;
 mod disk;
 mod fabric;

@@ -12,6 +12,7 @@ use world_model::Link;
 use world_model::station::Station;
 
 use super::super::scenario::{Fileserver, Refused, Server as Costs};
+use super::copies::Copied;
 use super::fabric::{Fabric, ns};
 use super::layout::{CLUSTER_BYTES, LOG_BYTES, Layout, Placed, Range, bitmap, clusters_of_file};
 use super::lu::{Durable, Ended};
@@ -67,6 +68,8 @@ pub(super) struct Server {
     logged_bytes: Cell<u64>,
     log_written_bytes: Cell<u64>,
     pub(super) tally: Cell<ServerTally>,
+    /// What its clients copied, in the order of the ends; none: nobody asks.
+    copied: RefCell<Option<Vec<Copied>>>,
     /// Whether the system says that writes are done while the disk still has them in its cache.
     os_cache: bool,
 }
@@ -91,6 +94,7 @@ impl Server {
             logged_bytes: Cell::default(),
             log_written_bytes: Cell::default(),
             tally: Cell::default(),
+            copied: RefCell::default(),
             os_cache,
         }
     }
@@ -99,6 +103,22 @@ impl Server {
         let mut tally = self.tally.get();
         change(&mut tally);
         self.tally.set(tally);
+    }
+
+    /// Files are noted from now on.
+    pub(super) fn note_copies(&self) {
+        self.copied.replace(Some(Vec::new()));
+    }
+
+    pub(super) fn note_copied(&self, copied: Copied) {
+        if let Some(all) = &mut *self.copied.borrow_mut() {
+            all.push(copied);
+        }
+    }
+
+    /// What was noted so far.
+    pub(super) fn copied(&self) -> Vec<Copied> {
+        self.copied.borrow().clone().unwrap_or_default()
     }
 
     async fn come_in(&self, bytes: u64) {

@@ -6,6 +6,9 @@
 //!   as made | filling up | full | a group joins | LU | virtual disk | volume | filled | deleted, UNMAP | compacted
 //!                                                      └─ offline, and so is compaction: the guest's I/O waits
 //! ```
+//!
+//! A second run has the same clients copy the same files where nothing of this is done: what a file takes
+//! longer here than there is what the stages cost.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,6 +19,7 @@ use anyhow::{Context, Result, ensure};
 use super::super::scenario::Fileserver;
 use super::bed::{Bed, LU_MORE_BYTES, Shape, StagedShape, volume};
 use super::copier::Copier;
+use super::copies::{self, Copied, Times};
 use super::course::{Stage as Name, StageSpan, Staged, StagedWindow};
 use super::disk::Format;
 use super::growth::{expand, pool, used_percent, window};
@@ -39,6 +43,8 @@ const THRESHOLD_REACHED: u16 = 0x3807;
 pub(super) struct Ground {
     scenario: Fileserver,
     bed: Bed,
+    /// The same with nothing else in the pool.
+    still: Bed,
     set: Set,
 }
 
@@ -81,8 +87,10 @@ impl Ground {
             staged: Some(staged),
             ..Shape::published(format, 1)
         };
+        let still = Shape { pool_free_bytes: None, ..shape.clone() };
         let bed = Bed::make(&scenario, shape, Some(&layout), seed)?;
-        Ok(Ground { scenario, bed, set: Set { plan: plan.into(), layout: layout.into() } })
+        let still = Bed::make(&scenario, still, Some(&layout), seed)?;
+        Ok(Ground { scenario, bed, still, set: Set { plan: plan.into(), layout: layout.into() } })
     }
 
     pub(super) fn run(&self, seed: u64, watcher: &Watcher<'_>) -> Result<Staged> {
@@ -92,6 +100,7 @@ impl Ground {
         let run = model.run(async |world| {
             let stage = Stage::start(&self.scenario, (&model, &world, &self.bed), &self.set, what).await?;
             let server = stage.servers[0].clone();
+            server.note_copies();
             let disk_bytes = self.scenario.published.disk.0;
             server.disk.lu.watch_pages(self.scenario.array.page.0, self.bed.vdisk.end(disk_bytes));
             let copier = Copier::new(&self.scenario, &server);
@@ -102,9 +111,50 @@ impl Ground {
             let mut play =
                 Play { scenario, stage, server, copier, samples, watcher, disk_bytes, kept_bytes: 0, staged };
             play.all().await?;
-            anyhow::Ok(play.end())
+            let (began_ns, copied) = (play.stage.began_ns, play.server.copied());
+            anyhow::Ok((play.end(), began_ns, copied))
         });
-        run.with_context(|| format!("growth, stage by stage, {format:?}"))
+        let (mut staged, began_ns, copied) =
+            run.with_context(|| format!("growth, stage by stage, {format:?}"))?;
+        if let Some(last) = staged.span(Name::VolumeGrown) {
+            let to_ns = began_ns + (last.to_s * 1e9) as u64;
+            let needed: Vec<Copied> = copied.into_iter().filter(|one| one.from_ns < to_ns).collect();
+            let there = self.where_nothing_grows(seed, &needed, (last.to_s, watcher))?;
+            let at_ns = |w: &StagedWindow| began_ns + (w.load.at_s * 1e9).round() as u64;
+            let ends: Vec<u64> = staged.windows.iter().map(at_ns).take_while(|end| *end <= to_ns).collect();
+            let spent = copies::compare(&needed, &there, (&ends, WINDOW.as_nanos() as u64));
+            staged.windows.iter_mut().zip(spent).for_each(|(window, spent)| window.spent = Some(spent));
+        }
+        Ok(staged)
+    }
+
+    /// The same clients where nothing is filled, grown or compacted, until they have copied the same files,
+    /// or for twice the time: what each file took.
+    fn where_nothing_grows(
+        &self,
+        seed: u64,
+        needed: &[Copied],
+        (seconds, watcher): (f64, &Watcher<'_>),
+    ) -> Result<Times> {
+        let model = self.still.model(seed);
+        let what = Use::published(&self.scenario, 1, false, seed);
+        let run = model.run(async |world| {
+            let stage = Stage::start(&self.scenario, (&model, &world, &self.still), &self.set, what).await?;
+            let server = stage.servers[0].clone();
+            server.note_copies();
+            for passed in 0..(2.0 * seconds) as u32 {
+                stage.world.sleep(WINDOW).await;
+                stage.check()?;
+                (watcher.tell)(passed.into(), seconds.max(passed.into()));
+                let there = copies::times(&server.copied());
+                let is_whole = needed.iter().all(|one| there.contains_key(&(one.unit, one.file)));
+                if is_whole || watcher.stop.is_asked() {
+                    break;
+                }
+            }
+            anyhow::Ok(copies::times(&server.copied()))
+        });
+        run.context("the same files where nothing grows")
     }
 }
 
@@ -149,7 +199,7 @@ fn sample(stage: &Stage, server: &Rc<Server>, copier: &Rc<Copier>, samples: &Rc<
             let mut load = window((&before.0, &now.0), at_s, samples.used_percent.get());
             // A file that is copied is a file that is written.
             load.write_mb_per_s = (load.write_mb_per_s - copied_mb_per_s).max(0.0);
-            samples.windows.borrow_mut().push(StagedWindow { load, copied_mb_per_s });
+            samples.windows.borrow_mut().push(StagedWindow { load, copied_mb_per_s, spent: None });
             before = now;
         }
     });

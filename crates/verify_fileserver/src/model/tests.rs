@@ -211,6 +211,13 @@ fn everything_grows_comes_back_and_fills_up_under_both_formats() {
         // One second without a read is chance, as above.
         let stands_still = full.windows(2).any(|two| two.iter().all(|w| w.load.read_mb_per_s == 0.0));
         assert!(full.len() >= 3 && !stands_still, "{full:?}");
+        // All files were compared with the same ones where nothing grows, and 16 workers were always at one.
+        for w in run.seconds(&[Stage::AsMade, Stage::Full, Stage::VolumeGrown]) {
+            let spent = w.spent.expect("compared");
+            let all_s = spent.reading.here_s + spent.writing.here_s;
+            let there_s = spent.reading.there_s + spent.writing.there_s;
+            assert!((all_s - 16.0).abs() < 0.1 && there_s > 0.0, "{spent:?}");
+        }
         let after = run.seconds(&[Stage::LuGrown, Stage::Filled]);
         assert!(after.iter().all(|w| w.load.refused == 0), "an expanded pool takes writes again");
     }
