@@ -51,7 +51,6 @@ pub use array::{
 pub use control::{Control, ControlError, Imported, PlaceDemand, PlaceParts, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use front_ends::{LocalPort, LocalSession};
-pub use groups::groups_without;
 pub use hosts::SessionRefusal;
 pub use iscsi::{RelayKey, Relayed};
 pub use keeper::Keeper;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{Config, GroupConfig};
-use crate::groups::opens_without;
+use crate::terms;
 
 /// Drives and images that are not claimed, by their declared names, with the cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,16 +26,27 @@ impl Unclaimed {
         self.unfenced.get(drive).or_else(|| self.held.get(drive))
     }
 
-    /// An unclaimed drive that a group has or may have, and why: a spare may have taken the place of a member.
+    /// An unclaimed drive that a group has or may have, and why: a spare may have taken the place of a
+    /// member.
     fn of<'a>(&'a self, config: &'a Config, group: &'a GroupConfig) -> Option<(&'a String, &'a String)> {
         let mut drives = group.drives.iter().chain(&config.spares);
         drives.find_map(|name| Some((name, self.cause(name)?)))
     }
 
+    /// Whether every group of a declaration, or of a part of it, opens without its drives of these, and
+    /// nothing else needs one.
+    pub fn can_be_spared(&self, config: &Config) -> bool {
+        let is_member = |name: &String| {
+            config.spares.contains(name) || config.groups.iter().any(|group| group.drives.contains(name))
+        };
+        let has_all = self.held.is_empty() && self.images.is_empty();
+        has_all && self.unfenced.keys().all(is_member) && Withheld::of(config, self).groups.is_empty()
+    }
+
     /// Whether a group opens without those of its drives. Nobody else writes to an unfenced one beside it,
-    /// since opening such a drive takes its lock, or fails; and what is written there does not count, since the
-    /// labels of the other drives say so. A drive that another process has open is not lost.
-    fn can_be_spared(&self, config: &Config, group: &GroupConfig) -> bool {
+    /// since opening such a drive takes its lock, or fails; and what is written there does not count, since
+    /// the labels of the other drives say so. A drive that another process has open is not lost.
+    fn can_be_spared_by(&self, config: &Config, group: &GroupConfig) -> bool {
         let spares = config.spares.iter().filter(|name| self.cause(name).is_some()).count();
         let unfenced = group.drives.iter().filter(|name| self.unfenced.contains_key(*name)).count();
         let is_held = group.drives.iter().any(|name| self.held.contains_key(name));
@@ -51,7 +62,7 @@ pub struct Withheld {
     pub groups: BTreeMap<String, String>,
     /// Their unclaimed drives, and unclaimed spares, drives of a cache and others.
     pub drives: BTreeMap<String, String>,
-    /// Images.
+    /// Those that cannot be fenced.
     pub images: BTreeMap<String, String>,
 }
 
@@ -63,7 +74,7 @@ impl Withheld {
         let mut withheld = Withheld { drives, images: images.clone(), ..Withheld::default() };
         for group in &config.groups {
             let Some((drive, cause)) = unclaimed.of(config, group) else { continue };
-            match unclaimed.can_be_spared(config, group) {
+            match unclaimed.can_be_spared_by(config, group) {
                 true => group.drives.iter().for_each(|name| _ = withheld.drives.remove(name)),
                 false => {
                     let cause = format!("waits for drive {drive:?}: {cause}");
@@ -115,8 +126,8 @@ impl Withheld {
     }
 }
 
-/// Whether an owner may begin while it withholds what is unclaimed: something is served, and no group would have
-/// to be created without all of its drives.
+/// Whether an owner may begin while it withholds what is unclaimed: something is served, and no group would
+/// have to be created without all of its drives.
 pub fn may_begin(config: &Config, was_made: impl Fn(&str) -> bool, unclaimed: &Unclaimed) -> bool {
     let withheld = Withheld::of(config, unclaimed);
     let mut lacking = config.groups.iter().filter(|group| unclaimed.of(config, group).is_some());
@@ -125,6 +136,11 @@ pub fn may_begin(config: &Config, was_made: impl Fn(&str) -> bool, unclaimed: &U
     let is_served = pools.any(|pool| pool.groups.iter().chain(&pool.journal).all(is_open));
     let has_image = config.images.iter().any(|image| !withheld.images.contains_key(&image.name));
     lacking.all(|group| was_made(&group.name)) && (is_served || has_image)
+}
+
+/// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
+fn opens_without(group: &GroupConfig, missing: usize) -> bool {
+    terms::level(group.level).opens_without(group.drives.len(), missing, group.start_degraded)
 }
 
 #[cfg(test)]
@@ -184,6 +200,23 @@ mod tests {
             let expected = expected.map(|(groups, drives)| (groups.to_owned(), drives.to_owned()));
             assert_eq!(seen, expected, "{unfenced} | {held}");
         }
+    }
+
+    #[test]
+    fn what_its_groups_can_do_without_is_spared() {
+        let mut part = config();
+        let spared = |config: &Config, names: &[&str]| {
+            let unfenced = names.iter().map(|name| ((*name).to_owned(), "why".to_owned())).collect();
+            Unclaimed { unfenced, ..Unclaimed::default() }.can_be_spared(config)
+        };
+        assert!(spared(&part, &["a"]) && !spared(&part, &["a", "b"]) && !spared(&part, &["a", "d"]));
+        assert!(!spared(&part, &["x"]), "of no group");
+        assert!(!spared(&part, &["s"]), "the spare may be a member, of either group");
+        let images = [("a".to_owned(), "why".to_owned())].into();
+        assert!(!Unclaimed { images, ..Unclaimed::default() }.can_be_spared(&part));
+        // A controller at another node: what is of other controllers does not matter.
+        part.groups.retain(|group| group.name == "five");
+        assert!(spared(&part, &["a"]) && !spared(&part, &["d"]) && !spared(&part, &["a", "s"]));
     }
 
     #[test]

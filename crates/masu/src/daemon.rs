@@ -32,8 +32,8 @@ use self::declaration::{bring_up_to_date, declared_at, read, refuse_first, reloa
 use self::locks::drives_are_free;
 use self::log::LogFormat;
 use self::nodes::{
-    Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, refuse_unshared, relay_to_successor,
-    share_drives, stand_by,
+    Claiming, Join, Lending, Node, Portals, ServedArray, keep, refuse_alone, refuse_unshared,
+    relay_to_successor, share_drives, stand_by,
 };
 pub(crate) use self::nodes::{epoch_owned, epoch_seen};
 use self::signals::{Asked, Signals};
@@ -302,12 +302,9 @@ async fn serve_array(
         let claiming = node.map(|node| node.claim_withheld(openers.clone(), events.clone()));
         let parts = (owner.clone(), openers, controllers.threads());
         let lending = node.and_then(|node| lend(node, parts, (events.clone(), moves), spans_machines));
-        let running = (server, owner, controllers, lending);
+        let running = (server, owner, controllers, (lending, claiming));
         let (outcome, keeping) = serve_and_stop(serve, running, (&events, node), signals).await;
         let is_drained = matches!(outcome, Ok(Told::Drain));
-        if let Some(claiming) = claiming {
-            claiming.end().await;
-        }
         exporter.stop().await;
         told(outcome.map(drop), &events, writer)?;
         return Ok(match keeping {
@@ -360,11 +357,14 @@ fn tell_of_start(events: &EventSender, moved: &[String], start: &Start, is_node:
     }
 }
 
+/// What serves, and what a node does meanwhile.
+type Running = (Server, ArrayOwner, Controllers, (Option<Lending>, Option<Claiming>));
+
 /// Serves until told otherwise, and stops in order. Some: another node takes over; the portals that this one
 /// keeps.
 async fn serve_and_stop(
     serve: &Serve,
-    (server, owner, mut controllers, lending): (Server, ArrayOwner, Controllers, Option<Lending>),
+    (server, owner, mut controllers, (lending, claiming)): Running,
     (events, node): (&EventSender, Option<&Node>),
     signals: &mut Signals,
 ) -> (Result<Told>, Option<JoinHandle<Portals>>) {
@@ -395,6 +395,9 @@ async fn serve_and_stop(
     let stopped = owner.stop_array(moves.map(|_| MOVE_GRACE)).await;
     if let Some(lending) = lending {
         lending.ended().await;
+    }
+    if let Some(claiming) = claiming {
+        claiming.end().await;
     }
     (ended(outcome, stopped, controllers), keeping)
 }

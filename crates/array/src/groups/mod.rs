@@ -17,8 +17,7 @@ mod work;
 pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
 pub(crate) use delete::{delete, may_delete};
 pub(crate) use drives::{OPENING_MAX, close_drives, existing, open_at_once, open_emptied, overwrite_of};
-pub use open::groups_without;
-pub(crate) use open::{open_group, opens_without};
+pub(crate) use open::open_group;
 pub(crate) use replace::replace_drive;
 #[cfg(test)]
 pub(crate) use returns::RETURNS_MAX;

@@ -19,30 +19,6 @@ use crate::event::Severity;
 use crate::terms;
 use crate::why::{Explains, Told};
 
-/// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
-pub(crate) fn opens_without(group: &GroupConfig, missing: usize) -> bool {
-    terms::level(group.level).opens_without(group.drives.len(), missing, group.start_degraded)
-}
-
-/// Which groups of a declaration, or of a part of it, open without all of these drives, whichever places
-/// those have. None: a drive is of no group, or one of the groups does not open without them. For drives of
-/// which a last owner may still have writes under way: it writes to them beside nobody, since opening such a
-/// drive takes its lock, or fails; and what it writes there does not count, since the labels of the other
-/// drives say so.
-pub fn groups_without<'a>(config: &'a Config, drives: &[String]) -> Option<Vec<&'a str>> {
-    let is_member = |name: &String| {
-        config.spares.contains(name) || config.groups.iter().any(|group| group.drives.contains(name))
-    };
-    // A spare may have taken the place of a member.
-    let spares = config.spares.iter().filter(|name| drives.contains(name)).count();
-    let missing =
-        |group: &GroupConfig| group.drives.iter().filter(|name| drives.contains(name)).count() + spares;
-    let lacking = || config.groups.iter().filter(|group| missing(group) > 0);
-    let all_open =
-        drives.iter().all(is_member) && lacking().all(|group| opens_without(group, missing(group)));
-    all_open.then(|| lacking().map(|group| group.name.as_str()).collect())
-}
-
 /// The specification of a group, with its identity if known.
 fn spec_of(controller: &Controller, config: &Config, group: &GroupConfig) -> GroupSpec {
     let state = controller.state();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld, groups_without, may_begin};
+use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld, may_begin};
 use config::{Config, Made};
 use tokio::time::Instant;
 
@@ -100,14 +100,8 @@ pub(super) async fn fence_part(part: &Config, waited: Duration) -> Result<Option
         return Ok(None);
     }
     let text = text(&failed);
-    ensure!(waited >= PATIENCE && can_do_without(part, &failed), "{text}");
+    ensure!(waited >= PATIENCE && failed.can_be_spared(part), "{text}");
     Ok(Some(text))
-}
-
-/// Whether every group opens without its drives of these.
-fn can_do_without(part: &Config, failed: &Unclaimed) -> bool {
-    let drives: Vec<String> = failed.unfenced.keys().cloned().collect();
-    failed.images.is_empty() && groups_without(part, &drives).is_some()
 }
 
 fn text(unclaimed: &Unclaimed) -> String {
@@ -135,8 +129,8 @@ pub(super) async fn claim(config: &Config, stop: &Arc<AtomicBool>, time: Duratio
 }
 
 /// Fences the drives, and waits until no other process holds one: that may be an owner that was stopped and
-/// not continued, so there is no limit where nothing could be served without it. Returns what the array begins
-/// without; none: a signal to stop came first.
+/// not continued, so there is no limit where nothing could be served without it. Returns what the array
+/// begins without; none: a signal to stop came first.
 pub(in crate::daemon) async fn wait_for_drives(
     (name, epoch): (&str, u64),
     (config, made): (&Config, Option<&Made>),
@@ -189,29 +183,6 @@ pub(in crate::daemon) async fn wait_for_drives(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn controllers_do_without_a_drive_that_their_groups_can_spare() {
-        let image = |name: &str| format!("[[drive]]\nname = \"{name}\"\nrbd = \"vms/{name}\"\n");
-        let drives: String = ["a", "b", "c", "d"].map(image).concat();
-        let text = format!(
-            "target = \"iqn.2026-11.test:a\"\n{drives}\
-             [[group]]\nname = \"five\"\nlevel = \"raid5\"\ndrives = [\"a\", \"b\", \"c\"]\n\
-             [[group]]\nname = \"zero\"\nlevel = \"raid0\"\ndrives = [\"d\"]\n"
-        );
-        let config = Config::parse(&text, "array.toml", "/tmp".as_ref()).expect("a declaration");
-        let spared = |config: &Config, names: &[&str]| {
-            let unfenced = names.iter().map(|name| ((*name).to_owned(), "why".to_owned())).collect();
-            can_do_without(config, &Unclaimed { unfenced, ..Unclaimed::default() })
-        };
-        assert!(spared(&config, &["a"]) && !spared(&config, &["a", "b"]) && !spared(&config, &["a", "d"]));
-        let images = [("a".to_owned(), "why".to_owned())].into();
-        assert!(!can_do_without(&config, &Unclaimed { images, ..Unclaimed::default() }));
-        // A controller at another node: what is of other controllers does not matter.
-        let mut part = config.clone();
-        part.groups.retain(|group| group.name == "five");
-        assert!(spared(&part, &["a"]) && !spared(&part, &["d"]), "no drive of it");
-    }
 
     #[test]
     fn what_is_not_claimed_is_named_with_its_cause() {

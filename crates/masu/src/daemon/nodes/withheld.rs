@@ -32,7 +32,8 @@ impl Claiming {
                     () = sleep(PAUSE) => {}
                     _ = stop.wait_for(|stops| *stops) => return,
                 }
-                // A fence that is under way ends before the array does: it would be one against the next owner.
+                // A fence that is under way ends before the array does: it would be one against the next
+                // owner.
                 claim_some(&tells, &openers, &events, &ends).await;
             }
         });

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use array::{
     Config, Control, ControllerHandle, Exchange, Nodes, Told, Unclaimed, Withheld, answer_for_absent,
-    groups_without, may_begin,
+    may_begin,
 };
 use futures::channel::oneshot;
 use futures::{FutureExt, select_biased};
@@ -211,10 +211,8 @@ pub(in crate::cluster) async fn fence(world: &World, node: &Node, part: &array::
     let begun = world.now();
     loop {
         let failed = try_fence(world, part).await;
-        let names: Vec<String> = failed.unfenced.keys().cloned().collect();
-        let may_begin = world.now() - begun >= PATIENCE && groups_without(part, &names).is_some();
-        if failed.is_empty() || may_begin {
-            node.left_out.set(node.left_out.get() + names.len() as u64);
+        if failed.is_empty() || world.now() - begun >= PATIENCE && failed.can_be_spared(part) {
+            node.left_out.set(node.left_out.get() + failed.unfenced.len() as u64);
             return;
         }
         world.sleep(FENCE_PAUSE).await;
