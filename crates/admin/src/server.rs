@@ -7,9 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use array::status::{ControllerStatus, ImageStatus};
 use array::{Array, Control, ControllerHandle, Event, EventSender, MoveReceiver};
 use axum::middleware;
 use futures::future::join_all;
+use status::ImageFault;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
@@ -224,7 +226,7 @@ async fn follow(served: Arc<Served>, stopped: impl Future<Output = ()>) {
         if let Ok(done) = array.finish_interrupted().await {
             done.iter().for_each(|line| served.events.tell(Event::of_line(line)));
         }
-        if parts.iter().any(|part| !part.missing.is_empty()) {
+        if parts.iter().any(may_come_back) {
             try_missing_again(&mut array, &served.events).await;
         }
         let mut status = crate::convert::status_of(array.config(), parts, 0);
@@ -272,6 +274,14 @@ async fn tell_trouble(served: &Served) {
         };
         served.tracker().track(&mut all, now_ms()).into_iter().for_each(|event| served.events.tell(event));
     }
+}
+
+/// Whether something is missing, or an image waits until nobody else can write to it.
+fn may_come_back(part: &ControllerStatus) -> bool {
+    let waits = |image: &ImageStatus| {
+        image.state.as_ref().is_err_and(|unopened| unopened.fault == ImageFault::Unclaimed)
+    };
+    !part.missing.is_empty() || part.images.iter().any(waits)
 }
 
 /// What was missing may be there again. What still is not stays in the status, with its cause.

@@ -142,7 +142,7 @@ async fn open_declared(
 ) -> Result<Image, Unopened> {
     let refused = |error: VdiskError| Unopened { fault: terms::open_fault(&error), cause: error.to_string() };
     if let Some(cause) = controller.state().nodes.withheld.images.get(&declared.name) {
-        return Err(Unopened { fault: ImageFault::Unknown, cause: cause.clone() });
+        return Err(Unopened { fault: ImageFault::Unclaimed, cause: cause.clone() });
     }
     let image = open(controller, config, declared).await.map_err(refused)?;
     if image.file_format() != vdisk::FileFormat::Raw {

@@ -104,17 +104,6 @@ impl Withheld {
         self.groups.is_empty() && self.drives.is_empty() && self.images.is_empty()
     }
 
-    /// Whether the LU of this name waits for something of this.
-    pub(crate) fn has_lu(&self, config: &Config, name: &str) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let pool = config.volume(name).and_then(|volume| config.pool(&volume.pool));
-        let is_withheld = |group: &String| self.groups.contains_key(group);
-        self.images.contains_key(name)
-            || pool.is_some_and(|pool| pool.groups.iter().chain(&pool.journal).any(is_withheld))
-    }
-
     /// The declaration of what is withheld, to claim it.
     pub fn part(&self, config: &Config) -> Config {
         let mut part = config.clone();
@@ -243,16 +232,5 @@ mod tests {
         let next = first.still(&config, &unclaimed(&["e", "a", "b"]));
         assert_eq!((names(&next.groups), names(&next.drives)), ("journal".into(), "e".into()));
         assert!(next.still(&config, &unclaimed(&[])).is_empty());
-    }
-
-    #[test]
-    fn a_lu_waits_for_the_groups_and_the_journal_of_its_pool() {
-        let mut config = config();
-        for (name, pool) in [("v5", "p5"), ("v0", "p0")] {
-            config.volumes.push(crate::config::VolumeConfig::new(name.into(), pool.into(), 1 << 20));
-        }
-        let withheld = Withheld { groups: [("journal".into(), "why".into())].into(), ..Withheld::default() };
-        assert!(withheld.has_lu(&config, "v0") && !withheld.has_lu(&config, "v5"));
-        assert!(!withheld.has_lu(&config, "unknown") && !Withheld::default().has_lu(&config, "v0"));
     }
 }

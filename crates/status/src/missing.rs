@@ -68,4 +68,6 @@ pub enum ImageFault {
     NoRoom,
     /// A write of its metadata failed: the image is only read.
     ReadOnly,
+    /// Whoever owned the array last may still write to it.
+    Unclaimed,
 }

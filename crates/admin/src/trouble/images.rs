@@ -31,6 +31,7 @@ fn to_do(fault: ImageFault, file: &str) -> String {
         ImageFault::Parent => {
             "bring that parent back, or mend it (masu vdisk check), then restart the array".to_owned()
         }
+        ImageFault::Unclaimed => format!("bring the storage of {file} back: the array opens it by itself"),
         ImageFault::Unknown => format!("mend {file} (masu vdisk check), then restart the array"),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::status::{ImageFault, Reason};
 use pool::{Closed, Pool};
 use qos::Found;
 use raid::Group;
@@ -198,6 +199,23 @@ impl State {
         mapped
     }
 
+    /// Whether the LU of this name was withheld when it was to be opened last: it is busy until it is opened,
+    /// or turns out to be missing for another reason.
+    fn waits_for_claim(&self, name: &str) -> bool {
+        let groups = (Kind::Group, String::new())..(Kind::Pool, String::new());
+        let mut withheld =
+            self.missing.range(groups).filter(|(_, told)| told.why.reason == Reason::Unclaimed);
+        let is_image = || self.unopened.get(name).is_some_and(|image| image.fault == ImageFault::Unclaimed);
+        let pool = || self.config.pool(&self.config.volume(name)?.pool);
+        is_image()
+            || withheld.clone().next().is_some()
+                && pool().is_some_and(|pool| {
+                    withheld.any(|((_, group), _)| {
+                        pool.groups.contains(group) || pool.journal.as_ref() == Some(group)
+                    })
+                })
+    }
+
     /// Adds one LUN of a host to the view.
     pub(crate) fn place(&self, (lun, name): (&u16, &String), index: usize, mapped: &mut Mapped) {
         let lun = Lun(*lun);
@@ -209,7 +227,7 @@ impl State {
             (None, Some(at)) => {
                 let number = self.made.lu_numbers.get(name);
                 let identity = number.map(|number| identity_of(&self.config, (name, *number)));
-                let is_busy = self.nodes.withheld.has_lu(&self.config, name);
+                let is_busy = self.waits_for_claim(name);
                 _ = mapped.unavailable.insert(lun, Unavailable { key: at.key, identity, is_busy });
             }
             (None, None) => {}

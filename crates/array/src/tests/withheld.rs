@@ -100,7 +100,15 @@ fn a_pool_whose_drive_is_not_claimed_is_busy_and_untouched_and_the_others_are_se
         assert_eq!(missing(&array.status().await.expect("status")), all);
         assert_eq!(content(&model, "d2"), before);
 
+        // Claimed, and not opened yet: it is busy until it turns out to be missing.
+        let disk = model.disks().get("d2").expect("it is there");
+        disk.kill();
         tell(&array, &Unclaimed::default()).await;
+        assert_eq!(of(1, READ, 512).await, (0, vec![]));
+        array.apply(two_pools()).await.expect("it is missing");
+        assert_eq!(missing(&array.status().await.expect("status"))[0], ("h", Reason::Away));
+        assert_eq!(of(1, READ, 512).await, (2, vec![]), "NOT READY");
+        disk.resume();
         array.apply(two_pools()).await.expect("again");
         assert_eq!(missing(&array.status().await.expect("status")), []);
         assert_eq!(of(1, READ, 512).await, (0, vec![0; 512]));

@@ -16,7 +16,7 @@ fn scenario() -> String {
         ("settle = \"5s\"", "settle = \"3s\""),
         ("window = \"5s\"", "window = \"2s\""),
         ("quick_time = \"18s\"", "quick_time = \"8s\""),
-        ("capacity = \"60s\"", "capacity = \"4s\""),
+        ("capacity = \"120s\"", "capacity = \"4s\""),
     ];
     changes.iter().fold(built_in.to_owned(), |text, (from, to)| {
         assert_eq!(text.matches(from).count(), 1, "{from}");
