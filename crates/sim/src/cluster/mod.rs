@@ -102,8 +102,8 @@ mod tests {
         // An owner handed over while a node claimed the drives of a controller: the owner ran it again, and
         // the node's fence hit it.
         history::tell(56, (Places::Drawn, Fault::None), false);
-        // An owner had claimed what it began without, and another controller could not be asked: hosts heard NOT
-        // READY until it was opened.
+        // An owner had claimed what it began without, and another controller could not be asked: hosts heard
+        // NOT READY until it was opened.
         history::tell(300_190, (Places::Several, Fault::SomeFences), false);
     }
 
