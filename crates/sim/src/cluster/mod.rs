@@ -105,6 +105,9 @@ mod tests {
         // An owner had claimed what it began without, and another controller could not be asked: hosts heard
         // NOT READY until it was opened.
         history::tell(300_190, (Places::Several, Fault::SomeFences), false);
+        // An owner that took controllers back fenced all of their drives again and again, while one could not
+        // be fenced: a pool that was on its way had been opened at the owner since, and lost its drives.
+        history::tell(300_344, (Places::Several, Fault::SomeFences), false);
     }
 
     /// The simulation must be able to fail: writes of an owner that is no longer one land on top of those of

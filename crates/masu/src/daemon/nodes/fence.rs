@@ -36,7 +36,7 @@ fn fenced_by_command(config: &Config) -> Vec<(Fenced, DriveSpec)> {
 
 /// What is fenced, by its declared name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fenced {
+pub(super) enum Fenced {
     Drive(String),
     Image(String),
 }
@@ -62,12 +62,14 @@ impl fmt::Display for Fenced {
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
 /// its client blocklisted; the registration at a block device is preempted. Nothing is done to an image that
 /// nobody has. It is not left before it has ended:
-/// a fence that goes on after the hand-over would be one against the next owner.
+/// a fence that goes on after the hand-over would be one against the next owner. What is `done` is not fenced
+/// again: a pool that was on its way may have been opened in this process since.
 ///
 /// # Errors
 /// Nothing could be fenced.
-async fn fence(config: &Config) -> Result<Unclaimed> {
-    let drives = fenced_by_command(config);
+async fn fence(config: &Config, done: &mut Vec<Fenced>) -> Result<Unclaimed> {
+    let mut drives = fenced_by_command(config);
+    drives.retain(|(name, _)| !done.contains(name));
     if drives.is_empty() {
         return Ok(Unclaimed::default());
     }
@@ -75,18 +77,23 @@ async fn fence(config: &Config) -> Result<Unclaimed> {
         world_real::run(world_real::Options::default(), async move |world| {
             // Each begins with the call, on a thread of its own image.
             let begun: Vec<_> = drives.into_iter().map(|(name, spec)| (name, world.fence(&spec))).collect();
-            let mut failed = Unclaimed::default();
+            let (mut failed, mut fenced_now) = (Unclaimed::default(), vec![]);
             for (name, fenced) in begun {
                 match fenced.await {
-                    Ok(Some(holder)) => tracing::warn!("{name}: fenced {holder}"),
-                    Ok(None) => {}
+                    Ok(holder) => {
+                        holder.iter().for_each(|holder| tracing::warn!("{name}: fenced {holder}"));
+                        fenced_now.push(name);
+                    }
                     Err(error) => name.add_to(&mut failed, format!("cannot be fenced: {}", error.cause)),
                 }
             }
-            failed
+            (failed, fenced_now)
         })
     };
-    tokio::task::spawn_blocking(fences).await?.context("cannot fence the drives")
+    let fenced = tokio::task::spawn_blocking(fences).await?;
+    let (failed, fenced_now) = fenced.context("cannot fence the drives")?;
+    done.extend(fenced_now);
+    Ok(failed)
 }
 
 /// Fences the drives of a part of the declaration. Who has `waited` for this long enough begins without those
@@ -94,8 +101,12 @@ async fn fence(config: &Config) -> Result<Unclaimed> {
 ///
 /// # Errors
 /// One could not be fenced.
-pub(super) async fn fence_part(part: &Config, waited: Duration) -> Result<Option<String>> {
-    let failed = fence(part).await?;
+pub(super) async fn fence_part(
+    part: &Config,
+    done: &mut Vec<Fenced>,
+    waited: Duration,
+) -> Result<Option<String>> {
+    let failed = fence(part, done).await?;
     if failed.is_empty() {
         return Ok(None);
     }
@@ -117,8 +128,12 @@ fn text(unclaimed: &Unclaimed) -> String {
 ///
 /// # Errors
 /// Nothing could be fenced.
-pub(super) async fn claim(config: &Config, stop: &Arc<AtomicBool>, time: Duration) -> Result<Unclaimed> {
-    let mut unclaimed = fence(config).await?;
+pub(super) async fn claim(
+    config: &Config,
+    done: &mut Vec<Fenced>,
+    (stop, time): (&Arc<AtomicBool>, Duration),
+) -> Result<Unclaimed> {
+    let mut unclaimed = fence(config, done).await?;
     let mut rest = config.clone();
     rest.drives.retain(|drive| !unclaimed.unfenced.contains_key(&drive.name));
     rest.images.clear();
@@ -139,9 +154,9 @@ pub(in crate::daemon) async fn wait_for_drives(
 ) -> Result<Option<Withheld>> {
     let (begun, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
     let was_made = |name: &str| made.is_some_and(|made| made.has_group(name));
-    let mut told = false;
+    let (mut told, mut done) = (false, vec![]);
     loop {
-        let mut claiming = pin!(claim(config, &stop, WAIT_TIME));
+        let mut claiming = pin!(claim(config, &mut done, (&stop, WAIT_TIME)));
         let claimed = tokio::select! {
             claimed = &mut claiming => claimed,
             () = signals.stop() => {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::fence::{PAUSE, claim};
+use super::fence::{Fenced, PAUSE, claim};
 
 /// The task that claims it, until all is claimed or the array stops.
 pub(in crate::daemon) struct Claiming {
@@ -26,7 +26,7 @@ impl Claiming {
     ) -> Claiming {
         let (stops, mut stop) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let ends = Arc::<AtomicBool>::default();
+            let (ends, mut done) = (Arc::<AtomicBool>::default(), vec![]);
             while !tells.borrow().is_empty() {
                 tokio::select! {
                     () = sleep(PAUSE) => {}
@@ -34,7 +34,7 @@ impl Claiming {
                 }
                 // A fence that is under way ends before the array does: it would be one against the next
                 // owner.
-                claim_some(&tells, &openers, &events, &ends).await;
+                claim_some(&tells, (&openers, &events), (&mut done, &ends)).await;
             }
         });
         Claiming { stops, task }
@@ -50,19 +50,22 @@ impl Claiming {
 /// Tries once, and tells the controllers what they may open now.
 async fn claim_some(
     tells: &watch::Sender<Arc<Withheld>>,
-    openers: &Openers,
-    events: &EventSender,
-    ends: &Arc<AtomicBool>,
+    (openers, events): (&Openers, &EventSender),
+    (done, ends): (&mut Vec<Fenced>, &Arc<AtomicBool>),
 ) {
     let (withheld, config) = (tells.borrow().clone(), openers.config());
     let part = withheld.part(&config);
-    let Ok(unclaimed) = claim(&part, ends, Duration::ZERO).await else { return };
+    let Ok(unclaimed) = claim(&part, done, (ends, Duration::ZERO)).await else { return };
     let still = withheld.still(&config, &unclaimed);
     if still == *withheld {
         return;
     }
-    let released = withheld.groups.keys().filter(|name| !still.groups.contains_key(*name));
-    for name in released {
+    // One that was deleted meanwhile is not told.
+    let declared = config.groups.iter().map(|group| &group.name);
+    for name in declared.filter(|name| withheld.groups.contains_key(*name)) {
+        if still.groups.contains_key(name) {
+            continue;
+        }
         events.tell(Event::info(format!("group {name}"), "its drives are claimed: it is opened"));
     }
     tells.send_replace(Arc::new(still));

@@ -208,9 +208,9 @@ impl Lender {
 /// Fences all drives of a part of the declaration, until that has succeeded, or its groups can do without
 /// those that cannot be fenced.
 pub(in crate::cluster) async fn fence(world: &World, node: &Node, part: &array::Config) {
-    let begun = world.now();
+    let (begun, mut done) = (world.now(), BTreeSet::new());
     loop {
-        let failed = try_fence(world, part).await;
+        let failed = try_fence(world, part, &mut done).await;
         if failed.is_empty() || world.now() - begun >= PATIENCE && failed.can_be_spared(part) {
             node.left_out.set(node.left_out.get() + failed.unfenced.len() as u64);
             return;
@@ -221,9 +221,9 @@ pub(in crate::cluster) async fn fence(world: &World, node: &Node, part: &array::
 
 /// The same of all drives, for the owner: it withholds what it cannot fence, if it can serve something else.
 pub(super) async fn fence_all(world: &World, node: &Node, declared: &array::Config) -> Withheld {
-    let begun = world.now();
+    let (begun, mut done) = (world.now(), BTreeSet::new());
     loop {
-        let failed = try_fence(world, declared).await;
+        let failed = try_fence(world, declared, &mut done).await;
         let is_patient = world.now() - begun < PATIENCE;
         if failed.is_empty() || !is_patient && may_begin(declared, |_| true, &failed) {
             let withheld = Withheld::of(declared, &failed);
@@ -236,11 +236,13 @@ pub(super) async fn fence_all(world: &World, node: &Node, declared: &array::Conf
     }
 }
 
-async fn try_fence(world: &World, part: &array::Config) -> Unclaimed {
+/// What is `done` is not fenced again: a pool that was on its way may have been opened here since.
+async fn try_fence(world: &World, part: &array::Config, done: &mut BTreeSet<String>) -> Unclaimed {
     let mut failed = Unclaimed::default();
-    for drive in &part.drives {
-        if let Err(error) = world.fence(&drive.spec).await {
-            failed.unfenced.insert(drive.name.clone(), error.to_string());
+    for drive in part.drives.iter().filter(|drive| !done.contains(&drive.name)).collect::<Vec<_>>() {
+        match world.fence(&drive.spec).await {
+            Ok(_) => _ = done.insert(drive.name.clone()),
+            Err(error) => _ = failed.unfenced.insert(drive.name.clone(), error.to_string()),
         }
     }
     failed
@@ -249,13 +251,15 @@ async fn try_fence(world: &World, part: &array::Config) -> Unclaimed {
 /// Fences what the owner began without, and opens it, until it has all of it or stops.
 pub(super) async fn claim_withheld(lender: Rc<Lender>) {
     lender.peers.set(lender.peers.get() + 1);
+    let mut done = BTreeSet::new();
     loop {
         let nodes = lender.nodes.borrow().clone();
         if nodes.withheld.is_empty() || lender.stops.get() {
             break;
         }
         let (config, world) = (lender.config(), &lender.process.world);
-        let still = nodes.withheld.still(&config, &try_fence(world, &nodes.withheld.part(&config)).await);
+        let failed = try_fence(world, &nodes.withheld.part(&config), &mut done).await;
+        let still = nodes.withheld.still(&config, &failed);
         if still != *nodes.withheld {
             let next = Nodes { withheld: Arc::new(still), ..Nodes::clone(&lender.nodes.borrow()) };
             lender.process.tell(|| format!("claims what it began without; left: {:?}", next.withheld));

@@ -9,7 +9,7 @@ use config::Config;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::daemon::nodes::fence::fence_part;
+use crate::daemon::nodes::fence::{Fenced, fence_part};
 use crate::held::wait_until_all_free;
 
 /// Between two attempts.
@@ -36,10 +36,10 @@ impl Claims {
         let (stop, begun) = (Arc::<AtomicBool>::default(), Instant::now());
         let ends = stop.clone();
         let task = tokio::spawn(async move {
-            let mut said = String::new();
+            let (mut said, mut done) = (String::new(), vec![]);
             loop {
                 let left = CLAIM_MAX.saturating_sub(begun.elapsed());
-                match try_claim(&part, begun.elapsed(), (&ends, left)).await {
+                match try_claim(&part, (&mut done, begun.elapsed()), (&ends, left)).await {
                     Ok(left_out) => {
                         left_out.iter().for_each(|what| tracing::warn!("{}", without(what)));
                         return Ok(());
@@ -80,10 +80,10 @@ fn without(left_out: &str) -> String {
 /// out as where a node takes the whole array over ([`fence_part`]). `tell` hears what it waits for, once for
 /// each cause, and what is left out.
 pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
-    let (begun, mut said) = (Instant::now(), String::new());
+    let (begun, mut said, mut done) = (Instant::now(), String::new(), vec![]);
     let stops = Stops(Arc::default());
     loop {
-        let cause = match try_claim(part, begun.elapsed(), (&stops.0, Duration::MAX)).await {
+        let cause = match try_claim(part, (&mut done, begun.elapsed()), (&stops.0, Duration::MAX)).await {
             Ok(None) => return,
             Ok(Some(left_out)) => return tell(without(&left_out)),
             Err(cause) => cause,
@@ -99,10 +99,10 @@ pub(super) async fn claim(part: &Config, tell: impl Fn(String)) {
 /// Returns what is left out. Once `stop` is set, it does not wait for locks any more, and fails.
 async fn try_claim(
     part: &Config,
-    waited: Duration,
+    (done, waited): (&mut Vec<Fenced>, Duration),
     (stop, left): (&Arc<AtomicBool>, Duration),
 ) -> Result<Option<String>, String> {
-    let left_out = fence_part(part, waited).await.map_err(|error| format!("{error:#}"))?;
+    let left_out = fence_part(part, done, waited).await.map_err(|error| format!("{error:#}"))?;
     let (part, seen) = (part.clone(), stop.clone());
     let free = tokio::task::spawn_blocking(move || wait_until_all_free(&part, &seen, left)).await;
     free.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))?;
