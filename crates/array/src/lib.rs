@@ -65,7 +65,7 @@ pub use service_loop::{answer_for_absent, run_controller, run_with_local_port};
 pub use trace::{TraceReceiver, TraceSender, Traced, trace_channel};
 pub use vacancies::{cannot_leave, lacks_drives};
 pub use why::Why;
-pub use withheld::{Unclaimed, Withheld, may_begin};
+pub use withheld::{Unclaimed, Withheld};
 pub use world::{DriveSpec, ImageAccess, Instant, LatencyCounts, Patience, RbdImage, Recorded, SpanRecord};
 
 /// Size of a cache frame.

@@ -12,7 +12,7 @@ pub struct Unclaimed {
     pub unfenced: BTreeMap<String, String>,
     /// Drives that another process has open.
     pub held: BTreeMap<String, String>,
-    /// Images of which the one or the other holds.
+    /// Images that cannot be fenced.
     pub images: BTreeMap<String, String>,
 }
 
@@ -85,6 +85,22 @@ impl Withheld {
         withheld
     }
 
+    /// The same, if an owner may begin so: something is served, and no group would have to be created without
+    /// all of its drives.
+    pub fn to_begin(
+        config: &Config,
+        was_made: impl Fn(&str) -> bool,
+        unclaimed: &Unclaimed,
+    ) -> Option<Withheld> {
+        let withheld = Withheld::of(config, unclaimed);
+        let mut lacking = config.groups.iter().filter(|group| unclaimed.of(config, group).is_some());
+        let is_open = |group: &String| was_made(group) && !withheld.groups.contains_key(group);
+        let mut pools = config.pools.iter();
+        let is_served = pools.any(|pool| pool.groups.iter().chain(&pool.journal).all(is_open));
+        let has_image = config.images.iter().any(|image| !withheld.images.contains_key(&image.name));
+        (lacking.all(|group| was_made(&group.name)) && (is_served || has_image)).then_some(withheld)
+    }
+
     /// What of this is still withheld where these are unclaimed.
     #[must_use]
     pub fn still(&self, config: &Config, unclaimed: &Unclaimed) -> Withheld {
@@ -113,18 +129,6 @@ impl Withheld {
         part.drives.retain(|drive| self.drives.contains_key(&drive.name) || is_member(&drive.name));
         part
     }
-}
-
-/// Whether an owner may begin while it withholds what is unclaimed: something is served, and no group would
-/// have to be created without all of its drives.
-pub fn may_begin(config: &Config, was_made: impl Fn(&str) -> bool, unclaimed: &Unclaimed) -> bool {
-    let withheld = Withheld::of(config, unclaimed);
-    let mut lacking = config.groups.iter().filter(|group| unclaimed.of(config, group).is_some());
-    let is_open = |group: &String| was_made(group) && !withheld.groups.contains_key(group);
-    let mut pools = config.pools.iter();
-    let is_served = pools.any(|pool| pool.groups.iter().chain(&pool.journal).all(is_open));
-    let has_image = config.images.iter().any(|image| !withheld.images.contains_key(&image.name));
-    lacking.all(|group| was_made(&group.name)) && (is_served || has_image)
 }
 
 /// Whether a declared group that was made opens when so many of its drives are missing, whichever they are.
@@ -183,9 +187,8 @@ mod tests {
             };
             let unclaimed =
                 Unclaimed { unfenced: with_cause(unfenced), held: with_cause(held), ..Unclaimed::default() };
-            let withheld = Withheld::of(&config, &unclaimed);
-            let begins = may_begin(&config, |_| true, &unclaimed);
-            let seen = begins.then(|| (names(&withheld.groups), names(&withheld.drives)));
+            let withheld = Withheld::to_begin(&config, |_| true, &unclaimed);
+            let seen = withheld.map(|withheld| (names(&withheld.groups), names(&withheld.drives)));
             let expected = expected.map(|(groups, drives)| (groups.to_owned(), drives.to_owned()));
             assert_eq!(seen, expected, "{unfenced} | {held}");
         }
@@ -215,7 +218,8 @@ mod tests {
             unfenced: [(drive.to_owned(), "why".to_owned())].into(),
             ..Unclaimed::default()
         };
-        let may = |drive: &str| may_begin(&config, |name| name != "zero", &unclaimed(drive));
+        let made = |name: &str| name != "zero";
+        let may = |drive: &str| Withheld::to_begin(&config, made, &unclaimed(drive)).is_some();
         assert!(!may("d") && may("a"));
         assert!(!may("s"), "it may get the spare");
     }

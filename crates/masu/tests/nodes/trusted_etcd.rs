@@ -288,8 +288,8 @@ fn in_short() {
     etcd.again(leader);
 
     let host = Host::start(&cluster);
-    // An election takes up to two seconds more, and the owner's term is five from its last renewal: with three
-    // seconds it was chance whether the owner went on.
+    // An election takes up to two seconds more, and the owner's term is five from its last renewal: with
+    // three seconds it was chance whether the owner went on.
     etcd.without_quorum(Duration::from_secs(2));
     sleep(Duration::from_secs(3));
     tell("no quorum for 2 s", &verified(host), PLANNED);

@@ -102,21 +102,16 @@ async fn carry(
 mod tests {
     use std::net::SocketAddr;
 
-    use admin::Store;
     use array::RelayKey;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixListener;
     use tokio::sync::mpsc;
 
+    use super::super::link::tests::tls;
     use super::super::link::{Api, Link, Served};
     use super::*;
 
     const WAIT: Duration = Duration::from_secs(5);
-
-    fn tls() -> Arc<NodeTls> {
-        let dir = tempfile::tempdir().expect("a directory");
-        Arc::new(NodeTls::own(&Store::open(dir.path()).expect("a store")).expect("made"))
-    }
 
     /// Requests to the API reach the owner's socket from a node that holds its key of the state, and from no
     /// other one; a node whose own key is another one takes no answer, either.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld, may_begin};
+use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld};
 use config::{Config, Made};
 use tokio::time::Instant;
 
@@ -61,8 +61,8 @@ impl fmt::Display for Fenced {
 
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
 /// its client blocklisted; the registration at a block device is preempted. Nothing is done to an image that
-/// nobody has. It is not left before it has ended:
-/// a fence that goes on after the hand-over would be one against the next owner. What is `done` is not fenced
+/// nobody has. It is not left before it has ended: a fence that goes on after the hand-over would be one
+/// against the next owner. What is `done` is not fenced
 /// again: a pool that was on its way may have been opened in this process since.
 ///
 /// # Errors
@@ -136,9 +136,9 @@ pub(super) async fn claim(
     let mut unclaimed = fence(config, done).await?;
     let mut rest = config.clone();
     rest.drives.retain(|drive| !unclaimed.unfenced.contains_key(&drive.name));
-    rest.images.clear();
     let stop = stop.clone();
     let held = tokio::task::spawn_blocking(move || still_held(&rest, &stop, time)).await?;
+    // An image that is in use is tried when it is opened: the status says so.
     unclaimed.held = held.drives.into_iter().map(|name| (name, IN_USE.to_owned())).collect();
     Ok(unclaimed)
 }
@@ -172,8 +172,7 @@ pub(in crate::daemon) async fn wait_for_drives(
             Err(error) => format!("{error:#}"),
         };
         let unclaimed = claimed.ok().filter(|_| begun.elapsed() >= PATIENCE);
-        if let Some(unclaimed) = unclaimed.filter(|unclaimed| may_begin(config, was_made, unclaimed)) {
-            let withheld = Withheld::of(config, &unclaimed);
+        if let Some(withheld) = unclaimed.and_then(|left| Withheld::to_begin(config, was_made, &left)) {
             events.tell(Event::warning("array", format!("begins without what it cannot claim: {cause}")));
             return Ok(Some(withheld));
         }
@@ -197,7 +196,32 @@ pub(in crate::daemon) async fn wait_for_drives(
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
     use super::*;
+
+    /// The kernel releases an image of an owner that was killed a moment later: it was tried too early, and
+    /// not served.
+    #[tokio::test]
+    async fn an_image_that_is_about_to_be_free_is_waited_for_and_is_no_reason_to_wait_longer() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let image = dir.path().join("i.img");
+        let file = open(&image, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR).expect("a file");
+        flock(&file, FlockOperation::LockExclusive).expect("locked");
+        let text = format!(
+            "target = \"iqn.2026-11.test:a\"\n[[image]]\nname = \"i\"\nfile = {image:?}\nformat = \"raw\"\n"
+        );
+        let config = Config::parse(&text, "array.toml", dir.path()).expect("a declaration");
+        let stop = Arc::default();
+        let held = claim(&config, &mut vec![], (&stop, Duration::from_millis(1))).await;
+        assert!(held.expect("claimed").is_empty());
+        let lets_go = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            drop(file);
+        });
+        claim(&config, &mut vec![], (&stop, WAIT_TIME)).await.expect("claimed");
+        assert!(lets_go.is_finished(), "it is in use yet");
+    }
 
     #[test]
     fn what_is_not_claimed_is_named_with_its_cause() {

@@ -390,14 +390,14 @@ async fn carry(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use admin::Store;
 
     use super::*;
 
     const WAIT: Duration = Duration::from_secs(5);
 
-    fn tls() -> Arc<NodeTls> {
+    pub(in super::super) fn tls() -> Arc<NodeTls> {
         let dir = tempfile::tempdir().expect("a directory");
         Arc::new(NodeTls::own(&Store::open(dir.path()).expect("a store")).expect("made"))
     }

@@ -408,15 +408,10 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener as Listener;
 
+    use super::super::link::tests::tls;
     use super::*;
 
     const WAIT: Duration = Duration::from_secs(5);
-
-    fn tls() -> Arc<NodeTls> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = admin::Store::open(dir.path()).expect("a store");
-        Arc::new(NodeTls::own(&store).expect("made"))
-    }
 
     /// A relay with one portal, and its address.
     fn relay() -> (Relay, SocketAddr) {

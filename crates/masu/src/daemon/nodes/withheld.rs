@@ -1,7 +1,6 @@
 //! What the owner began without is claimed while it serves the rest.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use array::{Event, EventSender, Openers, Withheld};
@@ -26,7 +25,7 @@ impl Claiming {
     ) -> Claiming {
         let (stops, mut stop) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let (ends, mut done) = (Arc::<AtomicBool>::default(), vec![]);
+            let mut done = vec![];
             while !tells.borrow().is_empty() {
                 tokio::select! {
                     () = sleep(PAUSE) => {}
@@ -34,7 +33,7 @@ impl Claiming {
                 }
                 // A fence that is under way ends before the array does: it would be one against the next
                 // owner.
-                claim_some(&tells, (&openers, &events), (&mut done, &ends)).await;
+                claim_some(&tells, (&openers, &events), &mut done).await;
             }
         });
         Claiming { stops, task }
@@ -51,21 +50,19 @@ impl Claiming {
 async fn claim_some(
     tells: &watch::Sender<Arc<Withheld>>,
     (openers, events): (&Openers, &EventSender),
-    (done, ends): (&mut Vec<Fenced>, &Arc<AtomicBool>),
+    done: &mut Vec<Fenced>,
 ) {
     let (withheld, config) = (tells.borrow().clone(), openers.config());
     let part = withheld.part(&config);
-    let Ok(unclaimed) = claim(&part, done, (ends, Duration::ZERO)).await else { return };
+    let Ok(unclaimed) = claim(&part, done, (&Arc::default(), Duration::ZERO)).await else { return };
     let still = withheld.still(&config, &unclaimed);
     if still == *withheld {
         return;
     }
     // One that was deleted meanwhile is not told.
-    let declared = config.groups.iter().map(|group| &group.name);
-    for name in declared.filter(|name| withheld.groups.contains_key(*name)) {
-        if still.groups.contains_key(name) {
-            continue;
-        }
+    let is_released =
+        |name: &&String| withheld.groups.contains_key(*name) && !still.groups.contains_key(*name);
+    for name in config.groups.iter().map(|group| &group.name).filter(is_released) {
         events.tell(Event::info(format!("group {name}"), "its drives are claimed: it is opened"));
     }
     tells.send_replace(Arc::new(still));

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use array::{
     Config, Control, ControllerHandle, Exchange, Nodes, Told, Unclaimed, Withheld, answer_for_absent,
-    may_begin,
 };
 use futures::channel::oneshot;
 use futures::{FutureExt, select_biased};
@@ -224,9 +223,8 @@ pub(super) async fn fence_all(world: &World, node: &Node, declared: &array::Conf
     let (begun, mut done) = (world.now(), BTreeSet::new());
     loop {
         let failed = try_fence(world, declared, &mut done).await;
-        let is_patient = world.now() - begun < PATIENCE;
-        if failed.is_empty() || !is_patient && may_begin(declared, |_| true, &failed) {
-            let withheld = Withheld::of(declared, &failed);
+        let may_begin = failed.is_empty() || world.now() - begun >= PATIENCE;
+        if let Some(withheld) = Withheld::to_begin(declared, |_| true, &failed).filter(|_| may_begin) {
             let left_out = failed.unfenced.len() - withheld.drives.len();
             node.left_out.set(node.left_out.get() + left_out as u64);
             node.withheld.set(node.withheld.get() + withheld.groups.len() as u64);
