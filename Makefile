@@ -313,6 +313,12 @@ bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB
 	@$(STEP) "three nodes beside one" judges/nodes_bench.sh
 	@$(MAKE) --no-print-directory bench-layers
 
+BEFORE ?= HEAD^
+.PHONY: bench-pair
+bench-pair: setup release ## this version beside that of the commit BEFORE (the one before this) in the same run: ratios of IOPS and MB/s
+	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
+	@MASU=$(RELEASE) $(STEP) "this version beside $(BEFORE)" judges/bench_pair.sh $(BEFORE)
+
 .PHONY: bench-layers
 bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, scheduling, placement, modelled drives
 	@$(STEP) "layers, build" cargo build --release --locked --quiet -p pool --example open_ten_tb

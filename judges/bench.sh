@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 . judges/ports.sh
 readonly REPEATS=${REPEATS:-5} SECONDS_EACH=${SECONDS_EACH:-2}
 readonly SERVER_CORE=0 CLIENT_CORE=1
-readonly SIZE_MIB=512 RUN_TIMEOUT_S=60
+readonly SIZE_MIB=512
 readonly CSV=target/judges/bench.csv
 
 masu=${MASU:-target/release/masu}
@@ -69,23 +69,11 @@ done
 rm "$dir/data"
 names+=(bare); urls+=(bare)
 
-client() { timeout "$RUN_TIMEOUT_S" taskset -c "$CLIENT_CORE" "$@"; }
-iscsi_perf() {
-  client iscsi-perf -t "$SECONDS_EACH" -m 32 -b 8 -r "$1" | tr '\r' '\n' |
-    sed -n 's/^iops average \([0-9]*\) .*/\1/p' | tail -n 1
-}
-# figure of the JSON answer of a load: load FIELD OPTION... URL
-load() {
-  local field=$1
-  shift
-  client "$masu" load --json --cpu "$CLIENT_CORE" --warm-up-seconds 0.3 --seconds "$SECONDS_EACH" "$@" |
-    python3 -c "import json, sys; print(round(json.load(sys.stdin)['$field']))"
-}
+# shellcheck source=judges/bench_loads.sh
+. judges/bench_loads.sh
 random_read() {
-  if [ "$1" = bare ]; then "$bare" --bare --depth 32 --seconds "$SECONDS_EACH"; else load iops --pattern randread --depth 32 "$1"; fi
+  if [ "$1" = bare ]; then "$bare" --bare --depth 32 --seconds "$SECONDS_EACH"; else random_read_of "$1"; fi
 }
-sequential_read() { load mb_per_s --pattern seqread --size 1MiB --depth 8 "$1"; }
-sequential_write() { load mb_per_s --pattern seqwrite --size 1MiB --depth 8 --destroy-data "$1"; }
 
 mkdir -p target/judges
 echo "workload,contender,repeat,value" >"$CSV"

@@ -1,21 +1,28 @@
 //! The clock: monotonic, one origin for the whole process.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant as System, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use world::Instant;
 
 /// All worlds of a process count from the same origin, so that a time stamp may cross from one thread to
-/// another.
-static ORIGIN: OnceLock<System> = OnceLock::new();
+/// another. In nanoseconds of the system's monotonic clock.
+static ORIGIN_NS: OnceLock<u64> = OnceLock::new();
 
 /// The current time. Read from the kernel's shared page on every call (about 25 ns, no system call) rather
 /// than once per turn of the loop: otherwise a latency histogram would show all operations of a batch as
-/// ending together.
+/// ending together. A command reads it several times, so in nanoseconds at once: the seconds and nanoseconds
+/// of `std::time` cost as much again as the read.
 pub(crate) fn now() -> Instant {
-    let passed = ORIGIN.get_or_init(System::now).elapsed();
-    Instant(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+    let now = system_ns();
+    Instant(now.saturating_sub(*ORIGIN_NS.get_or_init(|| now)))
+}
+
+fn system_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Both are positive: the clock counts from the start of the system.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The time of day at a time of the world's clock, as the system's clock has it now.

@@ -22,6 +22,8 @@ const COLLECTING_ROOM_LEN: usize = 16 << 10;
 const TURN_PDUS: u32 = 128;
 /// The same in time: some commands take long although they wait for nothing.
 const TURN_TIME: Duration = Duration::from_millis(1);
+/// So many PDUs share one look at the clock.
+const PDUS_PER_CLOCK: u32 = 8;
 
 /// Why a session's reader ended.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +59,8 @@ async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver
         let Some(layout) = receiver.layout().map_err(ReceiveError::from)? else { break 0 };
         let held = receiver.bytes().len();
         if held >= layout.total_len {
-            if pdus == TURN_PDUS || session.world.now().since(begin) > TURN_TIME {
+            let is_late = || session.world.now().since(begin) > TURN_TIME;
+            if pdus == TURN_PDUS || pdus % PDUS_PER_CLOCK == PDUS_PER_CLOCK - 1 && is_late() {
                 give_way(session).await;
                 (pdus, begin) = (0, session.world.now());
             }
