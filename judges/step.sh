@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs one step of the Makefile: a line before it with its name, a line after it with its time.
+# Runs one step of the Makefile: a line before it with its name, a line after it with its time, and with the processor time of its
+# processes: what waits can run beside what computes.
 #   judges/step.sh NAME COMMAND...
 set -uo pipefail
 name=$1; shift
@@ -7,5 +8,8 @@ echo "==> $name"
 started=$SECONDS
 "$@"
 rc=$?
-if [ "$rc" = 0 ]; then echo "<== $name: $((SECONDS - started)) s"; else echo "<== $name: FAILED (status $rc) after $((SECONDS - started)) s" >&2; fi
+# proc(5): cutime and cstime, in clock ticks.
+read -r -a stat <"/proc/$$/stat"
+computed=$(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
+if [ "$rc" = 0 ]; then echo "<== $name: $((SECONDS - started)) s, $computed s of processors"; else echo "<== $name: FAILED (status $rc) after $((SECONDS - started)) s" >&2; fi
 exit "$rc"
