@@ -46,6 +46,20 @@ pub(crate) struct RegistryOption {
     registry_key: Option<PathBuf>,
 }
 
+/// Options of a command line, and the files that they name.
+#[derive(Default)]
+pub(crate) struct Words {
+    pub(crate) options: Vec<(&'static str, String)>,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Words {
+    pub(crate) fn add(&mut self, option: &'static str, file: PathBuf) {
+        self.options.push((option, file.display().to_string()));
+        self.files.push(file);
+    }
+}
+
 impl RegistryOption {
     /// What is named. Not parsed by clap, which repeats a wrong value, with a password that may be in it.
     fn location(&self) -> Result<Option<Location>> {
@@ -102,9 +116,9 @@ impl RegistryOption {
     ///
     /// # Errors
     /// A path that is no text.
-    pub(crate) fn words(&self) -> Result<(Vec<(&'static str, String)>, Vec<PathBuf>)> {
+    pub(crate) fn words(&self) -> Result<Words> {
         let location = self.location()?.context(UNNAMED)?;
-        let (mut words, mut files) = (Vec::new(), Vec::new());
+        let mut words = Words::default();
         let absolute = |path: &Path| -> Result<PathBuf> {
             std::path::absolute(path).with_context(|| path.display().to_string())
         };
@@ -112,7 +126,7 @@ impl RegistryOption {
             Location::Directory(path) => absolute(path)?.display().to_string(),
             Location::Etcd(_) => location.to_string(),
         };
-        words.push(("--registry", place));
+        words.options.push(("--registry", place));
         for (option, file) in [
             ("--registry-ca", &self.registry_ca),
             ("--registry-cert", &self.registry_cert),
@@ -121,10 +135,9 @@ impl RegistryOption {
         ] {
             let Some(file) = file else { continue };
             let file = absolute(file)?;
-            words.push((option, file.display().to_string()));
-            files.push(file);
+            words.add(option, file);
         }
-        Ok((words, files))
+        Ok(words)
     }
 
     /// Whether user and password of etcd come from the environment.

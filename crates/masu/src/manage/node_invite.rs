@@ -1,7 +1,7 @@
 //! `masu node invite`: what to type on a machine that is to be a node. Nothing secret is in it: a node makes its
 //! own certificate, and who can write to the registry can be a node (docs/decisions/0011).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use admin::Store;
 use anyhow::{Context, Result, bail, ensure};
@@ -9,15 +9,14 @@ use cluster::{MEMBERS, NODES, Overview, kept_text};
 use registry::{Key, Registry};
 
 use crate::known_nodes::known_nodes;
-use crate::registry_option::{RegistryOption, node_name};
+use crate::registry_option::{RegistryOption, Words, node_name};
 use crate::state_key::StateKeys;
 
 /// What the new node and the others must agree in.
 struct Invitation {
     name: String,
     /// The options by which this command reached the registry, with their files.
-    options: Vec<(&'static str, String)>,
-    files: Vec<PathBuf>,
+    words: Words,
     /// User and password came from the environment.
     has_login_in_environment: bool,
     spans_machines: bool,
@@ -54,11 +53,10 @@ pub(super) async fn invite(
         }
     }
     refuse_other_key(registry, state_key).await?;
-    let (mut options, mut files) = place.words()?;
+    let mut words = place.words()?;
     if let Some(key) = state_key {
         let key = std::path::absolute(key).with_context(|| key.display().to_string())?;
-        options.push(("--state-key", key.display().to_string()));
-        files.push(key);
+        words.add("--state-key", key);
     }
     let port = nodes
         .iter()
@@ -67,8 +65,7 @@ pub(super) async fn invite(
     let (name, port) = (name.to_owned(), port.unwrap_or(PORT_DEFAULT));
     let (spans_machines, has_login_in_environment) =
         (place.spans_machines()?, place.has_login_in_environment()?);
-    let invitation =
-        Invitation { name, options, files, has_login_in_environment, spans_machines, nodes, port };
+    let invitation = Invitation { name, words, has_login_in_environment, spans_machines, nodes, port };
     Ok(invitation.text())
 }
 
@@ -97,7 +94,7 @@ impl Invitation {
              --data is the node's own, and empty."
                 .into(),
         ];
-        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        let files: Vec<String> = self.words.files.iter().map(|file| file.display().to_string()).collect();
         if !files.is_empty() {
             lines.push(format!(
                 "# Copy there, to the same places, with their owners and modes: {}",
@@ -111,7 +108,7 @@ impl Invitation {
         }
         lines.extend(self.about_others());
         let options: String =
-            self.options.iter().map(|(option, value)| format!(" {option} {}", quoted(value))).collect();
+            self.words.options.iter().map(|(option, value)| format!(" {option} {}", quoted(value))).collect();
         lines.push(format!(
             "masu serve --node {name} --listen {ADDRESS}:{port} --data /var/lib/masu/{name} --config /etc/masu/array.toml\
              {options}"
@@ -171,8 +168,7 @@ mod tests {
         ];
         Invitation {
             name: "n3".into(),
-            options,
-            files: vec!["/etc/it's.pem".into()],
+            words: Words { options, files: vec!["/etc/it's.pem".into()] },
             has_login_in_environment: false,
             spans_machines: true,
             nodes: vec![],

@@ -98,3 +98,38 @@ fn an_address_that_two_options_have_and_a_file_that_is_none_are_named_with_their
         assert!(text.contains(&cause), "{more:?}: {text}");
     }
 }
+
+/// A new node begins a new array in a registry that was emptied, is refused by the drives, and ends. A node that had
+/// stood by took its state over then, in place of the one that it knew, and had to be given an empty directory.
+#[test]
+fn a_node_that_stood_by_for_an_array_takes_no_other_one_from_an_emptied_registry() {
+    let mut cluster = Cluster::start(1);
+    cluster.owner();
+    cluster.join();
+    cluster.nodes[1].stands_by();
+    for at in [0, 1] {
+        cluster.nodes[at].signal("-KILL");
+        cluster.nodes[at].ended();
+    }
+    fs::remove_dir_all(&cluster.registry).expect("emptied");
+    cluster.join();
+    assert_eq!(cluster.nodes[2].ended(), Some(2));
+    assert!(cluster.nodes[2].log().contains("belongs to group g0"), "{}", cluster.nodes[2].log());
+    cluster.again(1);
+    assert_eq!(cluster.nodes[1].ended(), Some(2), "{}", cluster.nodes[1].log());
+    assert!(cluster.nodes[1].log().contains("has stood by for array"), "{}", cluster.nodes[1].log());
+    let data = cluster.nodes[0].dir.display().to_string();
+    let restore = ["node", "restore-state", "--data", &data, "--registry", &cluster.registry, "--yes"];
+    let restored = Command::new(&cluster.masu).args(restore).output().expect("masu runs");
+    assert!(restored.status.success(), "{restored:?}");
+    cluster.again(1);
+    cluster.again(0);
+    // Each may be the one that serves.
+    cluster.owner();
+    until("both are nodes of it", || {
+        let list =
+            Command::new(&cluster.masu).args(["node", "list", "--registry", &cluster.registry]).output();
+        let list = said(list.expect("masu runs"));
+        list.contains("owner") && list.contains("standby")
+    });
+}
