@@ -115,7 +115,7 @@ impl RegistryOption {
     /// secret is among them.
     ///
     /// # Errors
-    /// A path that is no text.
+    /// None is named, or a relative path cannot be resolved.
     pub(crate) fn words(&self) -> Result<Words> {
         let location = self.location()?.context(UNNAMED)?;
         let mut words = Words::default();
