@@ -7,7 +7,7 @@ mod history;
 mod tests;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,7 +127,10 @@ impl Store {
     /// # Errors
     /// Where it cannot be made.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
-        fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+        fs::create_dir_all(dir).map_err(|error| match dir.is_dir() || !dir.exists() {
+            true => failed(dir, error),
+            false => failed(dir, io::Error::other("it is no directory: name one")),
+        })?;
         let dir = dir.canonicalize().map_err(|e| failed(dir, e))?;
         Ok(Store { dir, share: None })
     }

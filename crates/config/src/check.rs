@@ -9,7 +9,7 @@ use world::DriveSpec;
 use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
 use crate::drives::{DriveConfig, FOREGROUND_SHARE_PERCENT, GroupConfig};
-use crate::hosts::{LUN_MAX, SECRET_LEN};
+use crate::hosts::{LUN_MAX, SECRET_LEN, one_socket};
 use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
 
@@ -135,8 +135,15 @@ impl Config {
             if portal.controller >= self.controllers {
                 return refuse(place, no_controller(portal.controller, self.controllers));
             }
-            if portal.listen.port() != 0 && self.portals[..i].iter().any(|p| p.listen == portal.listen) {
-                return refuse(place, "declared twice".into());
+            match self.portals[..i].iter().find(|earlier| one_socket(earlier.listen, portal.listen)) {
+                Some(earlier) if earlier.listen == portal.listen => {
+                    return refuse(place, "declared twice".into());
+                }
+                Some(earlier) => {
+                    let cause = format!("portal {} listens there, too: choose another port", earlier.listen);
+                    return refuse(place, cause);
+                }
+                None => {}
             }
         }
         Ok(())

@@ -36,6 +36,13 @@ pub struct PortalConfig {
     pub segment_bytes_max: Option<u16>,
 }
 
+/// Whether one process cannot listen at both: at the same port of one address, or of all. Port 0 is any free
+/// one.
+pub fn one_socket(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = one.is_ipv4() == other.is_ipv4() && (one.ip().is_unspecified() || other.ip().is_unspecified());
+    one.port() != 0 && one.port() == other.port() && (all || one.ip() == other.ip())
+}
+
 /// A host: its initiator, its CHAP secrets, and the LUs that it sees. It sees no others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -39,7 +39,7 @@ pub use drives::{
     Class, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, stripe_unit_bytes_default,
 };
 pub use files::{must_be_file, read_small, read_small_text};
-pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN};
+pub use hosts::{ChapConfig, HostConfig, LUN_MAX, PortalConfig, SECRET_LEN, one_socket};
 pub use ids::{ArrayId, GroupId, JournalId};
 pub use images::{FileFormat, ImageConfig};
 pub use made::{DeletedGroup, Identities, ImportedDrives, Made, MadeGroup, NotOpen, RAW_FILE_TO_DO, RawFile};

@@ -50,6 +50,24 @@ fn a_declaration_survives_being_kept() {
     check_kept(&config);
 }
 
+#[test]
+fn portals_that_would_listen_at_one_address_are_refused() {
+    let two = |first: &str, second: &str| {
+        format!(
+            "target = \"iqn.2026-11.net.example:x\"\n[[portal]]\nlisten = \"{first}\"\n[[portal]]\nlisten = \"{second}\"\n"
+        )
+    };
+    check(&two("10.0.0.1:3260", "10.0.0.1:3260"), "portal 10.0.0.1:3260: declared twice");
+    let cause = "portal 10.0.0.1:3260: portal 0.0.0.0:3260 listens there, too: choose another port";
+    check(&two("0.0.0.0:3260", "10.0.0.1:3260"), cause);
+    check(&two("[fd00::1]:3260", "[::]:3260"), "portal [::]:3260: portal [fd00::1]:3260 listens there, too");
+    for (first, second) in
+        [("0.0.0.0:3260", "10.0.0.1:3261"), ("10.0.0.1:3260", "10.0.0.2:3260"), ("0.0.0.0:0", "10.0.0.1:0")]
+    {
+        Config::parse(&two(first, second), "array.toml", Path::new("/data")).expect("good");
+    }
+}
+
 const CACHE: &str = "
     [cache]
     memory = \"16MiB\"

@@ -36,6 +36,7 @@ use self::nodes::{
     relay_to_successor, share_drives, stand_by,
 };
 pub(crate) use self::nodes::{epoch_owned, epoch_seen};
+use self::ports::OwnPorts;
 use self::signals::{Asked, Signals};
 use crate::declared::Start;
 use crate::manage::socket_in;
@@ -137,6 +138,10 @@ impl Serve {
         Ok(keys)
     }
 
+    fn own_ports(&self) -> OwnPorts {
+        OwnPorts { node_listen: self.node_listen, api: self.api }
+    }
+
     /// What the controllers run on.
     fn footing(&self) -> Result<Footing> {
         let drives = self.drive_model.as_deref().map(FileDrives::alike).transpose()?;
@@ -148,7 +153,8 @@ impl Serve {
         let Some(address) = self.api else { return Ok(None) };
         let tls = match (&self.api_cert, &self.api_key) {
             (Some(certificate), Some(key)) => {
-                Tls::open(CertificateFiles { certificate: certificate.clone(), key: key.clone() })?
+                let files = CertificateFiles { certificate: certificate.clone(), key: key.clone() };
+                Tls::open(files).context("cannot use --api-cert with --api-key")?
             }
             _ if address.ip().is_loopback() => return Ok(None),
             _ if self.api_plain => {
@@ -201,7 +207,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
 
 /// One life, from the data directory to the end. Some: the node was drained, and has these portals.
 async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Option<Portals>> {
-    let store = Store::open(&serve.data)?;
+    let store = Store::open(&serve.data).context("--data")?;
     // First the steps that are cheap and fail for reasons that the operator can fix: no host is served
     // without administration.
     let socket = socket_in(store.dir());
@@ -222,9 +228,9 @@ async fn live(serve: &Serve, signals: &mut Signals, kept: Portals) -> Result<Opt
     };
     let (registry, config) = (&serve.registry, serve.config.as_deref());
     let keys = serve.state_keys()?.into();
-    let (listen, node_listen) = (serve.listen, serve.node_listen);
+    let (listen, ports) = (serve.listen, serve.own_ports());
     let footing = serve.footing()?;
-    let join = Join { registry, name, config, listen, node_listen, keys, footing, kept };
+    let join = Join { registry, name, config, listen, ports, keys, footing, kept };
     let Some((node, store)) = stand_by(join, store, &bound, (signals, &events.0)).await? else {
         return Ok(None);
     };
@@ -405,6 +411,7 @@ async fn serve_and_stop(
 /// Checks that all ports can be opened, which comes last: a start that fails there would already have created
 /// drives.
 async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
+    serve.own_ports().refuse_shared(config.portals.iter().map(|portal| portal.listen))?;
     for portal in config.portals.iter().filter(|p| p.listen.port() != 0 && !is_lent(p.listen)) {
         if let Err(error) = ports::until_free(portal.listen).await {
             let place = format!("portal {}", portal.listen);

@@ -12,6 +12,8 @@ use world::World;
 /// Of the group, and of all others: to list, and to enter.
 const OTHERS_READ: u32 = 0o055;
 
+const UNNAMED: &str = "no registry: pass --registry DIR or --registry etcd://HOST:PORT";
+
 /// The longest name of a node: the keys that have it are at most 200 characters long.
 const NODE_LEN_MAX: usize = 128;
 
@@ -44,6 +46,20 @@ pub(crate) struct RegistryOption {
     registry_key: Option<PathBuf>,
 }
 
+/// Options of a command line, and the files that they name.
+#[derive(Default)]
+pub(crate) struct Words {
+    pub(crate) options: Vec<(&'static str, String)>,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Words {
+    pub(crate) fn add(&mut self, option: &'static str, file: PathBuf) {
+        self.options.push((option, file.display().to_string()));
+        self.files.push(file);
+    }
+}
+
 impl RegistryOption {
     /// What is named. Not parsed by clap, which repeats a wrong value, with a password that may be in it.
     fn location(&self) -> Result<Option<Location>> {
@@ -63,7 +79,7 @@ impl RegistryOption {
 
     /// Opens the registry, which must be named.
     pub(crate) fn open_named(&self, world: &World) -> Result<Rc<dyn Registry>> {
-        self.open(world)?.context("no registry: pass --registry DIR or --registry etcd://HOST:PORT")
+        self.open(world)?.context(UNNAMED)
     }
 
     /// Opens the registry, which must be named and be there: who only reads creates none.
@@ -93,6 +109,40 @@ impl RegistryOption {
             );
         }
         Ok(())
+    }
+
+    /// The options as they name this registry, for a command line on another machine, and their files. Nothing
+    /// secret is among them.
+    ///
+    /// # Errors
+    /// None is named, or a relative path cannot be resolved.
+    pub(crate) fn words(&self) -> Result<Words> {
+        let location = self.location()?.context(UNNAMED)?;
+        let mut words = Words::default();
+        let absolute = |path: &Path| -> Result<PathBuf> {
+            std::path::absolute(path).with_context(|| path.display().to_string())
+        };
+        let place = match &location {
+            Location::Directory(path) => absolute(path)?.display().to_string(),
+            Location::Etcd(_) => location.to_string(),
+        };
+        words.options.push(("--registry", place));
+        for (option, file) in [
+            ("--registry-ca", &self.registry_ca),
+            ("--registry-cert", &self.registry_cert),
+            ("--registry-key", &self.registry_key),
+            ("--registry-login", &self.registry_login),
+        ] {
+            let Some(file) = file else { continue };
+            let file = absolute(file)?;
+            words.add(option, file);
+        }
+        Ok(words)
+    }
+
+    /// Whether user and password of etcd come from the environment.
+    pub(crate) fn has_login_in_environment(&self) -> Result<bool> {
+        Ok(self.spans_machines()? && self.registry_login.is_none() && variable("MASU_ETCD_USER")?.is_some())
     }
 
     /// Opens the registry; none: none is named.

@@ -63,6 +63,11 @@ impl StateKeys {
         !self.0.is_empty()
     }
 
+    /// Whether a text of the registry is encrypted.
+    pub(crate) fn is_sealed(found: &str) -> bool {
+        found.starts_with(SEALED)
+    }
+
     /// A text of this name for the registry.
     ///
     /// # Errors
@@ -79,7 +84,7 @@ impl StateKeys {
     /// Whether who says this holds a key of these, or both have none: it is this text of this name, encrypted
     /// if this node encrypts.
     pub(crate) fn prove(&self, name: &str, text: &str, said: &str) -> bool {
-        said.starts_with(SEALED) == self.encrypt()
+        StateKeys::is_sealed(said) == self.encrypt()
             && self.open(name, said).is_ok_and(|(opened, _)| opened == text)
     }
 

@@ -35,6 +35,8 @@ mod controllers;
 mod damage;
 #[path = "nodes/host.rs"]
 mod host;
+#[path = "nodes/joining.rs"]
+mod joining;
 #[path = "nodes/link.rs"]
 mod link;
 #[path = "nodes/moves.rs"]

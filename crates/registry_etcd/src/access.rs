@@ -59,6 +59,10 @@ pub struct AccessFiles {
 /// Why there is no access.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
+    /// What is wrong with the file of an option.
+    #[error("{option}: {cause}")]
+    #[expect(missing_docs, reason = "self-explanatory names")]
+    Option { option: &'static str, cause: Box<AccessError> },
     /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     #[expect(missing_docs, reason = "self-explanatory names")]
@@ -138,6 +142,10 @@ fn read_pem(path: &Path, what: &'static str) -> Result<Vec<u8>, AccessError> {
 }
 
 fn login_of(path: &Path) -> Result<Login, AccessError> {
+    of("--registry-login", read_login(path))
+}
+
+fn read_login(path: &Path) -> Result<Login, AccessError> {
     let text = String::from_utf8(read(path, true)?).unwrap_or_default();
     let mut lines = text.lines();
     match (lines.next(), lines.next(), lines.next()) {
@@ -151,11 +159,20 @@ fn login_of(path: &Path) -> Result<Login, AccessError> {
 /// The authority, and the client's certificate with its key.
 type Certificates = (Option<Vec<u8>>, Option<(Vec<u8>, Vec<u8>)>);
 
+/// Says which option names the file.
+fn of<T>(option: &'static str, read: Result<T, AccessError>) -> Result<T, AccessError> {
+    read.map_err(|cause| AccessError::Option { option, cause: Box::new(cause) })
+}
+
 fn certificates(files: &AccessFiles) -> Result<Certificates, AccessError> {
-    let authority = files.authority.as_deref().map(|path| read_pem(path, CERTIFICATE)).transpose()?;
+    let authority = files.authority.as_deref().map(|path| read_pem(path, CERTIFICATE)).transpose();
+    let authority = of("--registry-ca", authority)?;
     let identity = match (&files.certificate, &files.key) {
         (None, None) => None,
-        (Some(certificate), Some(key)) => Some((read_pem(certificate, CERTIFICATE)?, read_pem(key, KEY)?)),
+        (Some(certificate), Some(key)) => Some((
+            of("--registry-cert", read_pem(certificate, CERTIFICATE))?,
+            of("--registry-key", read_pem(key, KEY))?,
+        )),
         _ => return Err(AccessError::HalfIdentity),
     };
     Ok((authority, identity))
@@ -217,6 +234,14 @@ mod tests {
         Access::read(&location.parse().expect("a location"), files, None, None)
     }
 
+    /// What is wrong with the file of this option.
+    fn wrong(access: Result<Access, AccessError>, named: &str) -> AccessError {
+        match access.map(drop).expect_err("refused") {
+            AccessError::Option { option, cause } if option == named => *cause,
+            other => panic!("{named}: {other}"),
+        }
+    }
+
     #[test]
     fn a_login_is_read_from_a_file_that_others_cannot_read() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -225,10 +250,11 @@ mod tests {
         let mode = |mode| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("permissions");
         };
-        assert!(matches!(access("etcd://a", &files), Err(AccessError::File { .. })));
+        let wrong = || wrong(access("etcd://a", &files), "--registry-login");
+        assert!(matches!(wrong(), AccessError::File { .. }));
         std::fs::write(&path, "root\ngeheim\n").expect("written");
         mode(0o644);
-        assert!(matches!(access("etcd://a", &files), Err(AccessError::Exposed { .. })));
+        assert!(matches!(wrong(), AccessError::Exposed { .. }));
         mode(0o640);
         let login = access("etcd://a", &files).expect("access").login.expect("a login");
         assert_eq!((login.user.as_str(), login.password.as_str()), ("root", "geheim"));
@@ -236,7 +262,7 @@ mod tests {
         assert!(matches!(access("dir", &files), Err(AccessError::NotEtcd)));
         for bad in ["", "root", "root\n\n", "\nx\n", "a\nb\nc\n"] {
             std::fs::write(&path, bad).expect("written");
-            assert!(matches!(access("etcd://a", &files), Err(AccessError::Login { .. })), "{bad:?}");
+            assert!(matches!(wrong(), AccessError::Login { .. }), "{bad:?}");
         }
     }
 
@@ -245,11 +271,33 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let good = dir.path().join("good.pem");
+        std::fs::write(&good, "-----BEGIN CERTIFICATE-----\n").expect("written");
+        let some_good = || Some(good.clone());
         for path in [dir.path(), &pipe, Path::new("/dev/zero")] {
-            let files = AccessFiles { authority: Some(path.into()), ..AccessFiles::default() };
-            let refused = access("etcds://a", &files).map(drop).expect_err("refused");
-            assert!(matches!(refused, AccessError::Kind { .. }), "{refused}");
-            assert!(refused.to_string().contains("name a file"), "{refused}");
+            let authority = some_good();
+            let some = || Some(path.to_owned());
+            for (option, files) in [
+                ("--registry-ca", AccessFiles { authority: some(), ..AccessFiles::default() }),
+                ("--registry-login", AccessFiles { login: some(), ..AccessFiles::default() }),
+                (
+                    "--registry-cert",
+                    AccessFiles {
+                        certificate: some(),
+                        key: some(),
+                        authority: authority.clone(),
+                        login: None,
+                    },
+                ),
+                (
+                    "--registry-key",
+                    AccessFiles { certificate: some_good(), key: some(), authority, login: None },
+                ),
+            ] {
+                let refused = wrong(access("etcds://a", &files), option);
+                assert!(matches!(refused, AccessError::Kind { .. }), "{refused}");
+                assert!(refused.to_string().contains("name a file"), "{refused}");
+            }
         }
         let long = dir.path().join("long");
         std::fs::File::create(&long).and_then(|file| file.set_len(FILE_LEN_MAX + 1)).expect("made");
@@ -267,7 +315,7 @@ mod tests {
         let ca = dir.path().join("ca.pem");
         std::fs::write(&ca, "").expect("written");
         let empty = AccessFiles { authority: Some(ca.clone()), ..AccessFiles::default() };
-        assert!(matches!(access("etcds://a", &empty), Err(AccessError::Pem { .. })));
+        assert!(matches!(wrong(access("etcds://a", &empty), "--registry-ca"), AccessError::Pem { .. }));
         std::fs::write(&ca, "-----BEGIN CERTIFICATE-----\n").expect("written");
         let half = AccessFiles { authority: Some(ca), key: some("key"), ..AccessFiles::default() };
         assert!(matches!(access("etcds://a", &half), Err(AccessError::HalfIdentity)));

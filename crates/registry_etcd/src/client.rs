@@ -45,7 +45,7 @@ pub enum OpenError {
     #[error("cannot start the thread for etcd: {0}")]
     Thread(#[source] std::io::Error),
     /// A certificate or key is not valid, or the address is not.
-    #[error("cannot use these certificates for {address}: {cause}")]
+    #[error("cannot use --registry-ca, or --registry-cert with --registry-key, for {address}: {cause}")]
     #[expect(missing_docs, reason = "self-explanatory names")]
     Certificates { address: String, cause: String },
     /// The directory is not a registry.

@@ -61,13 +61,15 @@ impl Balance {
     }
 
     /// Pools that are at another controller than before rest, whoever has moved them; and what was measured
-    /// before says nothing about the loads now.
+    /// before says nothing about the loads now. Neither does it where a controller has begun anew, at another
+    /// node or after one was lost: it counts from zero.
     fn note_moves(&mut self, sample: &Sample) {
         let Some(last) = self.samples.back() else { return };
         let had = |name: &String| last.pools.get(name).map(|(controller, _)| *controller);
         let moved = sample.pools.iter().filter(|(name, (now, _))| had(name).is_some_and(|had| had != *now));
         let moved: Vec<(String, f64)> = moved.map(|(name, _)| (name.clone(), sample.at_s)).collect();
-        if !moved.is_empty() {
+        let mut counters = last.busy_s.iter().zip(&sample.busy_s);
+        if !moved.is_empty() || counters.any(|(before, now)| now < before) {
             self.samples.clear();
         }
         self.moved_s.extend(moved);
@@ -212,6 +214,21 @@ mod tests {
         let mut bench = Bench::default();
         assert_eq!(bench.run(50, [100.0, 0.0], &BOTH_AT_0), None);
         assert_eq!(bench.run(100, [0.0, 0.0], &BOTH_AT_0), None);
+    }
+
+    /// A controller whose node is lost, or that changes its place, counts from zero there. For ten seconds it
+    /// looked idle, and a busy one gave it a pool.
+    #[test]
+    fn a_controller_that_begins_anew_is_not_taken_for_an_idle_one() {
+        let mut bench = Bench::default();
+        let pools = [("p", 0, 300), ("q", 0, 700), ("r", 1, 1000)];
+        assert_eq!(bench.run(100, [90.0, 80.0], &pools), None);
+        bench.busy_s[1] = 0.0;
+        assert_eq!(bench.run(100, [90.0, 80.0], &pools), None);
+        let begun = bench.second;
+        bench.busy_s[1] = 0.0;
+        let (at, _) = bench.run(100, [90.0, 10.0], &pools).expect("it is idle there");
+        assert!(at >= begun + WINDOW_S, "{at}: what it did before says nothing");
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub(crate) async fn move_as_asked(
 
 /// Moves the pool that levels the load of the controllers, where that pays.
 pub(crate) async fn balance(served: &Served, array: &mut Array, status: &Status) {
+    // A controller that runs nowhere for a moment is idle, and takes no pool.
+    if status.loads.iter().any(|load| load.up_ms == 0) {
+        return;
+    }
     let found = served.balance().look(sample(served, status));
     if let Some(found) = found.filter(|_| array.config().balance) {
         served.events.tell(Event::info(format!("pool {}", found.pool), found.why).by(BALANCE));

@@ -172,8 +172,10 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let failed = |cause: String| TlsError::File { path: path.display().to_string(), cause };
     let pem = read_small(path, PEM_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
     let all = CertificateDer::pem_slice_iter(&pem);
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| failed(e.to_string()))?;
-    if all.is_empty() { Err(failed("no certificate (PEM) is in it".into())) } else { Ok(all) }
+    match all.collect::<Result<Vec<_>, _>>() {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err(failed("no certificate in PEM form, or a damaged one: name another file".into())),
+    }
 }
 
 /// When the certificate in a file ends, in seconds since 1970: that of its chain that ends first.
@@ -211,7 +213,10 @@ pub(super) fn read(files: &CertificateFiles) -> Result<Pair, TlsError> {
     let chain = certificates(&files.certificate)?;
     let failed = |cause| TlsError::File { path: files.key.display().to_string(), cause };
     let pem = read_small(&files.key, PEM_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
-    Ok((chain, PrivateKeyDer::from_pem_slice(&pem).map_err(|e| failed(e.to_string()))?))
+    let key = PrivateKeyDer::from_pem_slice(&pem);
+    let key =
+        key.map_err(|_| failed("no private key in PEM form, or a damaged one: name another file".into()))?;
+    Ok((chain, key))
 }
 
 /// What rustls says of files that do not belong together.

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
+use config::one_socket;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 
@@ -11,6 +13,31 @@ use tokio::time::{Instant, sleep};
 /// masu again at once, as a service manager does, finds the addresses of the last process in use.
 const TIME_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Where this process listens beside its portals.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OwnPorts {
+    pub(super) node_listen: Option<SocketAddr>,
+    pub(super) api: Option<SocketAddr>,
+}
+
+impl OwnPorts {
+    /// Refuses two at one address: the system would only say that the second is in use.
+    ///
+    /// # Errors
+    /// Which two.
+    pub(super) fn refuse_shared(self, portals: impl IntoIterator<Item = SocketAddr>) -> Result<()> {
+        let mut named: Vec<_> = portals.into_iter().map(|at| ("portal", at)).collect();
+        for (option, at) in [("--api", self.api), ("--node-listen", self.node_listen)] {
+            let Some(at) = at else { continue };
+            if let Some((what, other)) = named.iter().find(|(_, other)| one_socket(at, *other)) {
+                bail!("{option} {at}: {what} {other} listens there, too: choose another port");
+            }
+            named.push((option, at));
+        }
+        Ok(())
+    }
+}
 
 /// Waits until the address can be listened on, for 3 s at most. Port 0 is any free one.
 ///
@@ -41,6 +68,34 @@ pub(super) async fn until_all_free(addresses: impl IntoIterator<Item = SocketAdd
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_that_would_listen_at_one_address_are_named() {
+        let at = |text: &str| -> SocketAddr { text.parse().expect("an address") };
+        let refused = |portals: &[&str], node: &str, api: &str| {
+            let some = |text: &str| Some(text).filter(|text| !text.is_empty()).map(at);
+            let own = OwnPorts { node_listen: some(node), api: some(api) };
+            own.refuse_shared(portals.iter().map(|text| at(text))).err().map(|error| error.to_string())
+        };
+        for (portals, node, api, said) in [
+            (&["10.0.0.1:1"][..], "10.0.0.1:1", "", "--node-listen 10.0.0.1:1: portal 10.0.0.1:1 "),
+            (&["10.0.0.1:1", "10.0.0.1:2"], "10.0.0.1:2", "", "--node-listen 10.0.0.1:2: portal 10.0.0.1:2 "),
+            (&["0.0.0.0:1"], "10.0.0.1:1", "", "--node-listen 10.0.0.1:1: portal 0.0.0.0:1 "),
+            (&["[::1]:1"], "", "[::]:1", "--api [::]:1: portal [::1]:1 "),
+            (&["10.0.0.1:1"], "10.0.0.1:2", "0.0.0.0:2", "--node-listen 10.0.0.1:2: --api 0.0.0.0:2 "),
+        ] {
+            let cause = refused(portals, node, api).unwrap_or_default();
+            assert!(cause.starts_with(said) && cause.ends_with("choose another port"), "{said}: {cause}");
+        }
+        for (portal, node, api) in [
+            ("10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"),
+            ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"),
+            ("10.0.0.1:0", "10.0.0.1:0", "10.0.0.1:0"),
+            ("0.0.0.0:1", "[::1]:1", ""),
+        ] {
+            assert_eq!(refused(&[portal], node, api), None);
+        }
+    }
 
     /// A standby that was started again right after its process had ended found its portal in use, and gave
     /// up.

@@ -13,6 +13,7 @@ mod host_connect;
 mod image;
 mod life;
 mod node;
+mod node_invite;
 mod nouns;
 mod observed;
 mod policy;

@@ -17,6 +17,7 @@ use registry::{Key, Registry};
 use world::World;
 
 use super::confirm::ask_unless;
+use super::node_invite::invite;
 use super::nouns::NODE;
 use super::request::Form;
 use crate::daemon::{epoch_owned, epoch_seen};
@@ -69,6 +70,17 @@ pub(crate) enum NodeCommand {
         name: String,
         #[command(flatten)]
         registry: RegistryOption,
+    },
+    /// Print what to type on a machine that is to be a node. The name must be free; nothing is changed, and
+    /// nothing secret is printed: files with keys and passwords are named, to be copied
+    Invite {
+        /// The new node
+        name: String,
+        #[command(flatten)]
+        registry: RegistryOption,
+        /// File with the nodes' key, if they have one
+        #[arg(long, value_name = "FILE")]
+        state_key: Option<PathBuf>,
     },
     /// Make a key for `masu serve --state-key`: it is printed, for a file that only masu's user can read, the
     /// same on all nodes
@@ -124,6 +136,14 @@ pub(super) fn run(what: &NodeCommand) -> Result<ExitCode> {
         }
         NodeCommand::Drain { name, to, registry } => drain(name, to.as_deref(), registry),
         NodeCommand::Remove { name, registry } => remove(name, registry),
+        NodeCommand::Invite { name, registry, state_key } => {
+            let (name, place, state_key) = (name.clone(), registry.clone(), state_key.clone());
+            let text = with(registry, async move |_, registry| {
+                invite(&*registry, &name, (&place, state_key.as_deref())).await
+            })?;
+            println!("{text}");
+            Ok(ExitCode::SUCCESS)
+        }
         NodeCommand::Key => {
             println!("{}", new_key()?);
             Ok(ExitCode::SUCCESS)

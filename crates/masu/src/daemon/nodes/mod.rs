@@ -52,7 +52,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::controllers::Footing;
-use super::ports::until_all_free;
+use super::ports::{OwnPorts, until_all_free};
 use super::signals::Signals;
 use super::supervision;
 use crate::known_nodes::known_nodes;
@@ -65,8 +65,8 @@ pub(super) struct Join<'a> {
     pub(super) name: &'a str,
     pub(super) config: Option<&'a Path>,
     pub(super) listen: Option<SocketAddr>,
-    /// Where other nodes connect to it.
-    pub(super) node_listen: Option<SocketAddr>,
+    /// Where else it listens.
+    pub(super) ports: OwnPorts,
     /// By which the state in the registry is encrypted.
     pub(super) keys: Arc<StateKeys>,
     /// What its controllers run on.
@@ -148,11 +148,12 @@ pub(super) async fn stand_by(
     let name = join.name;
     registry::Key::new(&format!("{NODES}{name}")).with_context(|| format!("invalid --node {name:?}"))?;
     let portals = portals(&join, &store)?;
+    join.ports.refuse_shared(portals.iter().copied())?;
     let keys = RelayKeys { own: RelayKey(random()?), plain: RelayKey(random()?) };
     let tls = certificate(&store)?;
     let kept = |at: &SocketAddr| join.kept.iter().any(|(kept, _)| kept == at);
-    until_all_free(portals.iter().copied().filter(|at| !kept(at)).chain(join.node_listen)).await;
-    let link = listen_for_nodes(join.node_listen, &portals, &tls)?;
+    until_all_free(portals.iter().copied().filter(|at| !kept(at)).chain(join.ports.node_listen)).await;
+    let link = listen_for_nodes(join.ports.node_listen, &portals, &tls)?;
     let about = about(&portals, (&keys, link.as_ref(), &tls));
     supervision::watch_controllers(events.clone())?;
     guard_term()?;
@@ -333,8 +334,11 @@ fn listen_for_nodes(
         portal
     };
     let Some(address) = asked.or(named.copied().map(any_port)) else { return Ok(None) };
-    let link = Link::listen(address, tls.clone());
-    let link = link.with_context(|| format!("node port {address}: cannot listen; see --node-listen"))?;
+    let link = Link::listen(address, tls.clone()).with_context(|| match (asked, named) {
+        // Nobody has chosen a node port: the address is the portal's.
+        (None, Some(portal)) => format!("portal {portal}: cannot listen"),
+        _ => format!("--node-listen {address}: cannot listen"),
+    })?;
     tracing::info!("node port {}, certificate SHA-256 {}", link.address(), tls.fingerprint());
     Ok(Some(link))
 }
@@ -441,9 +445,10 @@ fn start_relay(portals: &[SocketAddr], kept: Portals, tls: &Arc<NodeTls>) -> Res
     open.extend(kept);
     open.sort_by_key(|(address, _)| portals.iter().position(|at| at == address));
     for unnamed in portals.iter().filter(|at| !relay::can_be_named(at)) {
+        let way = if unnamed.port() == 0 { "give it a port" } else { "listen on an address of an interface" };
         tracing::warn!(
             "portal {unnamed}: hosts and other nodes do not learn how to reach it, and it is closed while this \
-             node is a standby; listen on an address of an interface"
+             node is a standby; {way}"
         );
     }
     Relay::start(portals, open, tls).context("cannot listen on the portals")

@@ -1,15 +1,18 @@
 //! What a node remembers of earlier lives in its data directory. The highest epoch that it has seen: a
 //! registry with an older one was restored from a backup, or is another one. The epoch in which it owned the
-//! array last: whether its copy of the state is the newest one that it can know of. Its number: its target
-//! ports stay what they are where the registry has lost all of it.
+//! array last: whether its copy of the state is the newest one that it can know of. The array for which it
+//! stood by: a registry that was emptied may have another one. Its number: its target ports stay what they are
+//! where the registry has lost all of it.
 
 use admin::Store;
 use anyhow::{Context, Result, bail};
 use cluster::{EPOCH_MAX, NUMBERS_MAX};
+use config::ArrayId;
 
 const FILE: &str = "array.epoch";
 const OWNED: &str = "array.owned";
 const NUMBER: &str = "node.number";
+const ARRAY: &str = "node.array";
 
 pub(super) struct Seen {
     store: Store,
@@ -28,6 +31,17 @@ pub(crate) fn epoch_owned(store: &Store) -> Result<Option<u64>> {
 /// Notes that this node owns the array in this epoch, and has its state. Durable when it returns.
 pub(super) fn note_owned(store: &Store, epoch: u64) -> Result<()> {
     Ok(store.adopt(OWNED, &format!("{epoch}\n"))?)
+}
+
+/// The array for which the node of a data directory has stood by. None: it never did, or the note is damaged.
+pub(super) fn array_followed(store: &Store) -> Option<ArrayId> {
+    let text = store.text(ARRAY).ok()??;
+    u128::from_str_radix(text.trim(), 16).ok().map(|id| ArrayId(id.to_be_bytes()))
+}
+
+/// Notes it. Durable when it returns.
+pub(super) fn note_followed(store: &Store, array: ArrayId) -> Result<()> {
+    Ok(store.adopt(ARRAY, &format!("{array}\n"))?)
 }
 
 fn invalid_epoch(store: &Store, file: &str) -> String {

@@ -6,7 +6,7 @@ use admin::Store;
 use anyhow::{Result, bail};
 use cluster::Follows;
 
-use super::seen::note_owned;
+use super::seen::{array_followed, note_followed, note_owned};
 use super::thread::Keeper;
 use crate::state_key::StateKeys;
 
@@ -31,18 +31,30 @@ impl Judge {
 
     fn judge(&self, name: &str, text: &str) -> Result<()> {
         let (text, _) = self.keys.open(name, text)?;
-        let (Some(found), Some(own)) = (self.store.id_of(name, &text), self.store.own_id(name)) else {
-            return Ok(());
-        };
-        if found != own {
-            let dir = self.store.dir().display();
+        let Some(found) = self.store.id_of(name, &text) else { return Ok(()) };
+        let (own, followed) = (self.store.own_id(name), array_followed(&self.store));
+        let dir = self.store.dir().display();
+        if let Some(own) = own.filter(|own| *own != found) {
             bail!(
                 "the registry has the state of array {found}, and {dir} that of array {own}, which would be lost; \
                  give this node an empty data directory, or, if the registry has the wrong one, stop all nodes \
                  and put this one back: masu node restore-state --data {dir}"
             );
         }
-        Ok(())
+        match followed {
+            Some(followed) if followed == found => Ok(()),
+            // A registry that was emptied, in which a new node has begun a new array.
+            Some(followed) if own.is_none() => bail!(
+                "the registry has the state of array {found}, and the node of {dir} has stood by for array {followed}; \
+                 stop all nodes and put the state of that one back, from the data directory of the node that owned it last \
+                 (masu node restore-state), or, if the other one is right, give this node an empty data directory"
+            ),
+            _ => {
+                // A directory that cannot be written is a trouble of its own.
+                let _ = note_followed(&self.store, found);
+                Ok(())
+            }
+        }
     }
 
     /// For each take-over.
@@ -111,6 +123,10 @@ mod tests {
         let name = Store::SHARED[0];
         let judge = Judge { store: store.clone(), keys: Arc::default() };
         assert!(judge.judge(name, &text(1)).is_ok(), "a new node takes any");
+        let refused = judge.judge(name, &text(2)).expect_err("it stood by for the other one").to_string();
+        for part in [&*"01".repeat(16), &"02".repeat(16), "has stood by for array"] {
+            assert!(refused.contains(part), "{refused}");
+        }
         store.adopt(name, &text(1)).expect("written");
         assert!(judge.judge(name, &text(1)).is_ok());
         let refused = judge.judge(name, &text(2)).expect_err("another array").to_string();
