@@ -175,9 +175,9 @@ fn difference(over: &Estimate) -> String {
     let percent = 100.0 * (over.mean - 1.0);
     let half = 50.0 * (over.high - over.low);
     let size = match half.is_finite() {
-        true if half < 0.05 => format!("{:.2} % ± {half:.2} %", percent.abs()),
-        true => format!("{:.1} % ± {half:.1} %", percent.abs()),
-        false => format!("{:.1} %", percent.abs()),
+        true if (0.005..0.05).contains(&half) => format!("{:.2} % ± {half:.2} %", percent.abs()),
+        true if half >= 0.05 => format!("{:.1} % ± {half:.1} %", percent.abs()),
+        _ => format!("{:.1} %", percent.abs()),
     };
     match percent {
         // What rounds to nothing, with an interval that does, too.
@@ -388,6 +388,6 @@ mod tests {
         assert_eq!(said(1.0045, 0.0003), "0.45 % ± 0.03 % more");
         assert_eq!(said(0.979, 0.003), "2.1 % ± 0.3 % less");
         assert_eq!(said(1.0, 0.0001), "as much");
-        assert_eq!(said(1.02, f64::INFINITY), "2.0 % more");
+        assert_eq!((said(1.02, f64::INFINITY), said(1.02, 0.0)), ("2.0 % more".into(), "2.0 % more".into()));
     }
 }
