@@ -226,6 +226,8 @@ pub(super) fn array_of(sanboot: &Sanboot, shape: &Shape) -> Config {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
 
     #[test]
