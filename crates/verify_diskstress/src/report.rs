@@ -202,7 +202,7 @@ fn answer(run: &Run, is_model: bool) -> String {
     let differ = differ.replace("as much than", "as much as");
     match (is_model, rise(On::Physical), rise(On::Virtual)) {
         (true, Some(physical), Some(virtualized)) => format!(
-            "{differ}; from 64 files to 8 reads rise by {:.1} % natively and by {:.1} % virtually.",
+            "{differ}; from 64 files to 8 reads rise {:.1} % natively and {:.1} % virtually.",
             100.0 * (physical.mean - 1.0),
             100.0 * (virtualized.mean - 1.0)
         ),
