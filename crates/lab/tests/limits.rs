@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lab::verify::VERIFICATIONS;
+use lab_core::scenario::frame::Frame;
 use lab_core::toml_text::Places;
 
 /// Tables of a scenario that are no inputs of a run.
@@ -38,6 +39,10 @@ fn every_value_of_a_range_is_one_that_the_scenario_can_have() {
     for row in &VERIFICATIONS {
         let text = scenario(row.name);
         let (all, plain) = (Places::of(&text).ok().expect("TOML"), without_ranges(&text));
+        // A sweep has other values at every point.
+        let set = Frame::read(&text, row.name).expect("its frame").set;
+        let set: Vec<(&str, &str)> = set.iter().map(|(at, value)| (at.as_str(), value.as_str())).collect();
+        let plain = Places::of(&plain).ok().expect("still TOML").with(&set);
         let places = Places::of(&plain).ok().expect("still TOML");
         let mut values = Vec::new();
         all.each(&mut |at, value| {

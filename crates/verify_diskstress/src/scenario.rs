@@ -221,7 +221,7 @@ impl ScenarioFile for Scenario {
             }
         }
         c.multiple("lu.cache", self.lu.cache, Size(1 << 20), 32 << 20..=1 << 36);
-        c.multiple("lu.direct", self.lu.direct, Size(4096), 4096..=self.lu.cache.0 * 3 / 32);
+        c.multiple("lu.direct", self.lu.direct, Size(4096), 4096..=self.lu.cache.0 / 32 * 3);
         c.share("lu.scale", self.lu.scale);
         c.range("lu.cuts", self.lu.cuts, 1..=REPEATS_MAX);
         c.share("real.scale", self.real.scale);
