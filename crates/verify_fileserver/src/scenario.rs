@@ -437,9 +437,11 @@ impl Fileserver {
         let lists = [&self.ramp.servers, &self.ramp.spread_servers, &quick.servers, &quick.spread_servers];
         lists.into_iter().flatten().for_each(|servers| c.range("ramp.servers", *servers, 1..=64));
         c.range("ramp.per_host", self.ramp.per_host, 1..=64);
-        for (key, every, seconds) in
-            [("ramp", self.ramp.every, self.ramp.seconds), ("quick_ramp", quick.every, quick.seconds)]
-        {
+        for (key, from, every, seconds) in [
+            ("ramp", self.ramp.from, self.ramp.every, self.ramp.seconds),
+            ("quick_ramp", quick.from, quick.every, quick.seconds),
+        ] {
+            c.range(&format!("{key}.from"), from, Time(Duration::ZERO)..=HOUR);
             c.range(&format!("{key}.seconds"), seconds, 1..=DAY_SECONDS);
             let half = Time(Duration::from_secs(seconds.into()) / 2);
             c.range(&format!("{key}.every"), every, EVERY_MIN..=half);

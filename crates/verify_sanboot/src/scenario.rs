@@ -424,6 +424,7 @@ impl Sanboot {
         c.range("boot.think_percent", self.boot.think_percent, 0..=1000);
         c.range("boot.spread_percent", self.boot.spread_percent, 0..=100);
         c.range("run.outstanding", run.outstanding, 1..=64);
+        c.range("run.packed_to", run.packed_to, 0..=SERVERS_MAX);
         c.range("run.streams", run.streams, 1..=run.outstanding);
         c.range("run.repeats", run.repeats, 1..=100);
         c.range("quick.repeats", quick.repeats, 1..=100);

@@ -261,8 +261,12 @@ impl ScenarioFile for Vaai {
             ("published.template", p.template),
             ("published.vm_disk", p.vm_disk),
         ] {
-            c.multiple(key, size, Size(1 << 20), 1 << 30..=1 << 40);
+            c.multiple(key, size, Size(1 << 20), 1 << 20..=1 << 40);
         }
+        // What the quick form measures is multiplied.
+        let quick_bytes = p.zeroed_disk.0.min(p.template.0) as f64 * self.model.quick_share;
+        let has_some = quick_bytes >= (1 << 20) as f64;
+        c.must("model.quick_share", has_some, "leave 1 MiB of published.zeroed_disk and published.template");
         c.range("run.outstanding", run.outstanding, 1..=256);
         c.range("run.samples", run.samples, 1..=100_000);
         c.multiple("run.transfer", run.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
@@ -316,6 +320,7 @@ mod tests {
             ("scale = 0.02", "scale = 2", "run.scale"),
             ("zeroed_disk = \"100GiB\"", "zeroed_disk = \"0\"", "published.zeroed_disk"),
             ("template = \"50GiB\"", "template = 513", "published.template"),
+            ("quick_share = 0.0625", "quick_share = 1e-9", "model.quick_share"),
             ("segment_bytes_max = 1448", "segment_bytes_max = 0", "array.segment_bytes_max"),
             ("backoff_max = \"64ms\"", "backoff_max = \"1ms\"", "power_on.backoff_max"),
             ("heartbeat = \"300ms\"", "heartbeat = \"0s\"", "power_on.heartbeat"),

@@ -131,8 +131,7 @@ impl Modelled {
 
     /// What its values must be.
     pub(crate) fn check(&self, c: &mut Checks) {
-        // Less is no whole MiB of the smallest size: its measures are multiplied.
-        c.range("model.quick_share", self.quick_share, 0.01..=1.0);
+        c.share("model.quick_share", self.quick_share);
         c.range("model.outstanding", self.outstanding, 1..=256);
         c.range("model.outstanding_offload", self.outstanding_offload, 1..=256);
         c.multiple("model.transfer", self.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
