@@ -114,7 +114,7 @@ fn a_client_whose_disk_the_files_do_not_fit_on_is_refused() {
     scenario.client.drive = "cheetah-9lp".into();
     let of = (Which::FIXED, Use::published(&scenario, 1, false, 1));
     let refused = tried(&scenario, Shape::published(Format::Fixed, 1), of, &Stop::default());
-    let said = refused.map(drop).expect_err("no room").to_string();
+    let said = format!("{:#}", refused.map(drop).expect_err("no room"));
     assert!(said.contains("client.drive: \"cheetah-9lp\" has 8683 MiB"), "{said}");
 }
 
