@@ -69,7 +69,8 @@ fn without_ranges(text: &str) -> String {
     Places::of(text).ok().expect("TOML").without(&["range", "sweep"])
 }
 
-/// `array.cache = "100TiB"` of qos ended the process for lack of memory; `published.fixed_mb_per_s = nan` was taken.
+/// `array.cache = "100TiB"` of qos ended the process for lack of memory;
+/// `published.fixed_mb_per_s = nan` of fileserver was taken.
 #[test]
 fn every_number_of_a_scenario_has_a_limit() {
     let folder = tempfile::tempdir().expect("a folder");
