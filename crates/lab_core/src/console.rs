@@ -36,6 +36,19 @@ pub fn lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
+/// What failed and why, on one line, from the outer cause to the inner one. A cause that the one before it
+/// ends with is not said again.
+pub fn causes(error: &anyhow::Error) -> String {
+    let mut chain = error.chain().map(ToString::to_string);
+    let mut said = chain.next().unwrap_or_default();
+    for cause in chain.filter(|cause| !cause.is_empty()) {
+        if !said.ends_with(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
 fn put(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.write_all((lines(text) + "\n").as_bytes())?;
     to.flush()
@@ -48,5 +61,15 @@ mod tests {
     #[test]
     fn lines_stay_lines_and_nothing_else_controls_the_terminal() {
         assert_eq!(lines("a\u{1b}[31m\n\0b"), "a\\u{1b}[31m\n\\u{0}b");
+    }
+    /// "invalid value 0 for the number of heads: must be 1 to 64" stood twice in its line.
+    #[test]
+    fn a_cause_that_stands_in_the_message_above_it_is_said_once() {
+        let inner = || io::Error::other("no room");
+        let once = anyhow::Error::new(inner()).context("d.toml: no room").context("the array");
+        assert_eq!(causes(&once), "the array: d.toml: no room");
+        let plain = anyhow::Error::new(inner()).context("cannot write");
+        assert_eq!(causes(&plain), "cannot write: no room");
+        assert_eq!(causes(&anyhow::Error::new(inner())), "no room");
     }
 }

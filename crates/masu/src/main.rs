@@ -103,10 +103,8 @@ fn main() -> ExitCode {
     }
     stdout::flush();
     outcome.unwrap_or_else(|error| {
-        // One line: what failed, then why, from outer to inner cause.
-        let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
         // Where it cannot be written, the status says it.
-        lab_core::console::note(&format!("masu: {}", chain.join(": ")));
+        lab_core::console::note(&format!("masu: {}", lab_core::console::causes(&error)));
         ExitCode::from(2)
     })
 }

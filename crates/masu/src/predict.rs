@@ -65,7 +65,7 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
             if let Some(forecast) =
                 predicted_changed(&results, (pattern, *layout), (fitted_on, predict.to), &what_if)
             {
-                all.push((pattern, *layout, forecast));
+                all.push((pattern, *layout, forecast.map(|all| all.upto(predict.to))));
             }
         }
     }

@@ -166,7 +166,7 @@ fn rise(run: &Run) -> Figure {
     Figure {
         id: "rise".into(),
         title: format!(
-            "From 64 files to 8 reads rise {:.0} % natively and {:+.1} % in a virtual machine",
+            "From 64 files to 8 reads rise {:.1} % natively and {:.1} % in a virtual machine",
             of(On::Physical),
             of(On::Virtual)
         ),

@@ -1,6 +1,7 @@
 //! All patterns on both machines in the model world. The same seed gives the same numbers.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use diskstress::Pattern;
 use world::Rng;
 use world_model::drives::DriveParameters;
 use world_model::{DiskSpec, Model};
@@ -20,6 +21,7 @@ const PLACE_STEP: u64 = 1 << 20;
 pub(super) fn run(scenario: &Scenario, seed: u64, stop: &Stop) -> Result<Run> {
     let specs: Result<Vec<(String, DiskSpec)>> = scenario.run.drives.iter().map(|name| spec(name)).collect();
     let specs = specs?;
+    specs.iter().try_for_each(|(name, spec)| check_room(scenario, name, spec.len_bytes))?;
     let progress = Progress::new(specs.len() as u64 * u64::from(scenario.run.repeats));
     let mut out = Run { drive: scenario.run.drives[0].clone(), ..Run::default() };
     for (drive, spec) in &specs {
@@ -59,6 +61,22 @@ struct Repeat {
     measured: Vec<Measured>,
     lu: Vec<lu::Cost>,
     kept: lu::Kept,
+}
+
+/// Whether the files end on this drive wherever they begin.
+fn check_room(scenario: &Scenario, drive: &str, drive_bytes: u64) -> Result<()> {
+    let run = &scenario.run;
+    let files_bytes = diskstress::published().iter().map(Pattern::total_bytes).max().unwrap_or(0);
+    let end_bytes = run.place.0 + run.place_spread.0 + files_bytes;
+    ensure!(
+        end_bytes <= drive_bytes,
+        "run.drives: the drive {drive:?} has {} MiB, and files of {} MiB that begin up to run.place + run.place_spread end at {} MiB: \
+         make these less, or name a larger drive",
+        drive_bytes >> 20,
+        files_bytes >> 20,
+        end_bytes.div_ceil(1 << 20)
+    );
+    Ok(())
 }
 
 fn spec(name: &str) -> Result<(String, DiskSpec)> {
@@ -110,7 +128,35 @@ fn repeat_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lab_core::quantity::Size;
     use lab_core::scenario::ScenarioFile;
+
+    /// The first write behind the end of a drive was a panic.
+    #[test]
+    fn files_that_do_not_end_on_each_drive_are_refused_before_the_run() {
+        let refused = |change: fn(&mut Scenario)| {
+            let mut scenario = Scenario::load(None).expect("built in").0.quick();
+            scenario.run.repeats = 1;
+            change(&mut scenario);
+            let Err(error) = run(&scenario, 7, &Stop::default()) else { panic!("there is no room") };
+            error.to_string()
+        };
+        let place = refused(|scenario| scenario.run.place = Size(100 << 30));
+        assert!(
+            place.contains("\"savvio-10k1\" has 70109 MiB") && place.contains("end at 111616 MiB"),
+            "{place}"
+        );
+        let spread = refused(|scenario| scenario.run.place_spread = Size(1 << 40));
+        assert!(spread.contains("end at 1056768 MiB"), "{spread}");
+        // Of 9.1 GB, and the files are of 8 GiB.
+        let small = refused(|scenario| scenario.run.drives[1] = "cheetah-9lp".into());
+        assert!(small.contains("\"cheetah-9lp\" has"), "{small}");
+        let room = |end_bytes| {
+            let scenario = Scenario::load(None).expect("built in").0;
+            check_room(&scenario, "d", end_bytes).is_ok()
+        };
+        assert_eq!((room(9 << 30), room((9 << 30) - 1)), (true, false));
+    }
 
     /// The first Ctrl-C waited for the end of the repeat, which takes half a minute.
     #[test]

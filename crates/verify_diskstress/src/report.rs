@@ -169,13 +169,15 @@ fn samples(f: &Finished<'_>) -> Result<Vec<DataFile>> {
     Ok(files)
 }
 
-/// A difference in words: "2.1 % ± 0.3 % less". Tenths of a percent are all that a reader needs.
+/// A difference in words: "2.1 % ± 0.3 % less". Tenths of a percent are all that a reader needs, and
+/// hundredths where the interval is below one.
 fn difference(over: &Estimate) -> String {
     let percent = 100.0 * (over.mean - 1.0);
     let half = 50.0 * (over.high - over.low);
     let size = match half.is_finite() {
-        true => format!("{:.1} % ± {half:.1} %", percent.abs()),
-        false => format!("{:.1} %", percent.abs()),
+        true if (0.005..0.05).contains(&half) => format!("{:.2} % ± {half:.2} %", percent.abs()),
+        true if half >= 0.05 => format!("{:.1} % ± {half:.1} %", percent.abs()),
+        _ => format!("{:.1} %", percent.abs()),
     };
     match percent {
         // What rounds to nothing, with an interval that does, too.
@@ -200,7 +202,7 @@ fn answer(run: &Run, is_model: bool) -> String {
     let differ = differ.replace("as much than", "as much as");
     match (is_model, rise(On::Physical), rise(On::Virtual)) {
         (true, Some(physical), Some(virtualized)) => format!(
-            "{differ}; from 64 files to 8 reads rise {:.0} % natively and {:+.1} % virtually.",
+            "{differ}; from 64 files to 8 reads rise {:.1} % natively and {:.1} % virtually.",
             100.0 * (physical.mean - 1.0),
             100.0 * (virtualized.mean - 1.0)
         ),
@@ -372,5 +374,20 @@ fn method(f: &Finished<'_>) -> HowItWasDone {
         real,
         calibrated,
         scale: Some(scale),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "0.5 % ± 0.0 % more" was the answer of a run.
+    #[test]
+    fn an_interval_is_never_said_to_be_nothing() {
+        let said = |mean: f64, half: f64| difference(&Estimate { mean, low: mean - half, high: mean + half });
+        assert_eq!(said(1.0045, 0.0003), "0.45 % ± 0.03 % more");
+        assert_eq!(said(0.979, 0.003), "2.1 % ± 0.3 % less");
+        assert_eq!(said(1.0, 0.0001), "as much");
+        assert_eq!((said(1.02, f64::INFINITY), said(1.02, 0.0)), ("2.0 % more".into(), "2.0 % more".into()));
     }
 }

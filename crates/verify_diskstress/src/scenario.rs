@@ -1,6 +1,9 @@
 //! `diskstress.toml`: the patterns and the machine. An invalid file is refused with one line that names the
 //! place.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use lab_core::checks::Checks;
@@ -151,6 +154,8 @@ pub struct Real {
     pub memory_mb: u32,
 }
 
+/// Of a processor's time, for a transfer or a KiB.
+const COST: RangeInclusive<Time> = Time(Duration::ZERO)..=Time(Duration::from_secs(1));
 const REPEATS_MAX: u32 = 1000;
 
 impl Scenario {
@@ -201,6 +206,7 @@ impl ScenarioFile for Scenario {
         c.multiple("machine.command", m.command, unit, 4096..=1 << 30);
         c.multiple("machine.write_back", m.write_back, unit, 4096..=1 << 30);
         c.range("machine.cores", m.cores, 1..=1024);
+        c.range("machine.per_kib", m.per_kib, COST);
         c.range("machine.spread_percent", m.spread_percent, 0..=100);
         let ahead = &m.read_ahead;
         for (key, size) in [("memory", ahead.memory), ("first", ahead.first), ("most", ahead.most)] {
@@ -210,9 +216,12 @@ impl ScenarioFile for Scenario {
         for (key, kind) in [("physical", &self.physical), ("virtual", &self.virtualized)] {
             c.range(&format!("{key}.outstanding"), kind.outstanding, 1..=65_536);
             c.range(&format!("{key}.exits"), kind.exits, 0..=1000);
+            for (cost, time) in [("io", kind.io), ("exit", kind.exit), ("layer", kind.layer)] {
+                c.range(&format!("{key}.{cost}"), time, COST);
+            }
         }
         c.multiple("lu.cache", self.lu.cache, Size(1 << 20), 32 << 20..=1 << 36);
-        c.multiple("lu.direct", self.lu.direct, Size(4096), 4096..=self.lu.cache.0 * 3 / 32);
+        c.multiple("lu.direct", self.lu.direct, Size(4096), 4096..=self.lu.cache.0 / 32 * 3);
         c.share("lu.scale", self.lu.scale);
         c.range("lu.cuts", self.lu.cuts, 1..=REPEATS_MAX);
         c.share("real.scale", self.real.scale);

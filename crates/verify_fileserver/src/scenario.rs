@@ -251,6 +251,8 @@ pub(super) struct Real {
 
 /// What a cache can be.
 const CACHE: RangeInclusive<Size> = Size(16 << 20)..=Size(64 << 30);
+/// No wait is longer.
+const HOUR: Time = Time(Duration::from_secs(3600));
 /// Between two samples.
 const EVERY_MIN: Time = Time(Duration::from_millis(100));
 const DAY_SECONDS: u32 = 86_400;
@@ -388,11 +390,44 @@ impl Fileserver {
         }
     }
 
+    /// What is measured against, and what findings are named by.
+    fn check_thresholds(&self, c: &mut Checks) {
+        let (p, b) = (&self.published, &self.bottleneck);
+        c.range("published.fixed_mb_per_s", p.fixed_mb_per_s, 0.001..=1e6);
+        c.range("published.dynamic_mb_per_s", p.dynamic_mb_per_s, 0.001..=1e6);
+        c.range("bottleneck.response", b.response, Time(Duration::ZERO)..=HOUR);
+        c.range("bottleneck.queue_per_spindle", b.queue_per_spindle, 0.0..=1e6);
+        c.range("bottleneck.utilisation_percent", b.utilisation_percent, 0.0..=100.0);
+        c.range("bottleneck.cost_percent", b.cost_percent, 0.0..=100.0);
+    }
+
+    fn check_growth(&self, c: &mut Checks) {
+        let quick = &self.quick_growth;
+        c.range("growth.read_percent", self.growth.read_percent, 0..=100);
+        for (key, seconds, expand_at, free) in [
+            ("growth", self.growth.seconds, self.growth.expand_at, self.growth.free),
+            ("quick_growth", quick.seconds, quick.expand_at, quick.free),
+        ] {
+            c.range(&format!("{key}.seconds"), seconds, 2..=DAY_SECONDS);
+            let end = Time(Duration::from_secs(seconds.into()));
+            c.range(&format!("{key}.expand_at"), expand_at, Time(Duration::ZERO)..=end);
+            c.range(&format!("{key}.free"), free, Size(64 << 20)..=self.published.disk);
+        }
+        for (key, own) in [("write_cache", &self.write_cache), ("quick_write_cache", &self.quick_write_cache)]
+        {
+            c.range(&format!("{key}.cuts"), own.cuts, 1..=100_000);
+            c.range(&format!("{key}.seconds"), own.seconds, 1..=3600);
+        }
+    }
+
     fn check_runs(&self, c: &mut Checks) {
+        self.check_thresholds(c);
+        self.check_growth(c);
         for (key, run) in [("run", &self.run), ("quick", &self.quick)] {
             let (server, array) = (run.server_every.0, run.array_every.0);
             let whole = array.as_nanos().is_multiple_of(server.as_nanos().max(1));
             c.range(&format!("{key}.seconds"), run.seconds, 1..=DAY_SECONDS);
+            c.range(&format!("{key}.from"), run.from, Time(Duration::ZERO)..=HOUR);
             c.range(&format!("{key}.server_every"), run.server_every, EVERY_MIN..=run.array_every);
             c.must(&format!("{key}.array_every"), whole, "be whole intervals of server_every");
             let counted = Duration::from_secs(run.seconds.into());
@@ -402,9 +437,11 @@ impl Fileserver {
         let lists = [&self.ramp.servers, &self.ramp.spread_servers, &quick.servers, &quick.spread_servers];
         lists.into_iter().flatten().for_each(|servers| c.range("ramp.servers", *servers, 1..=64));
         c.range("ramp.per_host", self.ramp.per_host, 1..=64);
-        for (key, every, seconds) in
-            [("ramp", self.ramp.every, self.ramp.seconds), ("quick_ramp", quick.every, quick.seconds)]
-        {
+        for (key, from, every, seconds) in [
+            ("ramp", self.ramp.from, self.ramp.every, self.ramp.seconds),
+            ("quick_ramp", quick.from, quick.every, quick.seconds),
+        ] {
+            c.range(&format!("{key}.from"), from, Time(Duration::ZERO)..=HOUR);
             c.range(&format!("{key}.seconds"), seconds, 1..=DAY_SECONDS);
             let half = Time(Duration::from_secs(seconds.into()) / 2);
             c.range(&format!("{key}.every"), every, EVERY_MIN..=half);
@@ -444,6 +481,7 @@ impl Fileserver {
         c.range("controller.cores", self.controller.cores, 1..=64);
         c.range("array.drives_per_group", a.drives_per_group, 3..=32);
         c.range("array.cache", a.cache, CACHE);
+        c.power_of_two("array.page", a.page, 64 << 10..=16 << 20);
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
         c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);
         c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=DISK_BYTES_MAX);
@@ -453,7 +491,9 @@ impl Fileserver {
         c.range("server.read_ahead", s.read_ahead, 0..=64);
         c.range("client.requests", self.client.requests, 1..=256);
         c.multiple("server.request_bytes", s.request_bytes, Size(4096), 4096..=1 << 20);
-        c.must("server.lazy_every", s.lazy_every.0 >= Duration::from_millis(10), "be 10 ms or more");
+        let interval = Time(Duration::from_millis(10))..=HOUR;
+        c.range("server.lazy_every", s.lazy_every, interval.clone());
+        c.range("server.checkpoint", s.checkpoint, interval);
         c.range("client.cache", self.client.cache, CACHE);
         c.range("server.memory", s.memory, CACHE);
         c.range("host.memory", h.memory, Size(16 << 20)..=Size(64 << 40));
@@ -463,7 +503,7 @@ impl Fileserver {
         let most = self.ramp.per_host.max(self.published.servers);
         let servers_memory = s.memory.0.saturating_mul(most.into());
         c.must("host.memory", servers_memory <= h.memory.0, "be what its servers have, or more");
-        c.must("server.cache", s.cache <= s.memory, "be at most server.memory");
+        c.range("server.cache", s.cache, Size(1 << 20)..=s.memory);
         let (client, controller) = (&self.client, &self.controller);
         for (key, cost) in [
             ("host.io", h.io),
@@ -522,6 +562,10 @@ mod tests {
             ("transfer = \"128KiB\"", "transfer = 1000", "server.transfer"),
             ("clients = 2", "client = 2", "client"),
             ("scale = 0.004", "scale = 1.5", "real.scale"),
+            ("fixed_mb_per_s = 58.3", "fixed_mb_per_s = nan", "published.fixed_mb_per_s"),
+            ("cache = \"1400MiB\"", "cache = 513", "server.cache"),
+            ("expand_at = \"40s\"", "expand_at = \"151s\"", "growth.expand_at"),
+            ("cuts = 250", "cuts = 0", "write_cache.cuts"),
         ] {
             assert!(Fileserver::BUILT_IN.0.contains(from), "{from}");
             let text = Fileserver::BUILT_IN.0.replacen(from, to, 1);

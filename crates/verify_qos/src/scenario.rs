@@ -1,6 +1,7 @@
 //! `qos.toml`: the published experiments, phase by phase. A file that does not fit is refused with one line
 //! that names the place.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -223,12 +224,18 @@ impl Qos {
         self.array_nodes.iter().for_each(|nodes| nodes.check(c, least));
         // At least two windows.
         c.range("run.capacity", run.capacity, Time(run.window.0.saturating_mul(2))..=HOUR);
+        c.range("run.missed_percent", run.missed_percent, 1.0..=100.0);
         for longer in &run.capacity_longer {
+            c.range("run.capacity_longer.in_flight", longer.in_flight, 1..=IN_FLIGHT_MAX);
             c.range("run.capacity_longer.time", longer.time, Time(Duration::ZERO)..=HOUR);
         }
     }
 }
 
+/// What a cache can be; a smaller one is none.
+const CACHE: RangeInclusive<Size> = Size(8 << 20)..=Size(64 << 30);
+/// Of all VMs together.
+const IN_FLIGHT_MAX: usize = 6400;
 /// No phase or window of a scenario is longer.
 pub(super) const HOUR: Time = Time(Duration::from_secs(3600));
 
@@ -288,8 +295,10 @@ impl ScenarioFile for Qos {
         c.range("published.reads_percent", p.reads_percent, 0..=100);
         c.multiple("published.disk", p.disk, Size(1 << 20), 64 << 20..=1 << 40);
         c.power_of_two("array.stripe_unit", a.stripe_unit, 4096..=1 << 20);
-        c.power_of_two("array.page", a.page, 4096..=1 << 30);
+        c.power_of_two("array.page", a.page, 64 << 10..=16 << 20);
         c.multiple("array.others", a.others, Size(1 << 20), 0..=64 << 40);
+        let has_cache = CACHE.contains(&a.cache);
+        c.must("array.cache", a.cache.0 == 0 || has_cache, "be 0 (none), or in 8 MiB to 64 GiB");
         c.range("array.depth", a.depth, 1..=4096);
         self.check_times(c);
         c.range("number of experiments", self.experiments.len(), 1..=20);
@@ -333,6 +342,9 @@ mod tests {
             ("with_shares = \"180s\"", "with_shares = \"2h\"", "with_shares"),
             ("vms = [1, 5], maximum", "vms = [5, 1], maximum", "limits.vms"),
             ("minimum = 3000", "minimum = 999999999999999", "limits"),
+            ("cache = \"12MiB\"", "cache = \"100TiB\"", "array.cache"),
+            ("cache = \"12MiB\"", "cache = \"3MiB\"", "array.cache"),
+            ("missed_percent = 95", "missed_percent = nan", "run.missed_percent"),
             ("forms = [\"array\"]", "forms = []", "experiment.forms"),
             ("phase = \"30s\"", "phase = \"5s\"", "quick.phase"),
             ("missed_percent = 95", "mised_percent = 95", "mised_percent"),

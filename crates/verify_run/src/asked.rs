@@ -171,6 +171,10 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
         let cause = format!("invalid bound: {} is never less, so the claim cannot fail", quantity.name());
         return Err((key, cause));
     }
+    if let Some(key) = cannot_hold(table) {
+        let cause = format!("invalid bound: {} is never less, so the claim cannot hold", quantity.name());
+        return Err((key, cause));
+    }
     let compared_with = table.compared_with.as_ref().map(|other| {
         let or = |own: &Option<String>, than: &Option<String>| own.clone().or_else(|| than.clone());
         let load = or(&other.load, &table.load);
@@ -190,20 +194,33 @@ fn what(table: &ClaimTable, places: &Places<'_>, has_search: bool) -> Result<Ask
 /// The key of a bound that everything keeps to: no quantity, and no ratio of two, is below zero. Of a claim
 /// that says itself that it could not have failed nothing is wrong.
 fn cannot_fail(table: &ClaimTable) -> Option<&'static str> {
-    if table.kind != Kind::Emerges || table.at_most.is_some() || table.below.is_some() {
+    if table.kind != Kind::Emerges || table.at_most.is_some() || table.below.is_some() || is_difference(table)
+    {
         return None;
     }
     let at_least = table.at_least.filter(|least| *least <= 0.0).map(|_| "at_least");
     at_least.or_else(|| table.above.filter(|most| *most < 0.0).map(|_| "above"))
 }
 
+/// The key of a bound that nothing keeps to.
+fn cannot_hold(table: &ClaimTable) -> Option<&'static str> {
+    let at_most = table.at_most.filter(|most| *most < 0.0).map(|_| "at_most");
+    let below = table.below.filter(|most| *most <= 0.0).map(|_| "below");
+    at_most.or(below).filter(|_| !is_difference(table))
+}
+
+/// Whether it is about how much more there are, which can be less than none.
+fn is_difference(table: &ClaimTable) -> bool {
+    matches!(table.metric, Quantity::Failed) && table.compared_with.is_some()
+}
+
 fn spec(table: &ClaimTable) -> ClaimSpec {
     let ClaimTable { id, name, about, kind, published, source, world, note, .. } = table.clone();
     let unit = if table.compared_with.is_some() { "×" } else { table.metric.unit() };
     let counts = matches!(table.metric, Quantity::Failed) && table.compared_with.is_none();
-    let compares = table.compared_with.is_some().then_some(match table.metric {
-        Quantity::Failed => Compares::Difference,
-        _ => Compares::Ratio,
+    let compares = table.compared_with.is_some().then_some(match is_difference(table) {
+        true => Compares::Difference,
+        false => Compares::Ratio,
     });
     ClaimSpec {
         id,

@@ -172,6 +172,8 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("id = \"slower\"", "id = \"response\"", "twice"),
         ("at_most = 20", "at_most = inf", "finite"),
         ("at_most = 20", "at_least = 0", "response_mean is never less, so the claim cannot fail"),
+        ("at_most = 20", "at_most = -1", "response_mean is never less, so the claim cannot hold"),
+        ("at_most = 20", "below = 0", "response_mean is never less, so the claim cannot hold"),
         ("size = \"8GiB\"", "size = \"8GiB\"\ncount = 9223372036854775807", "more than 1000 volumes"),
         ("metric = \"response_mean\"", "metric = \"largest_count\"", "leave out load"),
         // Memory is taken for these: the process was ended by the system.

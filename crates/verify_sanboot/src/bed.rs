@@ -3,12 +3,13 @@
 //! It is made once for each layout: all points begin with the same array, its LUs allocated as when it was
 //! installed and its cache empty.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use array::Config;
 use array::config::{
     ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
 use world::World;
+use world_model::drives::{DriveParameters, Prepared};
 use world_model::{DiskSpec, Model};
 
 use super::results::Layout;
@@ -111,6 +112,20 @@ enum Place {
     Disk(Box<DiskSpec>),
 }
 
+/// The disk of a server, if its file ends on it.
+pub(super) fn internal(sanboot: &Sanboot) -> Result<DriveParameters> {
+    let (name, from, file) = (&sanboot.internal.drive, sanboot.internal.from, sanboot.published.file);
+    let drive = drives::load(name)?;
+    let len_bytes = Prepared::new(&drive)?.len_bytes();
+    ensure!(
+        from.0 + file.0 <= len_bytes,
+        "internal.drive: {name:?} has {} MiB, and no room for {file} (published.file) from {from} (internal.from) on: make one of \
+         these less, or name a larger drive",
+        len_bytes >> 20
+    );
+    Ok(drive)
+}
+
 impl Bed {
     pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
         let place = match Shape::of(layout) {
@@ -121,7 +136,7 @@ impl Bed {
                     made.with_context(|| format!("the array of layout {}", layout.name()))?,
                 ))
             }
-            None => Place::Disk(Box::new(DiskSpec::drive(&drives::load(&sanboot.internal.drive)?)?)),
+            None => Place::Disk(Box::new(DiskSpec::drive(&internal(sanboot)?)?)),
         };
         Ok(Bed { layout, place })
     }
@@ -211,6 +226,8 @@ pub(super) fn array_of(sanboot: &Sanboot, shape: &Shape) -> Config {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
 
     #[test]
@@ -224,6 +241,28 @@ mod tests {
         assert_eq!(packed, [0, 4, 8, 1, 5]);
         let mirrors = Shape::of(Layout::Raid1x8).expect("an array");
         assert_eq!(mirrors.order(true), (0..16).collect::<Vec<_>>());
+    }
+
+    /// The first I/O behind its end was a panic.
+    #[test]
+    fn a_file_that_does_not_end_on_the_internal_disk_is_refused_before_the_run() {
+        let (built_in, _) = Sanboot::load(None).expect("built in");
+        let refused = |change: fn(&mut Sanboot)| {
+            let mut sanboot = built_in.clone();
+            change(&mut sanboot);
+            Bed::make(&sanboot, Layout::Internal, 1).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(|_| {}), Ok(()));
+        let beyond =
+            refused(|sanboot| sanboot.internal.from.0 = 66 << 30).expect_err("70109 MiB, less 3 GiB");
+        assert!(
+            beyond.contains("\"savvio-10k1\" has 70109 MiB") && beyond.contains("internal.from"),
+            "{beyond}"
+        );
+        let small = refused(|sanboot| {
+            (sanboot.internal.drive, sanboot.published.file.0) = ("cheetah-9lp".into(), 12 << 30);
+        });
+        assert!(small.is_err(), "9.1 GB");
     }
 
     #[test]

@@ -95,13 +95,12 @@ fn conditions(sanboot: &Sanboot) -> Vec<Condition> {
 
 impl Place {
     fn of(sanboot: &Sanboot, layout: Layout, given: &[Url]) -> Result<Place> {
-        let prepared = |name: &str| anyhow::Ok(Prepared::new(&drives::load(name)?)?);
         Ok(match (layout, Shape::of(layout)) {
             (Layout::Given, _) => Place::Given(given.to_vec()),
-            (_, None) => Place::Internal(prepared(&sanboot.internal.drive)?),
+            (_, None) => Place::Internal(Prepared::new(&bed::internal(sanboot)?)?),
             (_, Some(shape)) => {
                 let config = Config { portals: vec![portal()], ..bed::declaration(sanboot, &shape) };
-                Place::Array(Box::new(config), prepared(&sanboot.array.drive)?)
+                Place::Array(Box::new(config), Prepared::new(&drives::load(&sanboot.array.drive)?)?)
             }
         })
     }

@@ -172,6 +172,8 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     all.extend(packed(sanboot, (&Pattern::ALL, &plan.layouts)));
     all.extend(lost(sanboot, &plan.layouts));
     all.extend(held_out(sanboot, &plan.layouts));
+    // What the storms need, too, before anything is measured for minutes.
+    boot::Trace::load(&sanboot.boot.trace)?;
     let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
     let beds = beds.collect::<Result<Vec<Bed>>>()?;
     let job = |which: &Which| {

@@ -1,6 +1,7 @@
 //! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that
 //! names the place.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -270,6 +271,25 @@ pub struct Bottleneck {
     pub spread_percent: f64,
 }
 
+/// What pages of a pool can be.
+const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
+
+impl Bottleneck {
+    fn check(&self, c: &mut Checks) {
+        let hour = Time(Duration::from_secs(3600));
+        c.range("bottleneck.response", self.response, Time(Duration::ZERO)..=hour);
+        c.range("bottleneck.queue_per_spindle", self.queue_per_spindle, 0.0..=1e6);
+        for (key, percent) in [
+            ("utilisation_percent", self.utilisation_percent),
+            ("pending_percent", self.pending_percent),
+            ("idle_percent", self.idle_percent),
+            ("spread_percent", self.spread_percent),
+        ] {
+            c.range(&format!("bottleneck.{key}"), percent, 0.0..=100.0);
+        }
+    }
+}
+
 impl ScenarioFile for Sanboot {
     const BUILT_IN: (&'static str, &'static str) =
         (include_str!("../../../scenarios/sanboot.toml"), "scenarios/sanboot.toml");
@@ -404,6 +424,7 @@ impl Sanboot {
         c.range("boot.think_percent", self.boot.think_percent, 0..=1000);
         c.range("boot.spread_percent", self.boot.spread_percent, 0..=100);
         c.range("run.outstanding", run.outstanding, 1..=64);
+        c.range("run.packed_to", run.packed_to, 0..=SERVERS_MAX);
         c.range("run.streams", run.streams, 1..=run.outstanding);
         c.range("run.repeats", run.repeats, 1..=100);
         c.range("quick.repeats", quick.repeats, 1..=100);
@@ -416,6 +437,17 @@ impl Sanboot {
         c.range("run.rounds_max", run.rounds_max, 1..=1000);
         c.range("real.rounds_max", real.rounds_max, 1..=1000);
         c.share("real.scale", real.scale);
+        for (key, ios) in [
+            ("run.window_ios", run.window_ios),
+            ("run.round_ios", run.round_ios),
+            ("quick.window_ios", quick.window_ios),
+            ("quick.round_ios", quick.round_ios),
+            ("real.window_ios", real.window_ios),
+            ("real.round_ios", real.round_ios),
+        ] {
+            c.range(key, ios, 0..=1_000_000_000);
+        }
+        self.bottleneck.check(c);
         for (key, time) in [
             ("run.window_time", run.window_time),
             ("run.round_time", run.round_time),
@@ -435,6 +467,8 @@ impl Sanboot {
         c.power_of_two("published.transfer", p.transfer, 4096..=128 << 10);
         c.range("array.lu", a.lu, Size(16 << 20)..=Size(DISK_BYTES_MAX));
         c.multiple("boot.lu", self.boot.lu, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
+        c.power_of_two("boot.page", self.boot.page, PAGE_BYTES);
+        c.power_of_two("array.page", a.page, PAGE_BYTES);
         c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
         c.must("published.file", p.file <= a.lu, "be at most array.lu");
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 0..=1 << 20);

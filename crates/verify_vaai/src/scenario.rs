@@ -1,6 +1,9 @@
 //! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused
 //! with one line that names the place.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use lab_core::checks::Checks;
 use lab_core::scenario::ScenarioFile;
 use serde::Deserialize;
@@ -181,6 +184,8 @@ impl Daily {
 
     fn check(&self, c: &mut Checks) {
         c.share("daily.quick_share", self.quick_share);
+        c.range("daily.pause", self.pause, WAIT);
+        c.range("daily.guest_pause", self.guest_pause, WAIT);
         c.range("daily.vms_per_host", self.vms_per_host, 1..=60);
         c.range("daily.growths", self.growths, 1..=16);
         c.range("daily.first_writes", self.first_writes, 1..=256);
@@ -195,6 +200,28 @@ impl Daily {
         ] {
             c.multiple(key, size, Size(PART_BYTES_MIN), PART_BYTES_MIN..=256 << 20);
         }
+    }
+}
+
+/// Between two steps of a host.
+pub(crate) const WAIT: RangeInclusive<Time> = Time(Duration::ZERO)..=Time(Duration::from_secs(60));
+
+impl PowerOn {
+    fn check(&self, c: &mut Checks) {
+        c.range("power_on.shared_locks", self.shared_locks, 0..=1000);
+        c.range("power_on.file_locks", self.file_locks, 0..=10_000);
+        c.range("power_on.boot_reads", self.boot_reads, 0..=10_000);
+        c.range("power_on.boot_writes", self.boot_writes, 0..=10_000);
+        for (key, time) in [
+            ("power_on.pause", self.pause),
+            ("power_on.heartbeat", self.heartbeat),
+            ("power_on.backoff_first", self.backoff_first),
+            ("power_on.backoff_max", self.backoff_max),
+        ] {
+            c.range(key, time, WAIT);
+        }
+        c.must("power_on.heartbeat", self.heartbeat.0 >= Duration::from_millis(1), "be 1 ms or more");
+        c.must("power_on.backoff_max", self.backoff_max >= self.backoff_first, "be backoff_first or more");
     }
 }
 
@@ -228,14 +255,25 @@ impl ScenarioFile for Vaai {
     fn check(&self, c: &mut Checks) {
         let (run, p, thin, steps) = (&self.run, &self.published, &self.thin, &self.paper_steps);
         c.share("run.scale", run.scale);
-        c.range("power_on.shared_locks", self.power_on.shared_locks, 0..=1000);
-        c.range("power_on.file_locks", self.power_on.file_locks, 0..=10_000);
+        self.power_on.check(c);
+        for (key, size) in [
+            ("published.zeroed_disk", p.zeroed_disk),
+            ("published.template", p.template),
+            ("published.vm_disk", p.vm_disk),
+        ] {
+            c.multiple(key, size, Size(1 << 20), 1 << 20..=1 << 40);
+        }
+        // What the quick form measures is multiplied.
+        let quick_bytes = p.zeroed_disk.0.min(p.template.0) as f64 * self.model.quick_share;
+        let has_some = quick_bytes >= (1 << 20) as f64;
+        c.must("model.quick_share", has_some, "leave 1 MiB of published.zeroed_disk and published.template");
         c.range("run.outstanding", run.outstanding, 1..=256);
         c.range("run.samples", run.samples, 1..=100_000);
         c.multiple("run.transfer", run.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
         c.range("published.hosts", p.hosts, 1..=64);
         c.range("published.vms_per_host", p.vms_per_host, 1..=200);
         c.range("published.template_used_percent", p.template_used_percent, 1..=100);
+        c.range("thin.metadata_percent_max", thin.metadata_percent_max, 1..=100);
         c.range("thin.threshold_percent", thin.threshold_percent, 1..=99);
         c.multiple("thin.pool", thin.pool, Size(1 << 20), THIN_POOL_BYTES_MIN..=1 << 40);
         c.multiple("thin.promised", thin.promised, Size(1 << 20), 0..=DISK_BYTES_MAX);
@@ -245,6 +283,7 @@ impl ScenarioFile for Vaai {
         c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=65_536);
         self.daily.check(c);
         self.model.check(c);
+        c.range("array.segment_bytes_max", self.array.segment_bytes_max, 88..=65_535);
         c.power_of_two("array.page", self.array.page, 4096..=1 << 20);
     }
 }
@@ -279,6 +318,12 @@ mod tests {
     fn values_that_make_no_sense_are_refused_in_one_line() {
         for (from, to, expected) in [
             ("scale = 0.02", "scale = 2", "run.scale"),
+            ("zeroed_disk = \"100GiB\"", "zeroed_disk = \"0\"", "published.zeroed_disk"),
+            ("template = \"50GiB\"", "template = 513", "published.template"),
+            ("quick_share = 0.0625", "quick_share = 1e-9", "model.quick_share"),
+            ("segment_bytes_max = 1448", "segment_bytes_max = 0", "array.segment_bytes_max"),
+            ("backoff_max = \"64ms\"", "backoff_max = \"1ms\"", "power_on.backoff_max"),
+            ("heartbeat = \"300ms\"", "heartbeat = \"0s\"", "power_on.heartbeat"),
             ("page = \"1MiB\"", "page = \"1MX\"", "invalid size"),
             ("pause = \"11ms\"", "pause = \"11\"", "invalid time"),
             ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),

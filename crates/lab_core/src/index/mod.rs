@@ -121,9 +121,11 @@ pub fn answer(entries: &[Entry]) -> String {
         0 => "No verification holds every claim".to_owned(),
         n => format!("{n} of {} verifications hold every claim that was judged", entries.len()),
     };
+    // A run with an undecided promise is undecided: what it does not reproduce is said all the same.
+    let not_reproduced = of(&|e| e.tally().is_some_and(|tally| tally.published.not_held > 0));
     for (names, words) in [
         (standing(Standing::NotHeld), "does not hold every promise"),
-        (standing(Standing::NotReproduced), "does not reproduce every published statement"),
+        (not_reproduced, "does not reproduce every published statement"),
         (standing(Standing::Undecided), "is undecided"),
         (standing(Standing::InDoubt), "is in doubt"),
         (standing(Standing::NotJudged), "is not judged"),

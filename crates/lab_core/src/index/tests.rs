@@ -46,6 +46,22 @@ fn nothing_that_is_not_held_is_hidden() {
     assert_eq!(exit_status(&failed), 2);
 }
 
+/// Eight published statements were not reproduced, and the index said "fileserver is undecided".
+#[test]
+fn a_statement_that_is_not_reproduced_is_said_whatever_else_its_run_is() {
+    let both = |promise| {
+        let claims = [(About::Promise, promise), (About::Published, Verdict::NotHeld)];
+        let claims = claims.map(|(about, verdict)| judged_claim("a", about, Kind::Emerges, verdict));
+        let state = State::Run(Box::new(record(claims.to_vec())));
+        Entry { name: "fileserver".into(), question: String::new(), state }
+    };
+    assert_eq!(
+        answer(&[both(Verdict::Undecided)]),
+        "No verification holds every claim; fileserver does not reproduce every published statement; fileserver is undecided."
+    );
+    assert!(answer(&[both(Verdict::NotHeld)]).contains("fileserver does not reproduce"));
+}
+
 #[test]
 fn a_page_shows_texts_as_texts_and_missing_runs_as_not_run() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -11,6 +11,7 @@ use super::record::SweepRecord;
 use super::show;
 use super::summary::{Ended, Judged, summary};
 use crate::claim::Measure;
+use crate::console;
 use crate::interrupt::Stop;
 use crate::parallel;
 use crate::progress::Progress;
@@ -133,7 +134,7 @@ impl<V: Verification> Swept<'_, V> {
             Ok(path) => path,
             Err(why) => return Some(why),
         };
-        let refusal = V::load(&self.request(path.clone()), self.form).err().map(|e| format!("{e:#}"));
+        let refusal = V::load(&self.request(path.clone()), self.form).err().map(|e| console::causes(&e));
         let _ = std::fs::remove_file(path);
         refusal
     }
@@ -167,7 +168,7 @@ impl<V: Verification> Swept<'_, V> {
         // What fails in a point stops it, and no other.
         let recording = match V::play(&setup, &stop.of_part()) {
             Ok(recording) => recording,
-            Err(error) => return Ok(Outcome::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(Outcome::Failed(console::causes(&error))),
         };
         let course = V::course(&setup, &recording);
         Ok(match (course.world, course.stopped) {

@@ -6,7 +6,7 @@ use world_model::drives::{
     Spares, Zone,
 };
 
-use lab_core::toml_text::{self, TomlFileError};
+use lab_core::toml_text::{self, Misread, Places, TomlFileError};
 
 use super::tables::{
     CacheTable, ExtraDisconnectTable, FastWriteName, File, FlashTable, HardDiskTable, OverheadTable,
@@ -67,7 +67,9 @@ pub enum DriveFileError {
 
 /// Reads the text of a drive file; `path` is for messages.
 pub fn parse(text: &str, path: &str) -> Result<DriveParameters, DriveFileError> {
-    let file: File = toml_text::read(text).map_err(|misread| DriveFileError::File(misread.of(path)))?;
+    let misread = |misread: Misread| DriveFileError::File(misread.of(path));
+    Places::of(text).and_then(|places| places.check_said(&[])).map_err(misread)?;
+    let file: File = toml_text::read(text).map_err(misread)?;
     let convert = Convert { text, path };
     let parameters = match (file.hard_disk, file.flash) {
         (Some(disk), None) => DriveParameters::HardDisk(convert.hard_disk(disk)?),
@@ -105,7 +107,8 @@ impl Convert<'_> {
             (name.trim() == key).then_some(number)
         };
         let mut lines = self.text.lines().map(has_key);
-        let exact = lines.clone().position(|found| found == Some(Some(value)));
+        let is_it = |number: f64| number.total_cmp(&value).is_eq();
+        let exact = lines.clone().position(|found| found.flatten().is_some_and(is_it));
         exact.or_else(|| lines.position(|found| found.is_some())).map_or(1, |line| line + 1)
     }
 

@@ -267,6 +267,17 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(text(5), text(6));
 }
 
+/// `masu predict --to 3` printed the rows up to 16, for as many had been measured.
+#[test]
+fn a_forecast_to_fewer_servers_than_were_measured_ends_there() {
+    let forecast = predict(&port_and_controller().measured(6, 1), 3, 1).expect("a prediction");
+    assert_eq!(forecast.points.len(), 6);
+    let unknown = Forecast { gaps: vec![(2, "a".into()), (5, "b".into())], ..forecast };
+    let told = unknown.upto(3);
+    assert_eq!(told.points.iter().map(|point| point.servers).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(told.gaps, [(2, "a".into())]);
+}
+
 #[test]
 fn a_resource_that_nobody_measured_is_missed() {
     let mut ramp = Truth { think_s: 0.0002, ..port_and_controller() }.measured(6, 1);

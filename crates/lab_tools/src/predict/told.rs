@@ -32,6 +32,16 @@ pub struct Forecast {
     pub notes: Vec<String>,
 }
 
+impl Forecast {
+    /// With the rows of so many servers at most, where more were measured.
+    #[must_use]
+    pub fn upto(mut self, servers: u32) -> Forecast {
+        self.points.retain(|point| point.servers <= servers);
+        self.gaps.retain(|(gap, _)| *gap <= servers);
+        self
+    }
+}
+
 /// Where the value of a row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

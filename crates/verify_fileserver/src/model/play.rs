@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use array::status::ControllerStatus;
 use array::{Array, DriveSpec, Lun};
 use scsi::OpClass;
@@ -104,6 +104,14 @@ fn start_clients(
     let both = (set.plan.clone(), set.layout.clone());
     let load = Rc::new(Load::new(scenario, server.clone(), both, mix));
     let spec = DiskSpec::drive(&lab_tools::drives::load(&scenario.client.drive)?)?.without_content();
+    let set_bytes = set.layout.free_at;
+    ensure!(
+        set_bytes <= spec.len_bytes,
+        "client.drive: {:?} has {} MiB, and the files of a server have {} MiB: name a larger drive",
+        scenario.client.drive,
+        spec.len_bytes >> 20,
+        set_bytes >> 20
+    );
     for client in 0..scenario.published.clients {
         let name = format!("c{number}-{client}");
         model.disk(&name, spec.clone());

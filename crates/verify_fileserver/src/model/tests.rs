@@ -33,12 +33,21 @@ fn small() -> Fileserver {
 }
 
 /// Nobody waits for it.
-fn run(scenario: &Fileserver, shape: Shape, (which, what): (Which, Use), stop: &Stop) -> Course {
+fn run(scenario: &Fileserver, shape: Shape, of: (Which, Use), stop: &Stop) -> Course {
+    tried(scenario, shape, of, stop).expect("a run")
+}
+
+fn tried(
+    scenario: &Fileserver,
+    shape: Shape,
+    (which, what): (Which, Use),
+    stop: &Stop,
+) -> anyhow::Result<Course> {
     let (plan, layout) = set(scenario, 1).expect("a set");
     let filled = (which.format != Format::Fixed).then_some(&*layout);
     let bed = Bed::make(scenario, shape, filled, 1).expect("a bed");
     let watcher = Watcher { stop, tell: &|_, _| {} };
-    play::run(scenario, (&bed, &Set { plan, layout }), (which, &scenario.run), what, &watcher).expect("a run")
+    play::run(scenario, (&bed, &Set { plan, layout }), (which, &scenario.run), what, &watcher)
 }
 
 fn course(which: Which) -> Course {
@@ -96,6 +105,17 @@ fn servers_are_on_their_hosts_and_lus_at_their_controllers() {
     let alone = course(Which::FIXED);
     let [both, one] = [&spread, &alone].map(|c| c.of_host(|w| w.logical_percent).iter().sum::<f64>());
     assert!((0.5..2.0).contains(&(both / one)), "{both} and {one}");
+}
+
+/// The first I/O behind its end was a panic: the files of the 16 trees are more than 9.1 GB.
+#[test]
+fn a_client_whose_disk_the_files_do_not_fit_on_is_refused() {
+    let mut scenario = small();
+    scenario.client.drive = "cheetah-9lp".into();
+    let of = (Which::FIXED, Use::published(&scenario, 1, false, 1));
+    let refused = tried(&scenario, Shape::published(Format::Fixed, 1), of, &Stop::default());
+    let said = format!("{:#}", refused.map(drop).expect_err("no room"));
+    assert!(said.contains("client.drive: \"cheetah-9lp\" has 8683 MiB"), "{said}");
 }
 
 #[test]

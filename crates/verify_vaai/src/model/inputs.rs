@@ -1,5 +1,6 @@
 //! What the model is made of: the table `[model]` of the scenario.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,6 +9,8 @@ use lab_core::quantity::{Size, Time};
 use lab_tools::hosts::modelled::{Carriage, Work};
 use serde::Deserialize;
 use world_model::Link;
+
+use crate::scenario::WAIT;
 
 /// `[model]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,6 +78,9 @@ pub struct Network {
     pub burst: Size,
 }
 
+/// What a processor can work for a command, or for a MiB.
+const WORK: RangeInclusive<Time> = Time(Duration::ZERO)..=Time(Duration::from_secs(1));
+
 /// What a processor works for a command.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +136,16 @@ impl Modelled {
         c.range("model.outstanding_offload", self.outstanding_offload, 1..=256);
         c.multiple("model.transfer", self.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
         c.range("model.host_times", self.host_times, 0.01..=1000.0);
+        c.range("model.power_on", self.power_on, Time(Duration::ZERO)..=Time(Duration::from_secs(3600)));
+        c.range("model.conflict_wait", self.conflict_wait, WAIT);
+        for (of, work) in [("host", &self.host), ("controller", &self.controller)] {
+            let costs = [
+                ("command", work.command),
+                ("sent_per_mib", work.sent_per_mib),
+                ("received_per_mib", work.received_per_mib),
+            ];
+            costs.into_iter().for_each(|(key, cost)| c.range(&format!("model.{of}.{key}"), cost, WORK));
+        }
         c.range("model.processors", self.processors, 1..=256);
         c.range("model.sessions", self.sessions, 1..=self.processors.max(1));
         for (key, drives) in [

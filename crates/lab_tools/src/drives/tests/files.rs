@@ -57,6 +57,9 @@ fn a_file_that_cannot_be_is_refused_with_place_and_cause() {
     check("bus_mb_per_s = 300", "", &["either bus_mb_per_s or bus_us_per_block"]);
     check("policy = \"sptf\"", "policy = \"elevator\"", &["mine.toml:", "elevator"]);
     check("[hard_disk]", "[disk]", &["mine.toml:"]);
+    check("name = \"Cheetah 15K.5 146 GB\"", "name = \"\"", &["mine.toml:LINE:", "empty name"]);
+    // Reads have this key, too, and nan is equal to nothing.
+    check("full_us = 7900", "full_us = nan", &["mine.toml:LINE:", "invalid full_us NaN"]);
     check_refuses("sata-ssd", "units = 8", "units = 0", &["0 for the number of units"]);
     check_refuses("sata-ssd", "units = 8", "units = -8", &["mine.toml:LINE:"]);
     let empty = parse("", "mine.toml").expect_err("nothing is no drive").to_string();
