@@ -128,8 +128,9 @@ unit: build-tests ## tests of the workspace and of the report viewer
 unit-crates:
 	@$(STEP) "tests of the crates" $(TESTS) --lib --bins
 
+# They wait most of their time, for leases and for processes: twice as many at once as there are processors.
 unit-programs:
-	@$(STEP) "tests of programs and of crates from outside" $(TESTS) --test '*'
+	@RUST_TEST_THREADS=4 $(STEP) "tests of programs and of crates from outside" $(TESTS) --test '*'
 
 unit-examples: build
 	@$(STEP) "documentation tests" $(TESTS) --doc
