@@ -247,6 +247,11 @@ cluster-guest: build ## fail-over as a guest with dm-multipath and fio sees it: 
 	@$(STEP) "setup, with Ceph and a kernel that knows ALUA" judges/setup.sh --ceph --alua
 	@$(STEP) "fail-over as a guest sees it" judges/cluster_guest.sh
 
+.PHONY: cluster-faults
+cluster-faults: build ## the same guest while the owner is cut off from all networks, the store stands still and the registry is killed (as root)
+	@$(STEP) "setup, with Ceph and a kernel that knows ALUA" judges/setup.sh --ceph --alua
+	@$(STEP) "faults below and between nodes as a guest sees them" judges/cluster_faults.sh
+
 .PHONY: controllers-guest
 controllers-guest: build ## a pool moves between two controllers as a guest with dm-multipath and fio sees it: MOVES (6) moves, and one that the guest asks for
 	@$(STEP) "setup, with a kernel that knows ALUA" judges/setup.sh --alua

@@ -4,13 +4,14 @@
 #   judges/ceph.sh start DIR    starts it with the pool `vms`, prints how long it took; clients take DIR/ceph.conf
 #   judges/ceph.sh stop DIR     ends its daemons, also those that were sent SIGSTOP
 # Needs ceph-mon, ceph-mgr, ceph-osd and rbd (judges/setup.sh --ceph), and root or the owner of DIR. Without them it ends with 77: skipped.
-# The daemons' numbers are in DIR/mon.pid, mgr.pid and osd.pid. OSD_BYTES is the size of the OSD's file (8 GiB, sparse).
+# The daemons' numbers are in DIR/mon.pid, mgr.pid and osd.pid. OSD_BYTES is the size of the OSD's file (8 GiB, sparse). CEPH_NETWORK is
+# the network of the daemons (127.0.0.0/8), CEPH_ADDRESS the monitor's address in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly POOL=vms WAIT_S=60 OSD_BYTES=${OSD_BYTES:-8589934592}
 readonly DAEMONS="mgr osd mon"
 
-usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# -eq 2 ] || usage
 readonly ACTION=$1
 mkdir -p "$2"
@@ -52,7 +53,8 @@ configure() {
   . judges/ports.sh
   local v2 v1
   v2=$(free_port); v1=$(free_port)
-  MON="[v2:127.0.0.1:$v2,v1:127.0.0.1:$v1]"
+  local address=${CEPH_ADDRESS:-127.0.0.1}
+  MON="[v2:$address:$v2,v1:$address:$v1]"
   cat >"$DIR/ceph.conf" <<CONF
 [global]
 fsid = $FSID
@@ -60,7 +62,7 @@ mon host = $MON
 auth cluster required = none
 auth service required = none
 auth client required = none
-public network = 127.0.0.0/8
+public network = ${CEPH_NETWORK:-127.0.0.0/8}
 osd pool default size = 1
 osd pool default min size = 1
 osd crush chooseleaf type = 0

@@ -82,7 +82,7 @@ END
 python3 judges/forward.py "${port[1]}" "$portal" >"$OUT/forward.log" & cut=$!
 until_holds "the second path is there" grep -q forwards "$OUT/forward.log"
 owner=0; other=1
-boot "${port[0]},${port[1]}"
+boot "$GATEWAY:${port[0]},$GATEWAY:${port[1]}"
 told_apart "at first"
 
 move() {

@@ -30,12 +30,15 @@ said() {
   ! grep -aqE 'guest: FAIL' "$OUT/console" || fail "$(grep -aE -m 1 'guest: FAIL' "$OUT/console" | tr -d '\r')"
   [ "$(grep -acE "$1" "$OUT/console" || true)" -ge "$2" ]
 }
-# boot PORT,PORT: the guest, with a path to each of these ports of this machine.
+# This machine's loopback as the guest reaches it.
+# shellcheck disable=SC2034 # of who sources this
+readonly GATEWAY=10.0.2.2
+# boot PORTAL,PORTAL: the guest, with a path to each of these portals.
 boot() {
   mkfifo "$OUT/orders"
   : >"$OUT/console"
   qemu-system-x86_64 -accel tcg -cpu max -m 640 -nographic -no-reboot -kernel target/judges/guest_cluster/vmlinuz -initrd target/judges/guest_cluster/initramfs \
-    -append "console=ttyS0 quiet panic=-1 rdinit=/cluster judge.ports=$1 judge.target=$TARGET judge.initiator=$INITIATOR judge.replacement=$REPLACEMENT_S judge.noop=$NOOP_S judge.debug=1" \
+    -append "console=ttyS0 quiet panic=-1 rdinit=/cluster judge.portals=$1 judge.target=$TARGET judge.initiator=$INITIATOR judge.replacement=$REPLACEMENT_S judge.noop=$NOOP_S judge.debug=1" \
     -netdev user,id=n -device virtio-net-pci,netdev=n,romfile= <"$OUT/orders" >>"$OUT/console" 2>&1 & guest=$!
   exec 4>"$OUT/orders"
   until_holds "the guest begins" said '^guest: begins' 1

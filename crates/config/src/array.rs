@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use world::Patience;
+use world::{DriveSpec, Patience, RbdImage};
 
 use crate::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, ImageConfig, PolicyConfig, PoolConfig,
@@ -54,12 +54,12 @@ pub struct Config {
     #[schemars(range(min = *DRIVE_SLOW_MS.start(), max = *DRIVE_SLOW_MS.end()), extend("x-unit" = "ms"))]
     pub drive_slow_ms: u64,
     /// A drive that has not answered for this time fails if its group is redundant; without redundancy its
-    /// operations fail. At least twice `drive_slow_ms`. Both times are longer in a long queue of which
+    /// operations fail. At least twice `drive_slow_ms`. Without it 10000, and 60000 for RBD images, since Ceph
+    /// needs more than 20 s to go over to other OSDs. Both times are longer in a long queue of which
     /// operations end.
-    #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2 * *DRIVE_SLOW_MS.start(), max = DRIVE_DROP_MS_MAX), extend("x-unit" = "ms"))]
-    pub drive_drop_ms: u64,
+    pub drive_drop_ms: Option<u64>,
     /// Drives in no group. One of suitable size replaces a drive that fails, in any group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<schema::Name>", !skip_serializing_if)]
@@ -105,6 +105,11 @@ pub(crate) const CONTROLLERS_MAX: usize = 64;
 pub(crate) const DRIVE_SLOW_MS: std::ops::RangeInclusive<u64> = 250..=60_000;
 /// The longest `drive_drop_ms`.
 pub(crate) const DRIVE_DROP_MS_MAX: u64 = 600_000;
+/// `drive_drop_ms` of RBD images where it is not declared. Ceph takes an OSD for failed after 20 s
+/// (osd_heartbeat_grace), and its placement groups go over to others after that: an image that answers
+/// nothing meanwhile is not lost, and a group that cannot do without it would fail commands that Ceph is
+/// about to carry out. Hosts wait 30 to 60 s.
+const RBD_DROP: Duration = Duration::from_secs(60);
 
 fn target() -> String {
     "iqn.2026-11.net.masu:array".into()
@@ -121,14 +126,8 @@ fn millis(time: Duration) -> u64 {
 fn drive_slow_ms() -> u64 {
     millis(Patience::default().slow)
 }
-fn drive_drop_ms() -> u64 {
-    millis(Patience::default().drop)
-}
 fn is_drive_slow_ms(ms: &u64) -> bool {
     *ms == drive_slow_ms()
-}
-fn is_drive_drop_ms(ms: &u64) -> bool {
-    *ms == drive_drop_ms()
 }
 
 impl Config {
@@ -144,7 +143,7 @@ impl Config {
             balance: true,
             discovery_chap: false,
             drive_slow_ms: drive_slow_ms(),
-            drive_drop_ms: drive_drop_ms(),
+            drive_drop_ms: None,
             drives: vec![],
             spares: vec![],
             qos: QosSettings::default(),
@@ -159,10 +158,18 @@ impl Config {
         }
     }
 
-    /// How long drives may be silent.
-    pub fn patience(&self) -> Patience {
-        let (slow, drop) = (self.drive_slow_ms, self.drive_drop_ms);
-        Patience { slow: Duration::from_millis(slow), drop: Duration::from_millis(drop) }
+    /// How long a drive at this place ([`DriveSpec::name`]) may be silent.
+    pub fn patience_of(&self, place: &str) -> Patience {
+        let is_here = |image: &RbdImage| image.to_string() == place;
+        let is_rbd = self.drives.iter().any(|d| matches!(&d.spec, DriveSpec::Rbd(image) if is_here(image)));
+        let default = if is_rbd { RBD_DROP } else { Patience::default().drop };
+        let slow = Duration::from_millis(self.drive_slow_ms);
+        Patience { slow, drop: self.drive_drop_ms.map_or(default, Duration::from_millis) }
+    }
+
+    /// The shortest time after which any drive is unresponsive, in milliseconds.
+    pub(crate) fn least_drop_ms(&self) -> u64 {
+        self.drive_drop_ms.unwrap_or_else(|| millis(Patience::default().drop))
     }
 
     /// This declaration with another laid over it: objects of the same name become the other's, what the

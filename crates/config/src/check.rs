@@ -150,7 +150,7 @@ impl Config {
     }
 
     fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
-        let (slow, drop) = (self.drive_slow_ms, self.drive_drop_ms);
+        let (slow, drop) = (self.drive_slow_ms, self.least_drop_ms());
         if !DRIVE_SLOW_MS.contains(&slow) {
             let (least, most) = (DRIVE_SLOW_MS.start(), DRIVE_SLOW_MS.end());
             return refuse("drive_slow_ms", format!("{slow} is not between {least} and {most}"));

@@ -50,6 +50,23 @@ fn a_declaration_survives_being_kept() {
     check_kept(&config);
 }
 
+/// A store that replicates goes over to other machines meanwhile. After 10 s hosts had errors for commands
+/// that it carried out later.
+#[test]
+fn rbd_images_may_be_silent_for_longer_unless_a_time_is_declared() {
+    let drives = "[[drive]]\nname = \"d\"\nfile = \"d.img\"\nsize = \"1GiB\"\n[[drive]]\nname = \"r\"\nrbd = \"vms/r\"\nrbd_user = \"masu\"\n";
+    let drops = |text: &str| {
+        let config = Config::parse(text, "array.toml", Path::new("/data")).expect("good");
+        config.drives.iter().map(|d| config.patience_of(&d.spec.name()).drop.as_secs()).collect::<Vec<_>>()
+    };
+    assert_eq!(drops(drives), [10, 60]);
+    assert_eq!(drops(&format!("drive_drop_ms = 10000\n{drives}")), [10, 10]);
+    check(
+        "drive_slow_ms = 8000",
+        "drive_drop_ms: 10000 is not between twice drive_slow_ms, 16000, and 600000",
+    );
+}
+
 #[test]
 fn portals_that_would_listen_at_one_address_are_refused() {
     let two = |first: &str, second: &str| {

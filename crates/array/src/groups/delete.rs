@@ -104,7 +104,7 @@ async fn erase(
             }
             let opened = controller.world.open_drive(&existing(&declared.spec)).await;
             let drive = opened.map_err(|e| e.to_string())?;
-            drive.set_patience(config.patience());
+            drive.set_patience(config.patience_of(&drive.info().name));
             drive
         }
     };

@@ -135,7 +135,7 @@ async fn open(
     };
     let spec = if must_exist { &existing(spec) } else { spec };
     let drive = controller.world.open_drive(spec).await.map_err(|e| place(&e))?;
-    drive.set_patience(config.patience());
+    drive.set_patience(config.patience_of(&drive.info().name));
     controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
     Ok(drive)
 }

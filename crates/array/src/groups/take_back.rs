@@ -112,7 +112,7 @@ impl Kept {
         }
         let spec = &config.drives.iter().find(|d| d.name == name)?.spec;
         let drive = self.controller.world.open_drive(&existing(spec)).await.ok()?;
-        drive.set_patience(config.patience());
+        drive.set_patience(config.patience_of(&drive.info().name));
         Some(Again::Anew(drive))
     }
 }

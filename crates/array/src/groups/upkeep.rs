@@ -127,7 +127,7 @@ impl Kept {
         let takes_part = |m: &&MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
         for member in self.group.status().members.iter().filter(takes_part) {
             let Some(drive) = self.drive_of(member) else { continue };
-            drive.set_patience(self.controller.config().patience());
+            drive.set_patience(self.controller.config().patience_of(&drive.info().name));
             // One probe per drive at a time, in its own task, so that events are handled meanwhile.
             if !self.asked.borrow_mut().insert(member.position) {
                 continue;

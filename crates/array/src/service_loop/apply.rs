@@ -222,7 +222,11 @@ pub(crate) async fn commit(
     }
     let left = left_undeclared(controller, &index, &mut slices).await;
     controller.state.borrow_mut().undeclared = left;
-    controller.state().drives.values().for_each(|drive| drive.set_patience(config.patience()));
+    controller
+        .state()
+        .drives
+        .values()
+        .for_each(|drive| drive.set_patience(config.patience_of(&drive.info().name)));
     done.extend(at_next_start(controller, &config, &mut slices).await.difference(&told).cloned());
     slices.let_go(whereabouts).await;
     index.let_go(&mut slices).await;

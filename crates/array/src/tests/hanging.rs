@@ -247,7 +247,7 @@ fn the_time_that_drives_have_is_declared() {
     model.run(async |world| {
         let mut array = start(&world);
         let mut config = declaration(22, 2, vec![group("g", Level::Raid1, 0..2)]);
-        (config.drive_slow_ms, config.drive_drop_ms) = (500, 3000);
+        (config.drive_slow_ms, config.drive_drop_ms) = (500, Some(3000));
         array.apply(config.clone()).await.expect("apply");
         let mut host = Host::log_in(&world, 22).await;
         host.fill().await;
@@ -255,7 +255,7 @@ fn the_time_that_drives_have_is_declared() {
         let begun = world.now();
         host.fill().await;
         assert!(world.now() - begun < 5 * SECOND, "{:?}", world.now() - begun);
-        config.drive_drop_ms = 500;
+        config.drive_drop_ms = Some(500);
         let refused = array.apply(config).await.expect_err("shorter than twice the other");
         assert!(refused.to_string().contains("drive_drop_ms"), "{refused}");
     });

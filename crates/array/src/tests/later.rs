@@ -90,7 +90,7 @@ fn drives_wait_as_long_as_is_declared_now() {
         let mut array = start(&world);
         let mut config = declaration(ID, 2, vec![group("g", Level::Raid1, 0..2)]);
         array.apply(config.clone()).await.expect("apply");
-        (config.drive_slow_ms, config.drive_drop_ms) = (300, 900);
+        (config.drive_slow_ms, config.drive_drop_ms) = (300, Some(900));
         array.apply(config).await.expect("apply");
         // d1 says nothing any more: its mirror goes on without it after that time.
         model.disks().get("d1").expect("a disk").hang();
