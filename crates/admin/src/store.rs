@@ -129,7 +129,7 @@ impl Store {
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(dir).map_err(|error| match dir.is_dir() || !dir.exists() {
             true => failed(dir, error),
-            false => failed(dir, io::Error::other("it is no directory: name one")),
+            false => failed(dir, io::Error::other("not a directory: name one")),
         })?;
         let dir = dir.canonicalize().map_err(|e| failed(dir, e))?;
         Ok(Store { dir, share: None })

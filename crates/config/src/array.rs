@@ -54,8 +54,8 @@ pub struct Config {
     #[schemars(range(min = *DRIVE_SLOW_MS.start(), max = *DRIVE_SLOW_MS.end()), extend("x-unit" = "ms"))]
     pub drive_slow_ms: u64,
     /// A drive that has not answered for this time fails if its group is redundant; without redundancy its
-    /// operations fail. At least twice `drive_slow_ms`. Without it 10000, and 60000 for RBD images, since Ceph
-    /// needs more than 20 s to go over to other OSDs. Both times are longer in a long queue of which
+    /// operations fail. At least twice `drive_slow_ms`. Without it 10000, and 60000 for RBD images, since
+    /// Ceph needs more than 20 s to go over to other OSDs. Both times are longer in a long queue of which
     /// operations end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2 * *DRIVE_SLOW_MS.start(), max = DRIVE_DROP_MS_MAX), extend("x-unit" = "ms"))]

@@ -111,8 +111,8 @@ impl RegistryOption {
         Ok(())
     }
 
-    /// The options as they name this registry, for a command line on another machine, and their files. Nothing
-    /// secret is among them.
+    /// The options as they name this registry, for a command line on another machine, and their files.
+    /// Nothing secret is among them.
     ///
     /// # Errors
     /// None is named, or a relative path cannot be resolved.

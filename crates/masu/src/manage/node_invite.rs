@@ -1,5 +1,5 @@
-//! `masu node invite`: what to type on a machine that is to be a node. Nothing secret is in it: a node makes its
-//! own certificate, and who can write to the registry can be a node (docs/decisions/0011).
+//! `masu node invite`: what to type on a machine that is to be a node. Nothing secret is in it: a node makes
+//! its own certificate, and who can write to the registry can be a node (docs/decisions/0011).
 
 use std::path::Path;
 

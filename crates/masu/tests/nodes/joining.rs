@@ -99,8 +99,9 @@ fn an_address_that_two_options_have_and_a_file_that_is_none_are_named_with_their
     }
 }
 
-/// A new node begins a new array in a registry that was emptied, is refused by the drives, and ends. A node that had
-/// stood by took its state over then, in place of the one that it knew, and had to be given an empty directory.
+/// A new node begins a new array in a registry that was emptied, is refused by the drives, and ends. A node
+/// that had stood by took its state over then, in place of the one that it knew, and had to be given an empty
+/// directory.
 #[test]
 fn a_node_that_stood_by_for_an_array_takes_no_other_one_from_an_emptied_registry() {
     let mut cluster = Cluster::start(1);

@@ -1,8 +1,8 @@
 //! What a node remembers of earlier lives in its data directory. The highest epoch that it has seen: a
 //! registry with an older one was restored from a backup, or is another one. The epoch in which it owned the
 //! array last: whether its copy of the state is the newest one that it can know of. The array for which it
-//! stood by: a registry that was emptied may have another one. Its number: its target ports stay what they are
-//! where the registry has lost all of it.
+//! stood by: a registry that was emptied may have another one. Its number: its target ports stay what they
+//! are where the registry has lost all of it.
 
 use admin::Store;
 use anyhow::{Context, Result, bail};
