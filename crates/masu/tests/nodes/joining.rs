@@ -87,7 +87,7 @@ fn an_address_that_two_options_have_and_a_file_that_is_none_are_named_with_their
         (&alone, vec!["--api", &at], format!("--api {at}: portal {at} listens there, too")),
         (&over_etcd, vec!["--registry-ca", &place], format!("--registry-ca: {place} is a directory")),
         (&over_etcd, vec!["--registry-login", &place], format!("--registry-login: {place} is a directory")),
-        (&alone, vec!["--data", &config], format!("--data: {config}: it is no directory")),
+        (&alone, vec!["--data", &config], format!("--data: {config}: not a directory")),
     ] {
         let options =
             options.iter().filter(|option| !more.contains(&"--data") || !["--data", &data].contains(option));
