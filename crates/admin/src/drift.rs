@@ -29,12 +29,13 @@ pub fn merged(
     declared: &Config,
     data_dir: &Path,
 ) -> Result<Config, DeclarationError> {
-    let table = merge_tables(&table_of(base), &table_of(kept), &table_of(declared));
+    // No command changes portals: those in the file replace the previous ones, also at the same address.
+    let portals = if declared.portals.is_empty() { &kept.portals } else { &declared.portals };
+    let with_portals = |config: &Config| table_of(&Config { portals: portals.clone(), ..config.clone() });
+    let table = merge_tables(&with_portals(base), &with_portals(kept), &with_portals(declared));
     let text = toml::to_string(&table).expect("a declaration has only plain values");
     let mut config = Config::parse(&text, "array.toml with what was changed by command", data_dir)?;
     config.id = kept.id;
-    // No command changes portals: those in the file replace the previous ones.
-    config.portals.clone_from(if declared.portals.is_empty() { &kept.portals } else { &declared.portals });
     for volume in &mut config.volumes {
         let had = kept.volume(&volume.name).map_or(0, |v| v.len_bytes);
         volume.len_bytes = volume.len_bytes.max(had);
@@ -249,6 +250,15 @@ mod tests {
     fn check(base: &Config, kept: &Config, declared: &Config, expected: &Config) {
         let found = merged(base, kept, declared, Path::new(DIR)).expect("good");
         assert_eq!(found, *expected);
+    }
+
+    /// The first portal of an installed array is at the loopback; the file then declares all addresses.
+    #[test]
+    fn portals_in_the_file_replace_the_previous_ones_also_at_their_port() {
+        let with = |listen: &str| config("256MiB", &format!("[[portal]]\nlisten = \"{listen}\"\n"));
+        let (base, kept) = (config("256MiB", ""), with("127.0.0.1:3260"));
+        check(&base, &kept, &with("0.0.0.0:3260"), &with("0.0.0.0:3260"));
+        check(&base, &kept, &base, &kept);
     }
 
     #[test]
