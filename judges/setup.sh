@@ -12,7 +12,7 @@ readonly KERNEL_DIR=target/judges/kernel ALUA_KERNEL_DIR=target/judges/kernel_al
 # read completions | the report's browser test | promtool |
 # these scripts' own check | the C++ of libFuzzer.
 readonly PACKAGES="libiscsi-bin samba mmdebstrap qemu-utils qemu-block-extra libvhdi-utils tgt qemu-system-x86 seabios ipxe-qemu busybox-static kmod cpio open-iscsi e2fsprogs udev dmsetup liburcu8 libaio1 util-linux sg3-utils etcd-server etcd-client openssl syslinux mtools fdisk fio zsh fish chromium prometheus shellcheck g++ musl-tools"
-readonly CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
+readonly CEPH_PACKAGES="iproute2 ceph-mon ceph-mgr ceph-osd ceph-common librbd1"
 
 packages=$PACKAGES alua=""
 for what; do
