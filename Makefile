@@ -322,7 +322,6 @@ bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB
 BEFORE ?= HEAD^
 .PHONY: bench-pair
 bench-pair: setup release ## this version beside that of the commit BEFORE (the one before this) in the same run: ratios of IOPS and MB/s
-	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
 	@MASU=$(RELEASE) $(STEP) "this version beside $(BEFORE)" judges/bench_pair.sh $(BEFORE)
 
 .PHONY: bench-layers
