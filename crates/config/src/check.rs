@@ -10,6 +10,7 @@ use crate::array::{CONTROLLERS_MAX, DRIVE_DROP_MS_MAX, DRIVE_SLOW_MS};
 use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
 use crate::drives::{DriveConfig, FOREGROUND_SHARE_PERCENT, GroupConfig};
 use crate::hosts::{LUN_MAX, SECRET_LEN, one_socket};
+use crate::pools::PAGE_BYTES;
 use crate::schema::NAME_LEN_MAX;
 use crate::{Config, Level, names};
 
@@ -25,7 +26,6 @@ const NODE_NAME_LEN_MAX: usize = 128;
 /// `pool/src/create.rs`).
 const GROUP_DRIVES_MAX: usize = 32;
 const STRIPE_UNIT_BYTES: RangeInclusive<u32> = 4 << 10..=4 << 20;
-const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
 /// A drive in memory has whole blocks, so many bytes of them at most (`world_real/src/memory_drive.rs`).
 const MEMORY_BLOCK_BYTES: u64 = 512;
 const MEMORY_DRIVE_BYTES_MAX: u64 = 1 << 46;

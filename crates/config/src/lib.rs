@@ -46,7 +46,7 @@ pub use made::{DeletedGroup, Identities, ImportedDrives, Made, MadeGroup, NotOpe
 pub use names::normalised as normalised_name;
 pub use policies::{PolicyConfig, QosSettings, Sharing};
 pub use pools::{
-    BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, PAGE_BYTES_DEFAULT,
+    BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, PAGE_BYTES, PAGE_BYTES_DEFAULT,
     PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, Provisioning, SOFT_THRESHOLD_PERCENT_DEFAULT, VolumeConfig,
 };
 pub use qos::Policy;

@@ -7,6 +7,8 @@ use crate::caching::CachePolicy;
 use crate::ids::JournalId;
 use crate::{schema, size};
 
+/// What a page of a pool can be: powers of two among these (`pool/src/create.rs`).
+pub const PAGE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
 /// Size of a page.
 pub const PAGE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Used share of a pool at which a warning is raised.

@@ -481,7 +481,7 @@ impl Fileserver {
         c.range("controller.cores", self.controller.cores, 1..=64);
         c.range("array.drives_per_group", a.drives_per_group, 3..=32);
         c.range("array.cache", a.cache, CACHE);
-        c.power_of_two("array.page", a.page, 64 << 10..=16 << 20);
+        c.power_of_two("array.page", a.page, array::config::PAGE_BYTES);
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
         c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);
         c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=DISK_BYTES_MAX);

@@ -295,7 +295,7 @@ impl ScenarioFile for Qos {
         c.range("published.reads_percent", p.reads_percent, 0..=100);
         c.multiple("published.disk", p.disk, Size(1 << 20), 64 << 20..=1 << 40);
         c.power_of_two("array.stripe_unit", a.stripe_unit, 4096..=1 << 20);
-        c.power_of_two("array.page", a.page, 64 << 10..=16 << 20);
+        c.power_of_two("array.page", a.page, array::config::PAGE_BYTES);
         c.multiple("array.others", a.others, Size(1 << 20), 0..=64 << 40);
         let has_cache = CACHE.contains(&a.cache);
         c.must("array.cache", a.cache.0 == 0 || has_cache, "be 0 (none), or in 8 MiB to 64 GiB");

@@ -13,8 +13,6 @@ use super::plan::LoadPlan;
 const CACHE_BYTES: RangeInclusive<u64> = 8 << 20..=64 << 30;
 /// Of a stripe unit (the RAID groups').
 const STRIPE_UNIT_BYTES: RangeInclusive<u64> = 4096..=4 << 20;
-/// Of a page (the pools').
-const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
 /// Most drives of a group: the set of those in sync on its labels has 32 bits.
 const GROUP_DRIVES_MAX: usize = 32;
 /// Most arrays that are compared.
@@ -78,7 +76,7 @@ pub(super) fn stripe_unit(bytes: u64) -> Result<u32, String> {
 
 /// The page of a pool.
 pub(super) fn page(bytes: u64) -> Result<(), String> {
-    power_of_two("page", bytes, &PAGE_BYTES)
+    power_of_two("page", bytes, &array::config::PAGE_BYTES)
 }
 
 /// A volume, or a file that is a drive.

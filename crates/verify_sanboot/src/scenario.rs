@@ -1,7 +1,6 @@
 //! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that
 //! names the place.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -271,9 +270,6 @@ pub struct Bottleneck {
     pub spread_percent: f64,
 }
 
-/// What pages of a pool can be.
-const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
-
 impl Bottleneck {
     fn check(&self, c: &mut Checks) {
         let hour = Time(Duration::from_secs(3600));
@@ -467,8 +463,8 @@ impl Sanboot {
         c.power_of_two("published.transfer", p.transfer, 4096..=128 << 10);
         c.range("array.lu", a.lu, Size(16 << 20)..=Size(DISK_BYTES_MAX));
         c.multiple("boot.lu", self.boot.lu, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
-        c.power_of_two("boot.page", self.boot.page, PAGE_BYTES);
-        c.power_of_two("array.page", a.page, PAGE_BYTES);
+        c.power_of_two("boot.page", self.boot.page, array::config::PAGE_BYTES);
+        c.power_of_two("array.page", a.page, array::config::PAGE_BYTES);
         c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=DISK_BYTES_MAX);
         c.must("published.file", p.file <= a.lu, "be at most array.lu");
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 0..=1 << 20);
