@@ -86,19 +86,29 @@ release: tools web/dist/report.html ## the report viewer and the release binary
 build: tools web/dist/report.html ## the binaries that tests and judges use, with all assertions
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins $(addprefix --example ,$(EXAMPLES))
 
+# Packages are fetched and unpacked while the compiler works. Then three at a time: fuzzing (which builds) and the tests of the crates compute,
+# the judges wait for others' machines most of their time.
 .PHONY: test
-test: setup-ceph check build-tests ## everything, as the continuous integration runs it: 28 minutes on two cores
-	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/two_at_a_time.sh unit-crates fuzz $(JUDGES) unit-programs unit-examples sim
+test: tools ## everything, as the continuous integration runs it: 25 minutes on two cores
+	@judges/side_by_side.sh 2 setup-ceph check-build
+	@$(MAKE) --no-print-directory check-scripts build-tests
+	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/side_by_side.sh 3 fuzz unit-crates $(JUDGES) unit-programs unit-examples sim
 	@echo "make test: everything passed"
 
 .PHONY: check
-check: tools web/dist/report.html ## format, lints, documentation, the repository's own rules
+check: check-build check-scripts ## format, lints, documentation, the repository's own rules
+
+.PHONY: check-build
+check-build: tools web/dist/report.html
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --profile checked --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
+
+.PHONY: check-scripts
+check-scripts:
 	@$(STEP) "shell scripts" shellcheck .ci/run packaging/*.sh packaging/debian/p* judges/*.sh judges/guest/*.sh judges/guest/begin judges/guest/init judges/guest/node judges/guest/write_cache judges/guest/growth judges/guest/cluster judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: deny
@@ -123,7 +133,7 @@ build-tests: tools web/dist/report.html
 
 .PHONY: unit $(UNIT)
 unit: build-tests ## tests of the workspace and of the report viewer
-	@$(STEP) "tests, two kinds at a time" judges/two_at_a_time.sh $(UNIT)
+	@$(STEP) "tests, two kinds at a time" judges/side_by_side.sh 2 $(UNIT)
 
 unit-crates:
 	@$(STEP) "tests of the crates" $(TESTS) --lib --bins
@@ -143,7 +153,7 @@ unit-examples: build
 JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics traces api cluster-short
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
-	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
+	@SERVERS=2 $(STEP) "judges, two at a time" judges/side_by_side.sh 2 $(JUDGES)
 
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
