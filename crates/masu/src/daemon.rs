@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, Event, EventReceiver, EventSender, MoveSender, Openers, Withheld};
 use clap::Args;
 use config::{ArrayId, Config};
+use lab_core::console::causes;
 use lab_tools::testbed::timed_file::FileDrives;
 use tokio::task::JoinHandle;
 
@@ -182,8 +183,8 @@ pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
     match (&ended, serve.log_format) {
         (Ok(()), _) => {}
         // The reader of a JSON log gets why it ended as JSON, too.
-        (Err(error), LogFormat::Json) => tracing::error!("{error:#}"),
-        (Err(error), LogFormat::Text) => stderr_queue::note(&format!("masu: {error:#}")),
+        (Err(error), LogFormat::Json) => tracing::error!("{}", causes(&error)),
+        (Err(error), LogFormat::Text) => stderr_queue::note(&format!("masu: {}", causes(&error))),
     }
     stderr_queue::drain();
     Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
@@ -426,7 +427,7 @@ async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
 fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Result<()> {
     events.tell(match &outcome {
         Ok(()) => Event::info("array", "stopped"),
-        Err(error) => Event::error("array", format!("ended: {error:#}")),
+        Err(error) => Event::error("array", format!("ended: {}", causes(&error))),
     });
     writer.finish();
     outcome

@@ -7,6 +7,7 @@ use admin::identity::{Places, settle};
 use admin::{Kept, Store, changes, differences, merged};
 use anyhow::{Context, Result, bail};
 use config::{Config, GroupConfig, PortalConfig};
+use lab_core::console::causes;
 
 /// Where hosts connect if nobody said otherwise: only from this machine, at the port of iSCSI (RFC 7143, 14).
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3260);
@@ -172,7 +173,7 @@ pub(crate) fn mark_applied(file: &Path, store: &Store, id: &str) {
     let mark = mark_of(file);
     let known = std::fs::read_to_string(&mark).is_ok_and(|found| found == text);
     if !known && let Err(error) = std::fs::write(&mark, text).with_context(|| mark.display().to_string()) {
-        tracing::warn!("{error:#}; masu could take an unmounted data directory for a new array");
+        tracing::warn!("{}; masu could take an unmounted data directory for a new array", causes(&error));
     }
 }
 

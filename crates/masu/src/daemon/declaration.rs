@@ -7,6 +7,7 @@ use admin::{ArrayOwner, NewFiles, Store};
 use anyhow::{Context, Result, bail};
 use array::{Array, ControlError, DriveSpec, Event, EventSender};
 use config::{Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
+use lab_core::console::causes;
 
 use super::Serve;
 use crate::declared::{Start, mark_applied, refuse_lost};
@@ -35,7 +36,7 @@ pub(super) async fn reload(serve: &Serve, owner: &ArrayOwner) {
     });
     let outcome = outcome.await.map_err(|error| match error.downcast_ref() {
         Some(refused) => format!("{}{refused}", declared_at(serve, refused)),
-        None => format!("{error:#}"),
+        None => causes(&error),
     });
     owner.declaration_is_faulty(outcome.as_ref().err().cloned());
     match (outcome, again) {

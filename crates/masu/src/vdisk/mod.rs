@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use clap::Subcommand;
 use config::parse_bytes;
+use lab_core::console::causes;
 use lab_core::words::{shown, visible};
 
 use arguments::{Shape, Source};
@@ -158,7 +159,7 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
 
 /// An error with the name of the first of its files, where it does not have the name of any of them already.
 fn named(error: Error, files: &[&Path]) -> Error {
-    let said = format!("{error:#}");
+    let said = causes(&error);
     let says = |file: &&Path| {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
         name.is_none_or(|name| said.contains(&name) || said.contains(&visible(&name)))

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use array::{DriveSpec, Event, EventSender, Unclaimed, Withheld};
 use config::{Config, Made};
+use lab_core::console::causes;
 use tokio::time::Instant;
 
 use crate::daemon::signals::Signals;
@@ -169,7 +170,7 @@ pub(in crate::daemon) async fn wait_for_drives(
         let cause = match &claimed {
             Ok(unclaimed) if unclaimed.is_empty() => break,
             Ok(unclaimed) => text(unclaimed),
-            Err(error) => format!("{error:#}"),
+            Err(error) => causes(&error),
         };
         let unclaimed = claimed.ok().filter(|_| begun.elapsed() >= PATIENCE);
         if let Some(withheld) = unclaimed.and_then(|left| Withheld::to_begin(config, was_made, &left)) {

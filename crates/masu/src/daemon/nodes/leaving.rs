@@ -11,6 +11,7 @@ use std::sync::Arc;
 use admin::{NodeTls, random};
 use anyhow::{Context, Result};
 use cluster::Successor;
+use lab_core::console::causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -151,7 +152,7 @@ fn look_for(registry: &RegistryOption, left: &Left) -> Result<watch::Receiver<Se
     let started = world_real::start("successor", options, move |world| async move {
         let registry = match registry.open_named(&world) {
             Ok(registry) => registry,
-            Err(error) => return tracing::warn!("the next owner is not looked for: {error:#}"),
+            Err(error) => return tracing::warn!("the next owner is not looked for: {}", causes(&error)),
         };
         while !tell.is_closed() {
             // What cannot be read now is read at the next look.

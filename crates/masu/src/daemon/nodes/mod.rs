@@ -38,6 +38,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use array::{ControllerHandle, DriveSpec, Event, EventSender, Nodes, Openers, Ownership, RelayKey, Withheld};
 use cluster::{Ask, NODES, NodeRecord, PORTALS_MAX, Standing, State, portal_group};
 use config::{Config, ConfigError, Made, PortalConfig};
+use lab_core::console::causes;
 
 use elsewhere::{About, Offering, Own, Turn};
 use faults::OwnerFaults;
@@ -488,7 +489,10 @@ async fn tell_passed_over(mut state: watch::Receiver<State>, events: EventSender
 async fn remember(refused: async_channel::Receiver<u64>, keeper: Keeper) {
     while let Ok(epoch) = refused.recv().await {
         if let Err(error) = keeper.wants_epoch(epoch) {
-            tracing::error!("the registry does not keep that its epoch must be raised to {epoch}: {error:#}");
+            tracing::error!(
+                "the registry does not keep that its epoch must be raised to {epoch}: {}",
+                causes(&error)
+            );
         }
     }
 }
@@ -574,7 +578,7 @@ impl Node {
     /// Whether another node can take over when this one stops. A registry that does not answer knows of none.
     pub(super) fn has_successor(&self) -> bool {
         self.thread.keeper().another_lives().unwrap_or_else(|error| {
-            tracing::warn!("node {}: stops without looking for another node: {error:#}", self.name);
+            tracing::warn!("node {}: stops without looking for another node: {}", self.name, causes(&error));
             false
         })
     }
@@ -582,7 +586,7 @@ impl Node {
     /// Standbys lead no more hosts here: this owner is about to stop, and another node takes over.
     pub(super) fn leaves(&self) {
         if let Err(error) = self.thread.keeper().leaves(self.epoch) {
-            tracing::warn!("standbys do not learn that node {} leaves: {error:#}", self.name);
+            tracing::warn!("standbys do not learn that node {} leaves: {}", self.name, causes(&error));
         }
     }
 
@@ -595,7 +599,7 @@ impl Node {
         let told = keeper.serves(&self.name, self.epoch);
         let told = told.and_then(|()| taken_over.map_or(Ok(()), |record| keeper.taken_over(record)));
         if let Err(error) = told {
-            tracing::warn!("the registry does not learn that node {} serves: {error:#}", self.name);
+            tracing::warn!("the registry does not learn that node {} serves: {}", self.name, causes(&error));
         }
     }
 

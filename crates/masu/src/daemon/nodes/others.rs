@@ -2,6 +2,7 @@
 
 use admin::{DrainError, Failover, LastFailover, Nodes};
 use cluster::{Forecast, Immovable, LEASE_TIME, Overview, State, TestRecord};
+use lab_core::console::causes;
 use tokio::sync::watch;
 use world_real::boot_now;
 
@@ -15,7 +16,7 @@ pub(super) fn of(name: &str, overview: watch::Receiver<Option<Overview>>, keeper
     let failover = move || overview.borrow().as_ref().and_then(Overview::forecast).map(failover_of);
     let drain = move |from: Option<&str>, to: Option<&str>| match keeper.drain(from, to) {
         Ok(asked) => asked.map_err(refused),
-        Err(error) => Err(DrainError::Unavailable(format!("{error:#}"))),
+        Err(error) => Err(DrainError::Unavailable(causes(&error))),
     };
     Nodes::new(list, failover, drain)
 }

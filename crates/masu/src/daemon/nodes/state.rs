@@ -5,6 +5,7 @@ use std::sync::Arc;
 use admin::Store;
 use anyhow::{Result, bail};
 use cluster::Follows;
+use lab_core::console::causes;
 
 use super::seen::{array_followed, note_followed, note_owned};
 use super::thread::Keeper;
@@ -61,7 +62,7 @@ impl Judge {
     pub(super) fn follows(self) -> Follows {
         Follows::new(&Store::SHARED, move |name, text| {
             let text = std::str::from_utf8(text).map_err(|_| format!("{name} in the registry: not UTF-8"))?;
-            self.judge(name, text).map_err(|error| format!("{error:#}"))
+            self.judge(name, text).map_err(|error| causes(&error))
         })
     }
 
@@ -101,7 +102,7 @@ impl Judge {
         note_owned(&store, epoch)?;
         Ok(store.shared_by(Arc::new(move |name, text| {
             let kept = keys.seal(name, text).and_then(|sealed| keeper.keep(name, &sealed));
-            kept.map_err(|error| format!("{error:#}"))
+            kept.map_err(|error| causes(&error))
         })))
     }
 }

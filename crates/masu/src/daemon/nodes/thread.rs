@@ -13,6 +13,7 @@ use cluster::{
     ASK, AskRecord, Clock, Follows, Immovable, Kept, Member, NodeRecord, Other, Overview, SERVES,
     ServesRecord, Standing, State, TAKE_OVER, TestRecord, put,
 };
+use lab_core::console::causes;
 use registry::record::encode;
 use registry::{Registry, RegistryError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -230,13 +231,13 @@ fn told(seen: Seen, tell: watch::Sender<State>) -> impl Fn(&State) {
         }
         if let Err(error) = seen.borrow_mut().raise(state.epoch_seen) {
             if matches!(state.standing, Standing::Owner { .. }) {
-                world_real::end(&format!("the epoch cannot be kept: {error:#}"));
+                world_real::end(&format!("the epoch cannot be kept: {}", causes(&error)));
             }
-            tracing::error!("the epoch cannot be kept: {error:#}");
+            tracing::error!("the epoch cannot be kept: {}", causes(&error));
         }
         let kept = state.number.map_or(Ok(()), |number| seen.borrow_mut().keep_number(number));
         if let Err(error) = kept {
-            tracing::error!("the number of this node cannot be kept: {error:#}");
+            tracing::error!("the number of this node cannot be kept: {}", causes(&error));
         }
         tell.send_replace(state.clone());
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cluster::lending::CLAIM_MAX;
 use config::Config;
+use lab_core::console::causes;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -102,10 +103,10 @@ async fn try_claim(
     (done, waited): (&mut Vec<Fenced>, Duration),
     (stop, left): (&Arc<AtomicBool>, Duration),
 ) -> Result<Option<String>, String> {
-    let left_out = fence_part(part, done, waited).await.map_err(|error| format!("{error:#}"))?;
+    let left_out = fence_part(part, done, waited).await.map_err(|error| causes(&error))?;
     let (part, seen) = (part.clone(), stop.clone());
     let free = tokio::task::spawn_blocking(move || wait_until_all_free(&part, &seen, left)).await;
-    free.map_err(|error| error.to_string())?.map_err(|error| format!("{error:#}"))?;
+    free.map_err(|error| error.to_string())?.map_err(|error| causes(&error))?;
     match stop.load(Relaxed) {
         true => Err("the claim was given up".into()),
         false => Ok(left_out),

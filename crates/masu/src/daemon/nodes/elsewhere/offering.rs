@@ -12,6 +12,7 @@ use anyhow::Result;
 use array::OtherPortal;
 use cluster::lending::{AFTER_REFUSAL, BEGIN_MAX, EVERY, Terms};
 use cluster::{Standing, State, Waits};
+use lab_core::console::causes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep, timeout};
@@ -212,7 +213,7 @@ impl Node {
             }
         };
         let begun = match claimed {
-            Ok(()) => self.begin(&mut was).await.map_err(|error| format!("{error:#}")),
+            Ok(()) => self.begin(&mut was).await.map_err(|error| causes(&error)),
             Err(cause) => Err(format!("cannot claim the drives of {}: {cause}", name_of(&numbers(&was.own)))),
         };
         match begun {

@@ -8,6 +8,7 @@ use array::{
 };
 use cluster::lending::{AFTER_REFUSAL, BEGIN_MAX, CHANGES_WAIT, CLAIM_MAX};
 use config::Config;
+use lab_core::console::causes;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use world_real::boot_now;
@@ -34,7 +35,7 @@ impl Lender {
         let changed = self.served.owner.change_places(controllers, async || {
             for index in controllers {
                 if let Err(error) = threads.ended(*index).await {
-                    tracing::error!("{error:#}");
+                    tracing::error!("{}", causes(&error));
                 }
             }
             let (begins, begun) = oneshot::channel();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use array::{Event, answer_for_absent};
+use lab_core::console::causes;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -158,7 +159,7 @@ impl Lender {
     pub(super) fn start(&self, index: usize) {
         let nodes = self.own.nodes.borrow().clone();
         if let Err(error) = self.served.threads.start(index, Some(nodes)) {
-            tracing::error!("{error:#}");
+            tracing::error!("{}", causes(&error));
         }
     }
 

@@ -9,6 +9,7 @@ use anyhow::Result;
 use array::{Control, ControllerHandle, Exchange, Nodes, OtherPortal, Told, event_channel, move_channel};
 use cluster::portal_group;
 use config::PortalConfig;
+use lab_core::console::causes;
 use tokio::sync::watch;
 
 use super::About;
@@ -161,7 +162,7 @@ impl Running {
             }
         }
         if let Err(error) = self.controllers.join() {
-            tracing::error!("{error:#}");
+            tracing::error!("{}", causes(&error));
         }
         // Their last answers.
         if let Some(carries) = self.carries {
