@@ -148,9 +148,8 @@ unit-examples: build
 	@$(STEP) "example: a pool after a power cut" target/checked/examples/power_cut
 	@$(STEP) "web tests" npm --prefix web test --silent
 
-# Two at a time, for most of them wait for others' machines; what each says comes when it has ended. `growth` is not among them until its file
-# system has all of its tables in pages before the pool is full, every time.
-JUDGES := fileserver sanboot write-cache guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics traces api cluster-short
+# Two at a time, for most of them wait for others' machines; what each says comes when it has ended.
+JUDGES := fileserver sanboot write-cache growth guest report conformance conformance-nodes kill hostile vdisk qemu attach diskstress readme package newcomer metrics traces api cluster-short
 .PHONY: judges
 judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
 	@SERVERS=2 $(STEP) "judges, two at a time" judges/side_by_side.sh 2 $(JUDGES)

@@ -12,9 +12,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly TARGET=iqn.2026-11.example.masu:growth INITIATOR=iqn.2026-11.example.judge:server
-readonly OUT=target/judges/growth START_TIMEOUT_S=20 STEP_TIMEOUT_S=120
+readonly OUT=target/judges/growth START_TIMEOUT_S=20 STEP_TIMEOUT_S=300
 # A pool to which two more groups come, and a LU that promises more than the pool has, also then.
-readonly LU=80MiB LU_GROWN=320MiB FIRST=128MiB MORE=64MiB SOFT=60 CRITICAL=80
+readonly LU=80MiB LU_GROWN=240MiB FIRST=112MiB MORE=32MiB SOFT=60 CRITICAL=80
 readonly DELETED_MIB=24
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "growth: $masu is missing; run make build" >&2; exit 2; }
@@ -93,8 +93,8 @@ given_back=$((full_mib - ($(pool used_bytes) >> 20)))
 [ $((given_back * 100)) -ge $((DELETED_MIB * 90)) ] || fail "$DELETED_MIB MiB were deleted and trimmed, and $given_back MiB came back to the pool"
 echo "growth: $DELETED_MIB MiB deleted and trimmed, $given_back MiB came back to the pool"
 stage "filling up"
-order fill second 240
-said '^guest: refused second' || fail "240 MiB were written to a pool that has no room for them"
+order fill second 200
+said '^guest: refused second' || fail "200 MiB were written to a pool that has no room for them"
 stage "full"; sleep 10
 events >"$OUT/events.json"
 stage "expanded"

@@ -254,9 +254,19 @@ fn degraded_raid_6_survives_a_cut_at_every_point_together_with_a_drive() {
 }
 
 /// A batch whose frame had been written over was skipped, and an older one of its row was replayed.
-#[test]
-fn full_rings_survive_a_cut_at_every_point() {
-    for seed in 8..12 {
+fn full_rings(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         Case { level: Level::Raid5, width: 4, dead: &[], lost: &[], work: Work::Units }.every_point(seed);
     }
+}
+
+#[test]
+fn full_rings_survive_a_cut_at_every_point() {
+    full_rings(8..10);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn full_rings_of_many_seeds_survive_a_cut_at_every_point() {
+    full_rings(10..24);
 }
