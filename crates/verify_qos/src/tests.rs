@@ -86,7 +86,8 @@ fn an_experiment_ends_where_it_is_when_somebody_asks_to_stop() {
     assert!(capacity.err().is_some_and(|error| error.is::<lab_core::interrupt::Abandoned>()));
 }
 
-/// A VM filled a cache of 64 GiB in one step of the world: nobody else came in between, not even who stops the run.
+/// A VM filled a cache of 64 GiB in one step of the world: nobody else came in between, not even who stops
+/// the run.
 #[test]
 fn a_vm_whose_ios_take_no_time_lets_others_go_on() {
     let (mut qos, _) = Qos::load(None).expect("built in");

@@ -67,8 +67,8 @@ pub(super) struct Done {
     pub(super) bytes: u64,
 }
 
-/// After so many I/Os that took no time, the next one is another step of the world: so somebody who stops the run
-/// need not wait until a large cache is full.
+/// After so many I/Os that took no time, the next one is another step of the world: so somebody who stops the
+/// run need not wait until a large cache is full.
 const AT_ONCE_MAX: u32 = 1024;
 
 pub(super) struct Vm {

@@ -9,8 +9,8 @@ use lab_tools::predict::FULL;
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
 
-/// "RAID1 × 8 carries all 8 servers (104 ± 1 %) and RAID5 × 4 carries 6 servers (with 7: 91 ± 2 %) as well as own
-/// disks would; then random reads lose."
+/// "RAID1 × 8 carries all 8 servers (104 ± 1 %) and RAID5 × 4 carries 6 servers (with 7: 91 ± 2 %) as well as
+/// own disks would; then random reads lose."
 pub(crate) fn answer(survey: &Survey<'_>) -> String {
     let carries: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
     if let Some(given) = given(survey) {

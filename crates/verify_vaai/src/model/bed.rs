@@ -200,7 +200,8 @@ mod tests {
         bed.model(1).run(two).expect("it runs")
     }
 
-    /// Drives without room for the LUs ended the run with "pool second is full", or in the middle with sense data.
+    /// Drives without room for the LUs ended the run with "pool second is full", or in the middle with sense
+    /// data.
     #[test]
     fn drives_that_are_too_small_are_an_error_of_the_scenario() {
         let mut vaai = Vaai::parse(Vaai::BUILT_IN.0, Vaai::BUILT_IN.1).expect("the built-in scenario");

@@ -63,13 +63,13 @@ pub struct Modelled {
     pub about: Vec<String>,
 }
 
-/// Measures a drive; `progress` is told each step in a few words. Where `stop` is asked for, what was measured of
-/// a disk until then is the result, if it is a single request at least.
+/// Measures a drive; `progress` is told each step in a few words. Where `stop` is asked for, what was
+/// measured of a disk until then is the result, if it is a single request at least.
 ///
 /// # Errors
 ///
-/// If the drive fails, is too small, or is to be written and holds data; or if it was stopped and nothing of a
-/// result is there.
+/// If the drive fails, is too small, or is to be written and holds data; or if it was stopped and nothing of
+/// a result is there.
 pub async fn measure(
     world: &World,
     drive: &Drive,

@@ -16,8 +16,8 @@ const COUNTED: u64 = 128;
 /// Those before them, in which the arm finds its place.
 const UNCOUNTED: u64 = 8;
 
-/// The rates of sequential reads at the beginning of as many equal parts of the drive, in bytes per second; none
-/// if somebody stops before all are there.
+/// The rates of sequential reads at the beginning of as many equal parts of the drive, in bytes per second;
+/// none if somebody stops before all are there.
 pub(super) async fn rates(
     probe: &mut Probe<'_>,
     parts: usize,
@@ -44,8 +44,8 @@ pub(super) async fn reads(probe: &mut Probe<'_>, from: u64, within: u64) -> Resu
     Ok(((count - uncounted) * REQUEST_BLOCKS * BLOCK_BYTES) as f64 / time.as_secs_f64())
 }
 
-/// The rates of sequential writes from the drive's beginning on, chunk by chunk, in bytes per second; as many as
-/// there are when somebody stops.
+/// The rates of sequential writes from the drive's beginning on, chunk by chunk, in bytes per second; as many
+/// as there are when somebody stops.
 pub(super) async fn writes(
     probe: &mut Probe<'_>,
     chunks: usize,

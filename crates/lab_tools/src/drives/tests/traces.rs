@@ -113,8 +113,8 @@ fn a_trace_that_is_none_is_refused_with_its_line() {
     check("R 1 2 3 4\n", Some(""), &["--latencies belongs to an iolog"]);
 }
 
-/// A blkparse text that was damaged in the middle was replayed as far as that; DiskSim's columns between tabs, a
-/// comment and a byte order mark were no trace.
+/// A blkparse text that was damaged in the middle was replayed as far as that; DiskSim's columns between
+/// tabs, a comment and a byte order mark were no trace.
 #[test]
 fn a_trace_is_read_to_its_end_whatever_separates_its_words() {
     let requests = |text: &str| parse(text, "t", None).map(|trace| trace.requests.len());

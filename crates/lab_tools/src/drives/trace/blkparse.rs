@@ -28,7 +28,8 @@ pub(super) fn is_event(line: &str) -> bool {
     line.split_ascii_whitespace().next().is_some_and(|word| device(word).is_some())
 }
 
-/// Whether a line begins the totals that follow the events: "CPU0 (sda):", or "Total (sda):" of one processor.
+/// Whether a line begins the totals that follow the events: "CPU0 (sda):", or "Total (sda):" of one
+/// processor.
 fn begins_totals(line: &str) -> bool {
     let line = line.trim();
     (line.starts_with("CPU") || line.starts_with("Total")) && line.ends_with(':')

@@ -62,7 +62,8 @@ impl Wrong {
     }
 }
 
-/// The lines of a trace with their numbers from 1, without those that say nothing: empty ones and comments (#).
+/// The lines of a trace with their numbers from 1, without those that say nothing: empty ones and comments
+/// (#).
 pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     // Windows' programs begin a text with a mark of its byte order.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
