@@ -203,7 +203,7 @@ const SANBOOT_HAS: &[Has] = &[TARGET, DESTROY_DATA, SCALE, QUICK, SWEEP, ("layou
 const FILESERVER_HAS: &[Has] =
     &[SCALE, REPEATS, QUICK, SWEEP, ("formats", In::Real), ("directory", In::Real)];
 const DISKSTRESS_HAS: &[Has] = &[SCALE, QUICK, SWEEP, ("dir", In::Real), ("guest", In::Real)];
-const RUN_HAS: &[Has] = &[TARGET, DESTROY_DATA];
+const RUN_HAS: &[Has] = &[TARGET, DESTROY_DATA, SWEEP];
 
 /// Every verification there is.
 pub const VERIFICATIONS: [Row; 6] = [

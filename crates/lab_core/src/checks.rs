@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use crate::machine;
 use crate::quantity::Size;
 
 /// Checks of values; the first failure is reported.
@@ -32,6 +33,19 @@ impl Checks {
     pub fn range<T: PartialOrd + Display>(&mut self, key: &str, value: T, range: RangeInclusive<T>) {
         let holds = range.contains(&value);
         self.value(key, value, holds, format_args!("in {} to {}", range.start(), range.end()));
+    }
+
+    /// A cache whose frames the run takes from the memory of this machine.
+    pub fn cache(&mut self, key: &str, size: Size, range: RangeInclusive<Size>) {
+        self.range(key, size, range);
+        self.in_memory(key, size, machine::memory_bytes());
+    }
+
+    /// The same on a machine with so much memory; nobody knows how much where it is `None`.
+    fn in_memory(&mut self, key: &str, size: Size, memory_bytes: Option<u64>) {
+        let memory = memory_bytes.unwrap_or(u64::MAX);
+        let must = format_args!("be less: this machine has {} MiB of memory", memory >> 20);
+        self.must(&format!("{key} {size}"), size.0 <= memory, &must.to_string());
     }
 
     /// A part of a whole.
@@ -73,6 +87,10 @@ mod tests {
             (
                 check(|c| c.multiple("page", Size(5000), Size(4096), 4096..=1 << 20)),
                 "invalid page 5000 B: must be a multiple of 4 KiB in 4 KiB to 1 MiB",
+            ),
+            (
+                check(|c| c.in_memory("cache", Size(64 << 30), Some(14 << 30))),
+                "invalid cache 64 GiB: must be less: this machine has 14336 MiB of memory",
             ),
             (
                 check(|c| c.power_of_two("page", Size(3 << 20), 4096..=4 << 20)),

@@ -60,8 +60,15 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
 }
 
 fn misread(text: &str, error: &toml::de::Error) -> Misread {
-    let at = error.span().map_or(0, |span| span.start);
-    Misread { line: line(text, at), cause: units::in_words_of_toml(error.message()) }
+    let span = error.span().unwrap_or_default();
+    let cause = match (error.message(), text.get(span.clone())) {
+        // Of a number where a name is wanted: it says neither what stands there nor what must.
+        ("wanted string or table", Some(written)) if !written.is_empty() => {
+            format!("invalid value {written}: must be a name in quotes")
+        }
+        (message, _) => units::in_words_of_toml(message),
+    };
+    Misread { line: line(text, span.start), cause }
 }
 
 /// The line of a byte of the text, from 1.

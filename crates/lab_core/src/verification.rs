@@ -38,6 +38,8 @@ pub struct Request {
     pub out: PathBuf,
     /// A scenario file instead of the built-in one.
     pub scenario: Option<PathBuf>,
+    /// The folder of the files that the scenario names; `None`: its own.
+    pub beside: Option<PathBuf>,
     /// The command as it was typed.
     pub command: String,
     /// The commit that this program was built from, where the build knows it.
@@ -248,6 +250,9 @@ pub fn run_and_sweep<V: Verification>(
 ) -> Result<RunRecord> {
     let (scenario, text) = V::load(request, own)?;
     let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
+    if let Some(Sweep { points, form }) = swept {
+        sweep::check::<V>(request, form, points)?;
+    }
     let _folder = outputs::folder(&request.out)?;
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
@@ -260,8 +265,13 @@ pub fn run_and_sweep<V: Verification>(
     let mut presentation = V::present(&setup, &recording, &claims)?;
     order_by_cost(&mut presentation.findings);
     let sweep = match swept {
-        Some(Sweep { points, form }) if !stop.is_asked() => Some(sweep::<V>(request, form, points, &stop)?),
+        Some(Sweep { points, form }) if !stop.is_asked() => Some(sweep::<V>(request, form, points, &stop)),
         _ => None,
+    };
+    // What was measured is written, whatever became of the sweep.
+    let (sweep, failed) = match sweep.transpose() {
+        Ok(sweep) => (sweep, None),
+        Err(error) => (None, Some(error)),
     };
     let record = RunRecord {
         schema: SCHEMA,
@@ -294,13 +304,15 @@ pub fn run_and_sweep<V: Verification>(
     }
     .sealed();
     debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
-    presentation::write(&request.out, &record, &presentation)?;
+    let written = presentation::write(&request.out, &record, &presentation);
+    // What a full disk does not take is on the terminal at least.
     let answer = terminal::answer(&record, &presentation.findings, &request.out);
     console::print(&format!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64()));
     if let Some(sweep) = &record.sweep {
         console::print(&format!("\n{}", sweep::terminal(sweep, &request.out)));
     }
-    Ok(record)
+    written?;
+    failed.map_or(Ok(record), |error| Err(error.context("the sweep")))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use lab_core::interrupt::Stop;
 use lab_core::words::shown;
 use lab_core::{console, outputs};
 use lab_tools::drives::fit::{self, Known};
@@ -17,6 +18,9 @@ use crate::table;
 
 /// Lines of the curve on a terminal.
 const CURVE_LINES: usize = 10;
+
+/// Exit status of a measurement that was stopped, and whose file has what was measured until then.
+const STOPPED: u8 = 3;
 
 #[derive(Subcommand)]
 pub(crate) enum DriveModel {
@@ -187,10 +191,12 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
         Writing::None => DriveSpec::ReadOnly { path: device.to_owned() },
         Writing::IfBlank | Writing::Any => existing_drive(device)?,
     };
+    let stop = Stop::on_signals()?;
+    let asked = stop.clone();
     let measurement = world_real::run(world_real::Options::default(), |world| async move {
         let drive = world.open_drive(&spec).await?;
         let mut progress = |step: &str| console::note(step);
-        let measured = measure::measure(&world, &drive, plan, &mut progress).await;
+        let measured = measure::measure(&world, &drive, plan, &asked, &mut progress).await;
         measured.with_context(|| spec.name())
     })??;
     if let (Some(path), Medium::HardDisk { trace, .. }) = (trace, &measurement.medium) {
@@ -205,7 +211,7 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     write_drive(out, drives::checked_text(&modelled.parameters, &modelled.about))?;
     println!("{}", modelled.about.join("\n"));
     println!("drive file: {}", shown(out));
-    Ok(ExitCode::SUCCESS)
+    Ok(if stop.is_asked() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
 }
 
 /// Whether a drive file may be written there: it replaces only another one.

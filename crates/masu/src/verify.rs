@@ -183,6 +183,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         seed: verify.seed,
         out: verify.out.clone(),
         scenario: verify.scenario.clone(),
+        beside: None,
         command: lab_core::command_line::of_process(),
         commit: option_env!("MASU_COMMIT").map(str::to_owned),
     };

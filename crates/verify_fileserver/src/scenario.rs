@@ -454,7 +454,7 @@ impl Fileserver {
         c.share("real.scale_quick", real.scale_quick);
         c.range("real.repeats", real.repeats, 1..=1000);
         c.range("real.repeats_quick", real.repeats_quick, 1..=1000);
-        c.range("real.cache", real.cache, CACHE);
+        c.cache("real.cache", real.cache, CACHE);
     }
 
     fn check_staged(&self, c: &mut Checks, key: &str, own: &Staged) {
@@ -480,7 +480,7 @@ impl Fileserver {
         c.range("array.controllers", a.controllers, 1..=8);
         c.range("controller.cores", self.controller.cores, 1..=64);
         c.range("array.drives_per_group", a.drives_per_group, 3..=32);
-        c.range("array.cache", a.cache, CACHE);
+        c.cache("array.cache", a.cache, CACHE);
         c.power_of_two("array.page", a.page, array::config::PAGE_BYTES);
         c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
         c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);

@@ -10,12 +10,12 @@ use lab_core::record::{Metric, World};
 use lab_core::report::{Column, Cost, CostOf, DataFile, Doubt, Figure, Finding, Section, Table, Value};
 use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{self, Request, Setup, Verification};
-use lab_core::words::plain;
+use lab_core::words::{plain, value};
 
 use super::array_nodes;
 use super::capacity::Capacity;
 use super::claims::{form_words, measures};
-use super::judge::{self, PhaseView, View};
+use super::judge::{self, PhaseView, View, sampled};
 use super::phases::Form;
 use super::reach::KEPT;
 use super::run::{self, Run};
@@ -215,19 +215,20 @@ fn answer(run: &Finished<'_>) -> String {
         )
     };
     let shares = run.promised(Form::Uncoordinated).flat_map(|(_, phase)| {
-        let with = phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
-        with.map(|vm| vm.mean / vm.rates.minimum)
+        let vms = phase.vms.iter().zip(&phase.windows).filter(|(vm, _)| vm.rates.minimum > 0.0);
+        vms.map(|(vm, windows)| sampled(vm.mean, windows).scaled(1.0 / vm.rates.minimum))
     });
-    let alone = shares.min_by(f64::total_cmp).map_or(String::new(), |share| {
-        let percent = plain(100.0 * share);
-        match share < KEPT {
+    let alone = shares.min_by(|a, b| a.mean.total_cmp(&b.mean)).map_or(String::new(), |share| {
+        let percent = value(&share.scaled(100.0));
+        match share.mean < KEPT {
             true => format!(
                 "; when each host schedules by itself, one has {percent} % of it on average, as was published"
             ),
             false => format!("; when each host schedules by itself, one has {percent} % of it on average"),
         }
     });
-    let capacity = plain(run.capacity.all() / 1e6);
+    let seconds = run.qos.run.phase.0.as_secs_f64();
+    let capacity = value(&run.capacity.between(run.capacity.most() as f64, seconds).scaled(1e-6));
     format!("{first}{nodes}{alone}. The array does {capacity} MB/s with all {}.", run.qos.published.vms)
 }
 

@@ -299,6 +299,9 @@ impl ScenarioFile for Qos {
         c.multiple("array.others", a.others, Size(1 << 20), 0..=64 << 40);
         let has_cache = CACHE.contains(&a.cache);
         c.must("array.cache", a.cache.0 == 0 || has_cache, "be 0 (none), or in 8 MiB to 64 GiB");
+        if has_cache {
+            c.cache("array.cache", a.cache, CACHE);
+        }
         c.range("array.depth", a.depth, 1..=4096);
         self.check_times(c);
         c.range("number of experiments", self.experiments.len(), 1..=20);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::bed::{self, Bed, Shape};
 use super::capacity::{Capacity, Point};
+use super::hosts::Hosts;
 use super::judge::view;
 use super::phases::Form;
 use super::play::{self, Course, Script};
@@ -83,6 +84,33 @@ fn an_experiment_ends_where_it_is_when_somebody_asks_to_stop() {
     assert!(course.expect_err("nobody wants its end").is::<lab_core::interrupt::Abandoned>());
     let capacity = super::capacity::measure(&qos, &bed, 1, &stop);
     assert!(capacity.err().is_some_and(|error| error.is::<lab_core::interrupt::Abandoned>()));
+}
+
+/// A VM filled a cache of 64 GiB in one step of the world: nobody else came in between, not even who stops
+/// the run.
+#[test]
+fn a_vm_whose_ios_take_no_time_lets_others_go_on() {
+    let (mut qos, _) = Qos::load(None).expect("built in");
+    (qos.array.cache.0, qos.published.transfer.0) = (256 << 20, 4096);
+    let bed = bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
+    let script = Script {
+        id: "one".into(),
+        title: "One".into(),
+        hosts: 1,
+        loads: vec![play::Load::published(&qos)],
+        steps: vec![],
+    };
+    let written = bed.model(1).run(async |world| {
+        let started = bed.start(&world).await.expect("an array");
+        let hosts = Hosts::new(&qos, &world, (1, 1), Form::Array);
+        let vms = play::vms(&world, &started, &script, &hosts).await.expect("a VM");
+        vms[0].start(1);
+        while vms[0].log.borrow().is_empty() {
+            world::yield_now().await;
+        }
+        vms[0].log.borrow().len()
+    });
+    assert!((1000..=2048).contains(&written), "{written} I/Os in a step");
 }
 
 /// A point of a sweep is this scenario with other values of its ranges. Those with another size were all

@@ -67,6 +67,10 @@ pub(super) struct Done {
     pub(super) bytes: u64,
 }
 
+/// After so many I/Os that took no time, the next one is another step of the world: so somebody who stops the
+/// run need not wait until a large cache is full.
+const AT_ONCE_MAX: u32 = 1024;
+
 pub(super) struct Vm {
     pub(super) world: World,
     pub(super) route: Route,
@@ -135,6 +139,7 @@ impl Vm {
     }
 
     async fn go_on(&self, number: u64) -> Result<()> {
+        let mut at_once = 0_u32;
         // Tags of one nexus differ between its tasks; each has one command at a time.
         let tag = number + 2;
         let may_go = || (self.stopped.get() || !self.still.get()).then_some(());
@@ -154,6 +159,12 @@ impl Vm {
                 admitted.done();
             }
             let now = self.world.now();
+            at_once = if now == due { at_once + 1 } else { 0 };
+            if at_once == AT_ONCE_MAX {
+                // A cache takes writes in no time of the model as long as it has room.
+                at_once = 0;
+                world::yield_now().await;
+            }
             self.log.borrow_mut().push(Done {
                 at_ns: now.0,
                 took_ns: now.since(due).as_nanos() as u64,

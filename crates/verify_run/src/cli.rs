@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use lab_core::console;
 use lab_core::record::World;
-use lab_core::verification::{self, Request};
+use lab_core::sweep::{POINTS, POINTS_DEFAULT};
+use lab_core::verification::{self, Request, Sweep};
 
 use super::scenario::EXAMPLE;
 use super::{Run as Verification, report, words};
@@ -23,6 +24,7 @@ Examples:
   masu run my.toml                                        in virtual time, on modelled drives
   masu run my.toml --world real                           over iSCSI, on modelled or real drives
   masu run my.toml --world real --target URL --destroy-data
+  masu run my.toml --sweep                                also over the ranges that it declares
 
 docs/verify_run.md describes the keys; scenarios/examples has six scenarios.")]
 pub struct Run {
@@ -36,6 +38,12 @@ pub struct Run {
     /// would refuse is refused. The LUs of --target are asked for their size
     #[arg(long)]
     check: bool,
+    /// Also repeat the run over the [[range]]s that the scenario declares, and judge its claims at each point
+    #[arg(long)]
+    sweep: bool,
+    /// Points of --sweep over all ranges together, at least 64 to publish them
+    #[arg(long, requires = "sweep", default_value_t = POINTS_DEFAULT, value_parser = clap::value_parser!(u32).range(points()))]
+    points: u32,
     /// Where it runs
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
@@ -87,13 +95,22 @@ pub fn run(asked: &Run, commit: Option<&str>) -> Result<u8> {
         commit: commit.map(str::to_owned),
         ..Request::default()
     };
+    ensure!(!asked.sweep || world == World::Model, "--sweep requires --world model");
+    let sweep = asked.sweep.then_some(Sweep { points: asked.points, form: &world });
     if asked.check {
         let (plan, _) = report::load(&request)?;
         super::runs::prepare(&plan, world, &request)?;
+        if let Some(Sweep { points, form }) = sweep {
+            lab_core::sweep::check::<Verification>(&request, form, points)?;
+        }
         console::print(&words::check(&plan, world, request.targets.len()));
         return Ok(0);
     }
-    Ok(verification::run::<Verification>(&request, &world)?.verdict.exit_status)
+    Ok(verification::run_and_sweep::<Verification>(&request, &world, sweep)?.verdict.exit_status)
+}
+
+fn points() -> std::ops::RangeInclusive<i64> {
+    i64::from(*POINTS.start())..=i64::from(*POINTS.end())
 }
 
 fn write_new(path: &Path) -> Result<()> {

@@ -40,8 +40,8 @@ const MEASURED: [Quantity; 6] = [
 pub(super) fn load(request: &Request) -> Result<(Plan, String)> {
     let file = request.scenario.as_deref();
     let (text, path) = text_of(file, (EXAMPLE, EXAMPLE_PATH))?;
-    let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-    let plan = read(&text, &path, folder)?;
+    let own = file.and_then(Path::parent).unwrap_or(Path::new(""));
+    let plan = read(&text, &path, request.beside.as_deref().unwrap_or(own))?;
     for array in &plan.arrays {
         let config = testbed::declaration(&plan, array);
         config.check().with_context(|| format!("{path}: array {:?}", array.name))?;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use lab_core::interrupt::Stop;
 use lab_core::record::{RunRecord, World};
+use lab_core::sweep;
 use lab_core::verdict::Verdict;
-use lab_core::verification::{self, Request, Setup, Verification};
+use lab_core::verification::{self, Request, Setup, Sweep, Verification};
 
 use super::read::read;
 use super::recording::FoundLu;
@@ -564,4 +565,56 @@ fn what_was_measured_before_a_lu_went_away_is_kept() {
     let setup = Setup::<Run> { request: &request, own: &World::Real, scenario: &plan, text: &text };
     let own = Run::course(&setup, &recording);
     assert!(own.stopped && own.doubts[0].text.contains("by a failure: phase"), "{:?}", own.doubts);
+}
+
+/// A scenario of a load in a fio file beside it, with one range.
+fn swept(folder: &Path, more: &str) -> Request {
+    let own = EXAMPLE.replace("16s", "4s").replace(
+        "access = [\"size=256KiB,read=100,random=0\"]\noutstanding = 4             # without a rate: always so many in flight",
+        "fio = \"backup.fio\"",
+    );
+    assert!(own.contains("backup.fio"));
+    let range = "[[range]]\ninput = \"load.0.rate\"\nlow = 50.0\nhigh = 150.0\nwhy = \"days of the week\"\n";
+    std::fs::write(folder.join("my.toml"), format!("{own}\n{range}{more}")).expect("written");
+    std::fs::write(folder.join("backup.fio"), "[backup]\nrw=read\nbs=256k\niodepth=4\n").expect("written");
+    Request {
+        scenario: Some(folder.join("my.toml")),
+        out: folder.join("out"),
+        repeats: 1,
+        seed: 1,
+        ..Request::default()
+    }
+}
+
+/// The points of a sweep are files in the output folder, and what the scenario names lies beside it.
+#[test]
+fn a_scenario_is_swept_with_the_files_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let request = swept(folder.path(), "");
+    std::fs::create_dir(&request.out).expect("a folder");
+    let record = sweep::sweep::<Run>(&request, &World::Model, 8, &Stop::default()).expect("a sweep");
+    assert_eq!((record.together, record.refused, record.stopped), (8, 0, false));
+    assert_eq!(record.claims.len(), 3);
+    let point = std::fs::read_to_string(request.out.join("sweep/001.toml")).expect("a point");
+    assert!(point.contains("fio = \"backup.fio\"") && !point.contains("rate = 100.0"), "{point}");
+}
+
+/// A scenario without ranges was played to its end, and then all of it was lost to the error.
+#[test]
+fn a_sweep_that_cannot_be_is_refused_before_the_run_and_loses_nothing_after_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let points = Some(Sweep { points: 8, form: &World::Model });
+    let out = folder.path().join("none");
+    let none = Request { out: out.clone(), repeats: 1, seed: 1, ..Request::default() };
+    let refused = verification::run_and_sweep::<Run>(&none, &World::Model, points).expect_err("no range");
+    assert!(refused.to_string().contains("declares no [[range]]"), "{refused:#}");
+    assert!(!out.exists());
+    // Volumes that the array has no room for, which only a run finds.
+    let request = swept(folder.path(), "[sweep]\nset = { \"volume.0.size\" = \"60TiB\" }\n");
+    let failed = verification::run_and_sweep::<Run>(&request, &World::Model, points).expect_err("no room");
+    let failed = format!("{failed:#}");
+    let is_shown = !failed.contains("no report viewer");
+    assert!(!is_shown || failed.contains("the sweep: the scenario with the values of [sweep]"), "{failed}");
+    let record = RunRecord::read(&request.out.join("results.json")).expect("a record");
+    assert!(record.sweep.is_none() && record.claims.iter().all(|claim| claim.verdict != Verdict::NotJudged));
 }

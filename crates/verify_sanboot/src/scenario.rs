@@ -473,7 +473,7 @@ impl Sanboot {
         c.range("host.spread_percent", self.host.spread_percent, 0..=100);
         c.range("array.controllers", a.controllers, 1..=8);
         c.range("controller.cores", controller.cores, 1..=64);
-        c.range("array.cache", a.cache, Size(16 << 20)..=Size(64 << 30));
+        c.cache("array.cache", a.cache, Size(16 << 20)..=Size(64 << 30));
         c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
         for (key, cost) in [
             ("controller.command", controller.command),

@@ -2,13 +2,15 @@
 
 use super::results::{Layout, Pattern};
 use super::survey::{Predicted, Survey, layout_words, pattern_words};
+use lab_core::stats::Estimate;
+use lab_core::words::value;
 use lab_tools::predict::FULL;
 
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
 
-/// "RAID1 × 8 carries 8 servers and RAID5 × 4 carries 6 servers as well as disks of their own would; then
-/// random reads lose."
+/// "RAID1 × 8 carries all 8 servers (104 ± 1 %) and RAID5 × 4 carries 6 servers (with 7: 91 ± 2 %) as well as
+/// own disks would; then random reads lose."
 pub(crate) fn answer(survey: &Survey<'_>) -> String {
     let carries: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
     if let Some(given) = given(survey) {
@@ -26,7 +28,7 @@ pub(crate) fn answer(survey: &Survey<'_>) -> String {
     let mut words: Vec<String> = lost.iter().map(of).collect();
     words.dedup();
     let then = if words.is_empty() { String::new() } else { format!("; then {} lose", words.join(" and ")) };
-    format!("{} as well as disks of their own would{then}.", carries.join(" and "))
+    format!("{} as well as own disks would{then}.", carries.join(" and "))
 }
 
 /// Of LUs that somebody gave, of which nothing is known but what servers got: "With 4 servers each gets 950
@@ -34,23 +36,33 @@ pub(crate) fn answer(survey: &Survey<'_>) -> String {
 fn given(survey: &Survey<'_>) -> Option<String> {
     let pattern = Pattern::RandomRead;
     let most = *survey.servers(pattern, Layout::Given).last()?;
-    let each = survey.estimate(pattern, Layout::Given, most)?.mean;
+    let each = value(&survey.estimate(pattern, Layout::Given, most)?);
     let alone = survey.over(pattern, (Layout::Given, most), (Layout::Given, 1));
     let of_alone = alone.filter(|_| most > 1);
     let of_alone =
-        of_alone.map_or(String::new(), |over| format!(", {:.0} % of one alone", 100.0 * over.mean));
-    Some(format!("With {} each gets {each:.0} random reads a second{of_alone}.", servers_words(most)))
+        of_alone.map_or(String::new(), |over| format!(", {} % of one alone", value(&over.scaled(100.0))));
+    Some(format!("With {} each gets {each} random reads a second{of_alone}.", servers_words(most)))
 }
 
 fn short(survey: &Survey<'_>, layout: Layout) -> Option<String> {
     let (carried, name) = (survey.carried(layout), layout_words(layout));
     survey.points(Pattern::RandomRead, Layout::Internal, 1).first()?;
+    let share = |pattern, servers| {
+        let over: Estimate = survey.over(pattern, (layout, servers), (Layout::Internal, 1))?;
+        Some(over.scaled(100.0))
+    };
     let Some((first, pattern)) = carried.first else {
-        return (carried.most > 0).then(|| format!("{name} carries all {}", servers_words(carried.most)));
+        let all = Pattern::ALL.into_iter().filter_map(|pattern| share(pattern, carried.most));
+        let least = all.min_by(|a, b| a.mean.total_cmp(&b.mean));
+        let least = least.map_or(String::new(), |least| format!(" ({} %)", value(&least)));
+        let all = servers_words(carried.most);
+        return (carried.most > 0).then(|| format!("{name} carries all {all}{least}"));
     };
     let before = survey.servers(pattern, layout).into_iter().rfind(|n| *n < first);
     let carries = before.map_or("carries no server".into(), |n| format!("carries {}", servers_words(n)));
-    Some(format!("{name} {carries}"))
+    let lost =
+        share(pattern, first).map_or(String::new(), |lost| format!(" (with {first}: {} %)", value(&lost)));
+    Some(format!("{name} {carries}{lost}"))
 }
 
 /// The same with what ends it, and what the next server costs.

@@ -15,7 +15,7 @@ use super::record::Record;
 use super::recording::Recording;
 use super::scenario::Vaai;
 use super::thin::{self, ThinHost};
-use lab_core::interrupt::Stop;
+use lab_core::interrupt::{Abandoned, Stop};
 use lab_core::progress::Progress;
 use lab_core::verification::Request;
 use lab_tools::datastore::{StoreError, Ways};
@@ -32,7 +32,11 @@ const QUICK_REPEATS_MIN: usize = 4;
 pub(super) fn run(vaai: &Vaai, options: &Request, own: &Options, stop: &Stop) -> Result<Recording> {
     let bed = open_bed(vaai, options)?;
     let progress = Progress::new(STEPS_BEFORE);
-    let mut run = Run::open(vaai, &bed, options.seed, stop, &progress)?;
+    let opened = Run::open(vaai, &bed, options.seed, stop, &progress);
+    let mut run = opened.map_err(|error| match stop.is_asked() && was_stopped(&error) {
+        true => Abandoned.into(),
+        false => error,
+    })?;
     progress.expect(STEPS_BEFORE + (options.repeats as u64 + 1) * run.steps_per_repeat());
     let (mut record, mut faults) = (Record::default(), Faults::default());
     let from = Instant::now();

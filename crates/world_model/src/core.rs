@@ -37,8 +37,9 @@ pub(crate) enum Ended<T> {
     Abandoned,
 }
 
-/// Steps between two looks at whether the end of a run is still wanted: some milliseconds.
-pub(crate) const STEPS_LOOKED: u32 = 4096;
+/// Steps between two looks at whether the end of a run is still wanted: a step may take some milliseconds,
+/// and a look takes nanoseconds.
+pub(crate) const STEPS_LOOKED: u32 = 64;
 
 /// One run of the model. Everything that the run made holds it; [`Core::end`] takes the circle apart.
 pub(crate) struct Core {

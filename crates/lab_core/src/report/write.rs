@@ -1,6 +1,7 @@
 //! Writing a run's folder.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rust_embed::RustEmbed;
@@ -36,9 +37,15 @@ pub enum WriteError {
     Data(#[from] serde_json::Error),
 }
 
+/// Writes a file; of one that has no room nothing is left, which somebody would take for all of it.
 fn put(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
-    fs::write(path, bytes)
-        .map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })
+    fs::write(path, bytes).map_err(|e| {
+        if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge) {
+            // Whether it can be removed or not: the error says what matters.
+            let _ = fs::remove_file(path);
+        }
+        WriteError::File { path: path.display().to_string(), cause: e.to_string() }
+    })
 }
 
 /// Writes `report.html` of a report.
@@ -94,4 +101,20 @@ pub fn write_csv(
     }
     put(path, text)?;
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of a page was left where a disk was full.
+    #[test]
+    fn of_a_file_that_has_no_room_nothing_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        std::os::unix::fs::symlink("/dev/full", &path).expect("a link");
+        let refused = write_csv(&path, &["a"], [vec!["1".to_owned()]]).expect_err("no room").to_string();
+        assert!(refused.contains("rows.csv: No space left"), "{refused}");
+        assert!(path.symlink_metadata().is_err());
+    }
 }

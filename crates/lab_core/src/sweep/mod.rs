@@ -16,7 +16,7 @@ mod show;
 pub mod sobol;
 mod summary;
 
-pub use play::{SweepError, sweep};
+pub use play::{SweepError, check, sweep};
 pub use record::{AloneRecord, ClaimRecord, DeciderRecord, RangeRecord, ShareRecord, SweepRecord};
 pub use show::{page, sentence, terminal};
 

@@ -53,16 +53,7 @@ pub fn sweep<V: Verification>(
     count: u32,
     stop: &Stop,
 ) -> Result<SweepRecord> {
-    if !POINTS.contains(&count) {
-        return Err(SweepError::Points(count).into());
-    }
-    let (scenario, text) = V::load(request, form)?;
-    let path =
-        request.scenario.as_ref().map_or_else(|| V::NAME.to_owned(), |path| path.display().to_string());
-    let frame = Frame::read(&text, &path)?;
-    if frame.ranges.is_empty() {
-        return Err(SweepError::NoRange(path).into());
-    }
+    let (scenario, text, frame) = swept::<V>(request, form, count)?;
     let folder = request.out.join(FOLDER);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let of = Swept::<V> { request, form, frame: &frame, text: &text, folder: &folder };
@@ -85,6 +76,34 @@ pub fn sweep<V: Verification>(
     }
     show::write_csv(&request.out.join("sweep.csv"), &frame, &judged)?;
     Ok(summary(&frame, &judged, &Ended { refused, stopped: stop.is_asked() }))
+}
+
+/// Whether a sweep can be, before anything is run.
+///
+/// # Errors
+///
+/// When the scenario declares no ranges, or there cannot be so many points.
+pub fn check<V: Verification>(request: &Request, form: &V::Options, count: u32) -> Result<()> {
+    swept::<V>(request, form, count).map(drop)
+}
+
+/// The scenario in the form of the sweep, its text, and its ranges.
+fn swept<V: Verification>(
+    request: &Request,
+    form: &V::Options,
+    count: u32,
+) -> Result<(V::Scenario, String, Frame)> {
+    if !POINTS.contains(&count) {
+        return Err(SweepError::Points(count).into());
+    }
+    let (scenario, text) = V::load(request, form)?;
+    let path =
+        request.scenario.as_ref().map_or_else(|| V::NAME.to_owned(), |path| path.display().to_string());
+    let frame = Frame::read(&text, &path)?;
+    match frame.ranges.is_empty() {
+        true => Err(SweepError::NoRange(path).into()),
+        false => Ok((scenario, text, frame)),
+    }
 }
 
 /// What became of a point.
@@ -124,8 +143,12 @@ impl<V: Verification> Swept<'_, V> {
         Ok(path)
     }
 
+    /// That of a point; the files that the scenario names stay where they are.
     fn request(&self, scenario: PathBuf) -> Request {
-        Request { scenario: Some(scenario), out: self.folder.to_owned(), ..self.request.clone() }
+        let request = self.request.clone();
+        let own = request.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+        let beside = Some(request.beside.clone().unwrap_or(own));
+        Request { scenario: Some(scenario), out: self.folder.to_owned(), beside, ..request }
     }
 
     /// Why a scenario with these values is none.

@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use super::replay::Replay;
 
+/// Fewer response times do not tell a distribution: one slow request moves the demerit.
+const REQUESTS_FEW: usize = 100;
 /// Points of a curve: more are not seen.
 const CURVE_POINTS: usize = 200;
 
@@ -48,8 +50,13 @@ impl Replayed<'_> {
     /// "2.51 %: ...", one sentence.
     pub fn answer(&self) -> String {
         let replay = self.replay;
+        let requests = match replay.response_ns.len() {
+            1 => "1 request; too few for a distribution".to_owned(),
+            count @ ..REQUESTS_FEW => format!("{count} requests; too few for a distribution"),
+            count => format!("{count} requests"),
+        };
         format!(
-            "The demerit of {} against {} is {:.3} ms, {:.2} % of the measured mean ({:.3} ms; modelled {:.3} ms).",
+            "The demerit of {} against {} ({requests}) is {:.3} ms, {:.2} % of the measured mean ({:.3} ms; modelled {:.3} ms).",
             self.drive,
             self.trace,
             replay.demerit_ns / 1e6,

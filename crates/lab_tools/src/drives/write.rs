@@ -25,6 +25,8 @@ pub fn checked_text(parameters: &DriveParameters, about: &[String]) -> Result<St
 pub(super) fn write(parameters: &DriveParameters, about: &[String]) -> String {
     let mut text = String::new();
     for line in about {
+        // A name in it may have any character, and none ends the comment.
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let _ = writeln!(text, "# {line}");
     }
     text.push('\n');

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use array::Config;
 use array::config::{
     ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
@@ -55,6 +55,19 @@ impl Bed {
         let array = &vaai.model.array;
         let first = DiskSpec::drive(&drives::load(&array.drive)?)?;
         let second = DiskSpec::drive(&drives::load(&array.second_drive)?)?;
+        let keys = ["model.array.drive", "model.array.second_drive"];
+        let pairs = [array.drives / 2, array.second_drives / 2];
+        for (n, (spec, key)) in [&first, &second].into_iter().zip(keys).enumerate() {
+            let (has, wants) = (spec.len_bytes.saturating_mul(pairs[n].into()), sizes.lus[n]);
+            ensure!(
+                wants < has,
+                "invalid {key}: {} pairs of it have {} MiB, and the LU of the pool has {}; choose a larger drive, or \
+                 more of them",
+                pairs[n],
+                has >> 20,
+                wants >> 20
+            );
+        }
         let of_first = (0..array.drives).map(|n| (drive(0, n), first.clone()));
         let of_second = (0..array.second_drives).map(|n| (drive(1, n), second.clone()));
         let specs: BTreeMap<String, DiskSpec> = of_first.chain(of_second).collect();
@@ -185,6 +198,17 @@ mod tests {
             Ok((world.now().since(began).as_secs_f64(), (host.cpu() - worked).as_secs_f64()))
         };
         bed.model(1).run(two).expect("it runs")
+    }
+
+    /// Drives without room for the LUs ended the run with "pool second is full", or in the middle with sense
+    /// data.
+    #[test]
+    fn drives_that_are_too_small_are_an_error_of_the_scenario() {
+        let mut vaai = Vaai::parse(Vaai::BUILT_IN.0, Vaai::BUILT_IN.1).expect("the built-in scenario");
+        vaai.model.array.second_drive = "cheetah-9lp".into();
+        let made = Bed::make(&vaai, &Sizes::of(&vaai, false), Space::Thin, 1).map(drop);
+        let said = made.expect_err("too small").to_string();
+        assert!(said.starts_with("invalid model.array.second_drive: 2 pairs of it have "), "{said}");
     }
 
     fn small_bed(vaai: &Vaai) -> Bed {

@@ -152,11 +152,13 @@ impl Modelled {
             ("model.array.drives", self.array.drives),
             ("model.array.second_drives", self.array.second_drives),
         ] {
-            c.range(key, drives, 2..=32);
+            // A group of RAID 1+0.
+            c.range(key, drives, 4..=32);
             c.must(key, drives.is_multiple_of(2), "be even: RAID 1+0");
         }
         c.power_of_two("model.array.stripe_unit", self.array.stripe_unit, 4096..=1 << 20);
         c.multiple("model.array.cache", self.array.cache, Size(1 << 20), 64 << 20..=64 << 30);
+        c.cache("model.array.cache", self.array.cache, Size(64 << 20)..=Size(64 << 30));
         let network = &self.network;
         c.range("model.network.segments_per_ack", network.segments_per_ack, 1.0..=100.0);
         c.range("model.network.burst", network.burst.0, 512..=16 << 20);

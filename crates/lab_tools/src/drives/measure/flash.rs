@@ -54,7 +54,18 @@ pub(super) async fn figures(
 ) -> Result<FlashFigures, MeasureError> {
     let mut reads_per_s: Vec<(u64, f64)> = Vec::new();
     let mut without_gain = 0;
+    let so_far = |reads: &[(u64, f64)]| {
+        let reads = reads.iter().map(|(depth, per_s)| format!("{per_s:.0} per s with {depth} under way"));
+        let reads: Vec<String> = reads.collect();
+        match &reads[..] {
+            [] => "before anything was measured".to_owned(),
+            reads => {
+                format!("before the sequential requests were measured; random reads: {}", reads.join(", "))
+            }
+        }
+    };
     for depth in DEPTHS {
+        probe.go_on(so_far(&reads_per_s))?;
         progress(&format!("random reads, {depth} under way"));
         let per_s = random_reads(probe, depth as usize).await?;
         let best = reads_per_s.iter().map(|(_, per_s)| *per_s).fold(0.0, f64::max);
@@ -67,10 +78,11 @@ pub(super) async fn figures(
     progress("sequential reads");
     let mut read_rate = 0.0_f64;
     for i in 0..STREAMS {
+        probe.go_on(so_far(&reads_per_s))?;
         let from = probe.len_blocks() / STREAMS * i / 8 * 8;
         read_rate = read_rate.max(stream::reads(probe, from, probe.len_blocks() / STREAMS).await?);
     }
-    let writes = match plan.writes != Writing::None {
+    let writes = match plan.writes != Writing::None && !probe.stop.is_asked() {
         true => Some(writes(probe, progress).await?),
         false => None,
     };

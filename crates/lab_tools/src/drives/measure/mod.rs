@@ -10,6 +10,7 @@ mod pattern;
 mod probe;
 mod stream;
 
+use lab_core::interrupt::Stop;
 use world::{Drive, World};
 use world_model::drives::{BLOCK_BYTES, DriveParameters, Kind, ParameterError};
 
@@ -46,7 +47,7 @@ pub enum Medium {
     HardDisk {
         /// Single requests.
         trace: Trace,
-        /// Sequential reads in equal parts, in bytes per second.
+        /// Sequential reads in equal parts, in bytes per second; none: the measurement was stopped before.
         rates: Vec<f64>,
     },
     /// Without an arm.
@@ -62,21 +63,24 @@ pub struct Modelled {
     pub about: Vec<String>,
 }
 
-/// Measures a drive; `progress` is told each step in a few words.
+/// Measures a drive; `progress` is told each step in a few words. Where `stop` is asked for, what was
+/// measured of a disk until then is the result, if it is a single request at least.
 ///
 /// # Errors
 ///
-/// If the drive fails, is too small, or is to be written and holds data.
+/// If the drive fails, is too small, or is to be written and holds data; or if it was stopped and nothing of
+/// a result is there.
 pub async fn measure(
     world: &World,
     drive: &Drive,
     plan: Plan,
+    stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Measurement, MeasureError> {
     if drive.len_bytes() < LEN_BYTES_MIN {
         return Err(MeasureError::Small(drive.len_bytes()));
     }
-    let mut probe = Probe::new(world, drive);
+    let mut probe = Probe::new(world, drive, stop);
     let len_blocks = drive.len_bytes() / BLOCK_BYTES;
     if plan.writes == Writing::IfBlank {
         probe.check_blank(progress).await?;
@@ -104,8 +108,9 @@ impl Measurement {
                 let known =
                     Known { name: name.into(), len_blocks: Some(self.len_blocks), rates: rates.clone() };
                 let fitted = fit::fit(trace, &known)?;
+                let stopped = if rates.is_empty() { "Stopped before the sequential reads. " } else { "" };
                 let mut about = vec![format!(
-                    "Measured with {} single requests: demerit {:.2} %; {:.2} % on those that the fit did not see.",
+                    "{stopped}Measured with {} single requests: demerit {:.2} %; {:.2} % on those that the fit did not see.",
                     trace.requests.len(),
                     fitted.replay.demerit_percent(),
                     fitted.held_out_percent,
@@ -115,12 +120,12 @@ impl Measurement {
             }
             Medium::Flash(figures) => (figures.parameters(name, self.len_blocks)?, figures.unknown()),
         };
-        about.insert(0, self.check(&parameters)?);
+        about.splice(0..0, self.check(&parameters)?);
         Ok(Modelled { parameters, about })
     }
 
-    /// What the model gives for the rates that were measured.
-    fn check(&self, parameters: &DriveParameters) -> Result<String, ParameterError> {
+    /// What the model gives for the rates that were measured; none: none were.
+    fn check(&self, parameters: &DriveParameters) -> Result<Option<String>, ParameterError> {
         let off = |modelled: f64, measured: f64| 100.0 * (modelled / measured - 1.0).abs();
         let (what, all): (&str, Vec<f64>) = match &self.medium {
             Medium::HardDisk { rates, .. } => {
@@ -141,7 +146,7 @@ impl Measurement {
                 ("random reads", all)
             }
         };
-        let worst = all.iter().copied().fold(0.0, f64::max);
-        Ok(format!("The model's {what} are {worst:.1} % off the measured ones at most."))
+        let worst = all.into_iter().reduce(f64::max);
+        Ok(worst.map(|worst| format!("The model's {what} are {worst:.1} % off the measured ones at most.")))
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn trace(
     let mut end = 0;
     let mut completed = probe.world.now();
     let mut left_out = 0;
-    while requests.len() < plan.requests {
+    while requests.len() < plan.requests && !probe.stop.is_asked() {
         let done = requests.len();
         if done.is_multiple_of(TOLD_EVERY) {
             progress(&format!("single requests, {done} of {}", plan.requests));
@@ -55,6 +55,9 @@ pub(super) async fn trace(
         };
         let (arrival, line) = (Arrival::After(pause_ns), done + 1);
         requests.push(TraceRequest { kind, block, blocks, response_ns, arrival, line });
+    }
+    if requests.is_empty() {
+        return Err(MeasureError::Stopped("before the first single request".into()));
     }
     Ok(Trace { requests, left_out })
 }

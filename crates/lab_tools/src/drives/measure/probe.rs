@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use lab_core::interrupt::Stop;
 use world::{Buf, Data, Drive, DriveError, Io, World};
 use world_model::drives::{BLOCK_BYTES, ParameterError};
 
@@ -50,6 +51,9 @@ pub enum MeasureError {
     NotBlank(u64),
     #[error("more than {FAILED_MAX} unreadable places")]
     Unreadable,
+    /// Somebody stopped it before there was a result; when, and what was measured.
+    #[error("stopped {0}")]
+    Stopped(String),
     #[error("{0}")]
     Fit(#[from] FitError),
     #[error("{0}")]
@@ -60,6 +64,8 @@ pub enum MeasureError {
 pub(super) struct Probe<'a> {
     pub(super) world: &'a World,
     pub(super) drive: &'a Drive,
+    /// Looked at between requests.
+    pub(super) stop: &'a Stop,
     /// What is written: random, so that nothing below makes it smaller.
     content: Data,
     failed: u64,
@@ -67,10 +73,10 @@ pub(super) struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     /// One that has asked nothing.
-    pub(super) fn new(world: &'a World, drive: &'a Drive) -> Probe<'a> {
+    pub(super) fn new(world: &'a World, drive: &'a Drive, stop: &'a Stop) -> Probe<'a> {
         let mut content = Buf::new(WRITE_BYTES_MAX);
         world.random("drive measure, content").fill(&mut content);
-        Probe { world, drive, content: content.freeze(), failed: 0 }
+        Probe { world, drive, stop, content: content.freeze(), failed: 0 }
     }
 
     /// Blocks of 512 bytes that every request is a multiple of.
@@ -144,11 +150,20 @@ impl<'a> Probe<'a> {
         if self.failed > FAILED_MAX { Err(MeasureError::Unreadable) } else { Ok(()) }
     }
 
+    /// Whether nobody stops the measurement; `when` says what there is.
+    ///
+    /// # Errors
+    /// Somebody does.
+    pub(super) fn go_on(&self, when: impl Into<String>) -> Result<(), MeasureError> {
+        if self.stop.is_asked() { Err(MeasureError::Stopped(when.into())) } else { Ok(()) }
+    }
+
     /// The median time of a random read.
     pub(super) async fn median_read_ns(&mut self) -> Result<u64, MeasureError> {
         let mut rng = self.world.random("drive measure, sample");
         let mut times = Vec::with_capacity(SAMPLE);
         while times.len() < SAMPLE {
+            self.go_on("before anything was measured")?;
             let block = self.anywhere(&mut rng, 8);
             times.extend(self.read(block, 8).await?.map(|(_, ns)| ns));
         }
@@ -172,6 +187,7 @@ impl<'a> Probe<'a> {
             let end = range.end.div_ceil(BLOCK_BYTES).next_multiple_of(unit).min(self.len_blocks());
             let mut block = range.start / BLOCK_BYTES / unit * unit;
             while block < end {
+                self.go_on("before anything was measured or written")?;
                 let blocks = PIECE.min(end - block);
                 match self.read(block, blocks).await? {
                     Some((buf, _)) if buf.iter().all(|byte| *byte == 0) => {}

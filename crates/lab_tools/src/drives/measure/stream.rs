@@ -16,7 +16,8 @@ const COUNTED: u64 = 128;
 /// Those before them, in which the arm finds its place.
 const UNCOUNTED: u64 = 8;
 
-/// The rates of sequential reads at the beginning of as many equal parts of the drive, in bytes per second.
+/// The rates of sequential reads at the beginning of as many equal parts of the drive, in bytes per second;
+/// none if somebody stops before all are there.
 pub(super) async fn rates(
     probe: &mut Probe<'_>,
     parts: usize,
@@ -24,6 +25,9 @@ pub(super) async fn rates(
 ) -> Result<Vec<f64>, MeasureError> {
     let mut rates = Vec::with_capacity(parts);
     for part in 0..parts as u64 {
+        if probe.stop.is_asked() {
+            return Ok(vec![]);
+        }
         progress(&format!("sequential reads, part {} of {parts}", part + 1));
         let from = probe.len_blocks() / parts as u64 * part / REQUEST_BLOCKS * REQUEST_BLOCKS;
         rates.push(reads(probe, from, probe.len_blocks() / parts as u64).await?);
@@ -40,7 +44,8 @@ pub(super) async fn reads(probe: &mut Probe<'_>, from: u64, within: u64) -> Resu
     Ok(((count - uncounted) * REQUEST_BLOCKS * BLOCK_BYTES) as f64 / time.as_secs_f64())
 }
 
-/// The rates of sequential writes from the drive's beginning on, chunk by chunk, in bytes per second.
+/// The rates of sequential writes from the drive's beginning on, chunk by chunk, in bytes per second; as many
+/// as there are when somebody stops.
 pub(super) async fn writes(
     probe: &mut Probe<'_>,
     chunks: usize,
@@ -50,6 +55,9 @@ pub(super) async fn writes(
     let mut rates = Vec::with_capacity(chunks);
     let mut under_way = VecDeque::with_capacity(DEPTH);
     for chunk in 0..chunks as u64 {
+        if chunk > 0 && probe.stop.is_asked() {
+            break;
+        }
         let begun = probe.world.now();
         for i in 0..requests {
             let block = (chunk * requests + i) * REQUEST_BLOCKS;

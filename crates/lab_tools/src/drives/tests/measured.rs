@@ -1,5 +1,6 @@
 //! Drives of the catalogue, measured as if nothing were known of them.
 
+use lab_core::interrupt::Stop;
 use world::{Buf, DriveSpec};
 use world_model::drives::{DriveParameters, FlashParameters, Kind};
 use world_model::{DiskSpec, Model};
@@ -8,14 +9,23 @@ use super::measure::{self, MeasureError, Measurement, Medium, Plan, Writing};
 use super::*;
 
 fn measured(spec: DiskSpec, plan: Plan, before: Option<u64>) -> Result<Measurement, MeasureError> {
-    let model = Model::new(1);
+    measured_until(spec, plan, before, &Stop::default())
+}
+
+fn measured_until(
+    spec: DiskSpec,
+    plan: Plan,
+    before: Option<u64>,
+    stop: &Stop,
+) -> Result<Measurement, MeasureError> {
+    let (model, stop) = (Model::new(1), stop.clone());
     model.disk("d", spec);
     model.run(|world| async move {
         let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).await.expect("it is there");
         if let Some(at) = before {
             drive.write(at, Buf::copy_of(&[1; 4096]).freeze()).await.expect("written");
         }
-        measure::measure(&world, &drive, plan, &mut |_| {}).await
+        measure::measure(&world, &drive, plan, &stop, &mut |_| {}).await
     })
 }
 
@@ -113,4 +123,29 @@ fn a_chunk_that_is_smaller_than_the_queue_is_counted_when_it_is_written() {
     let Medium::Flash(figures) = measurement.medium else { panic!("it has no arm") };
     let rates = figures.writes.expect("measured").rates;
     assert!(rates.iter().all(|rate| *rate <= 1.01 * link as f64), "{rates:?} through {link}");
+}
+
+/// Ctrl-C ended the process, and a minute or two of single requests were lost.
+#[test]
+fn what_was_measured_before_a_stop_is_kept_or_said() {
+    let stopped = |name: &str, looks| {
+        let spec = DiskSpec::drive(&load(name).expect("a drive")).expect("a drive");
+        let plan = Plan { requests: 1500, writes: Writing::None };
+        measured_until(spec, plan, None, &Stop::after_looks(looks))
+    };
+    let measurement = stopped("cheetah-15k5", 900).expect("some requests");
+    let Medium::HardDisk { trace, rates } = &measurement.medium else { panic!("it has an arm") };
+    assert_eq!((trace.requests.len(), rates.len()), (800, 0), "100 looks were of the sample");
+    let about = measurement.model("d").expect("a model").about;
+    assert!(about[0].starts_with("Stopped before the sequential reads. Measured with 800"), "{about:?}");
+    let short = stopped("cheetah-15k5", 300).expect("some requests").model("d").expect_err("too few");
+    assert_eq!(short.to_string(), "a trace of 200 requests: at least 500 are needed");
+    let nothing = stopped("cheetah-15k5", 50).expect_err("nothing").to_string();
+    assert_eq!(nothing, "stopped before anything was measured");
+    let said = stopped("sata-ssd", 102).expect_err("no rates").to_string();
+    assert!(
+        said.starts_with("stopped before the sequential requests were measured; random reads: "),
+        "{said}"
+    );
+    assert!(said.contains("with 1 under way, ") && said.ends_with(" per s with 2 under way"), "{said}");
 }

@@ -1,9 +1,9 @@
 //! Traces in each format, and texts that are none.
 
-use super::fit;
 use super::trace::{Arrival, TraceRequest, parse};
+use super::{checked_text, fit};
 use world::Rng;
-use world_model::drives::Kind;
+use world_model::drives::{DriveModel, Kind};
 
 fn request(
     kind: Kind,
@@ -88,7 +88,9 @@ fn a_trace_that_is_none_is_refused_with_its_line() {
     check("W 1 2 3 18446744073709551615\n", None, &["t:1:"]);
     check("R 1 0 3 4\n", None, &["t:1:", "no blocks"]);
     check("R 18446744073709551615 8 3 4\n", None, &["t:1:", "beyond any drive"]);
-    check("", None, &["t:1:", "not a trace"]);
+    check("", None, &["t: it is empty"]);
+    check("\n# nothing\n \n", None, &["t: it is empty"]);
+    check("\n\nhello\n", None, &["t:3:", "not a trace"]);
     check("hello\n", None, &["t:1:", "not a trace"]);
     check(&BLKPARSE.replace("0.000003000", "0.0003"), None, &["t:3:", "expected device"]);
     check(
@@ -109,6 +111,52 @@ fn a_trace_that_is_none_is_refused_with_its_line() {
     check("fio version 2 iolog\n/dev/a read 0 4096\n", Some(""), &["t:2:", "only 0 reads"]);
     check("fio version 9 iolog\n", Some(""), &["t:1:", "fio version 9"]);
     check("R 1 2 3 4\n", Some(""), &["--latencies belongs to an iolog"]);
+}
+
+/// A blkparse text that was damaged in the middle was replayed as far as that; DiskSim's columns between
+/// tabs, a comment and a byte order mark were no trace.
+#[test]
+fn a_trace_is_read_to_its_end_whatever_separates_its_words() {
+    let requests = |text: &str| parse(text, "t", None).map(|trace| trace.requests.len());
+    for text in
+        ["R 100 4 663.5 10\nW 200 8 607 10\n", BLKPARSE, "5, 400, 0, 4096, 512, 0\n9, 4, 1, 512, 512, 0\n"]
+    {
+        assert_eq!(requests(text).expect("a trace"), 2);
+        assert_eq!(requests(&format!("\u{feff}# a comment\n\n{text}# its end\n")).expect("a trace"), 2);
+        assert_eq!(requests(&text.replace('\n', "\r\n")).expect("a trace"), 2);
+        assert_eq!(requests(&text.replace(' ', "\t")).expect("a trace"), 2);
+    }
+    let damaged = BLKPARSE.replacen("  8,0    1        5", "8.0 1 5", 1);
+    check(&damaged, None, &["t:5:", "expected device, cpu"]);
+}
+
+/// All requests of a log for the first block were called a log without offsets, also where fio wrote them.
+#[test]
+fn a_log_with_offsets_of_0_has_them_where_a_priority_follows() {
+    let trace = parse("1, 9, 0, 4096, 0, 0\n2, 9, 0, 4096, 0, 0\n", "t", None).expect("a trace");
+    assert_eq!(trace.requests.iter().map(|request| request.block).collect::<Vec<_>>(), [0, 0]);
+    for without in ["1, 9, 0, 4096, 0\n2, 9, 0, 4096, 0\n", "1, 9, 0, 4096, 0\n", "1, 9, 0, 4096, 0x0000\n"] {
+        check(without, None, &["t: a latency log without offsets, or with 0", "log_offset=1"]);
+    }
+}
+
+/// The log of another run, with other sizes or more requests, was taken, and so were two files for one drive.
+#[test]
+fn an_iolog_and_its_latencies_are_of_one_run_on_one_file() {
+    let iolog = "fio version 2 iolog\n/a read 0 4096\n/a write 4096 512\n";
+    let log = "1, 9, 0, 4096\n2, 9, 1, 512\n";
+    assert_eq!(parse(iolog, "t", Some((log, "lat"))).expect("of one run").requests.len(), 2);
+    check(iolog, Some(&log.replace("512", "8192")), &["t:3:", "another direction or size"]);
+    check(iolog, Some(&log.repeat(2)), &["t: ", "has 4 reads and writes, and this iolog 2"]);
+    check(&iolog.replace("/a write", "/b write"), Some(log), &["t:3:", "a second file"]);
+}
+
+/// Pauses of four months each, which are possible alone, ended a replay with an overflow.
+#[test]
+fn times_that_are_too_long_together_are_refused() {
+    let line = "R 1 8 10 9.9e12\n";
+    assert!(parse(&line.repeat(8), "t", None).is_ok());
+    check(&line.repeat(9), None, &["t: its times together are more than two years"]);
 }
 
 #[test]
@@ -149,7 +197,7 @@ fn a_trace_in_which_nothing_took_time_is_refused() {
 #[test]
 fn what_requests_that_hardly_move_cannot_tell_is_said() {
     let unknown = |block: fn(u64) -> u64| {
-        let lines = (0..600).map(|n| format!("R {} 8 {} 10\n", block(n), 200 + n % 7));
+        let lines = (0..600).map(|n| format!("R {} 8 {} 10\n", block(n), 4000 + n % 7 * 100));
         let trace = parse(&lines.collect::<String>(), "a.trace", None).expect("a trace");
         let known = fit::Known { len_blocks: Some(1 << 20), ..fit::Known::default() };
         fit::fit(&trace, &known).expect("a fit").unknown.join("; ")
@@ -162,4 +210,32 @@ fn what_requests_that_hardly_move_cannot_tell_is_said() {
     );
     let far = unknown(|n| n * 7919 % (1 << 19));
     assert!(!far.contains("seeks"), "{far}");
+}
+
+/// A trace of a drive of more than 2 TB was beyond every drive that the fit tried.
+#[test]
+fn a_drive_of_any_size_can_be_fitted() {
+    let fitted = |len_blocks: u64, rates: &[f64], us: u64| {
+        let lines = (0..600_u64)
+            .map(|n| format!("R {} 8 {} 10\n", n * 7919 % 600 * (len_blocks / 600), us + n % 9 * us / 10));
+        let trace = parse(&lines.collect::<String>(), "a.trace", None).expect("a trace");
+        let known = fit::Known { name: "d".into(), len_blocks: Some(len_blocks), rates: rates.to_vec() };
+        fit::fit(&trace, &known).map(|fitted| fitted.parameters).map_err(|error| error.to_string())
+    };
+    let tb = 1_000_000_000_000 / 512;
+    for (len_blocks, rates) in
+        [(9 * tb, &[][..]), (24 * tb, &[270e6, 200e6, 130e6][..]), (90 * tb, &[1e6; 9])]
+    {
+        let parameters = fitted(len_blocks, rates, 6000).expect("a drive");
+        let text = checked_text(&parameters, &[]).expect("a drive file");
+        assert_eq!(super::parse(&text, "written").expect("it reads"), parameters);
+        assert_eq!(DriveModel::new(&parameters).expect("a drive").len_blocks(), len_blocks);
+    }
+    let refused = fitted(1 << 45, &[], 6000).expect_err("beyond any drive");
+    assert!(refused.contains("no drive is so large"), "{refused}");
+    // Response times of flash, and of a drive that hung.
+    for us in [10, 1_000_000_000] {
+        let refused = fitted(tb, &[], us).expect_err("no disk");
+        assert!(refused.contains("no drive with platters is like this trace"), "{us}: {refused}");
+    }
 }

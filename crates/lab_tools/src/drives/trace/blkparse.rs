@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use world_model::drives::Kind;
 
-use super::request::{Arrival, Trace, TraceRequest, Wrong, checked};
+use super::request::{Arrival, Trace, TraceRequest, Wrong, checked, rows};
 
 /// An event of a read or a write.
 struct Event {
@@ -28,6 +28,13 @@ pub(super) fn is_event(line: &str) -> bool {
     line.split_ascii_whitespace().next().is_some_and(|word| device(word).is_some())
 }
 
+/// Whether a line begins the totals that follow the events: "CPU0 (sda):", or "Total (sda):" of one
+/// processor.
+fn begins_totals(line: &str) -> bool {
+    let line = line.trim();
+    (line.starts_with("CPU") || line.starts_with("Total")) && line.ends_with(':')
+}
+
 fn device(word: &str) -> Option<(u32, u32)> {
     let (major, minor) = word.split_once(',')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -35,15 +42,14 @@ fn device(word: &str) -> Option<(u32, u32)> {
 
 pub(super) fn read(text: &str) -> Result<Trace, Wrong> {
     let mut events = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        if !is_event(line) {
-            // Totals by processor follow the events.
+    for (number, line) in rows(text) {
+        if begins_totals(line) {
             break;
         }
         let event = event(line).ok_or_else(|| {
-            Wrong::line(i + 1, "expected device, cpu, number, time, pid, action, RWBS, block + blocks")
+            Wrong::line(number, "expected device, cpu, number, time, pid, action, RWBS, block + blocks")
         })?;
-        events.push((i + 1, event));
+        events.push((number, event));
     }
     if let Some((line, _)) = events.iter().find(|(_, event)| event.device != events[0].1.device) {
         return Err(Wrong::line(*line, "a second device; trace one, or select it with blkparse -d"));

@@ -3,7 +3,7 @@
 
 use world_model::drives::{BLOCK_BYTES, Kind};
 
-use super::request::{Arrival, Trace, TraceRequest, Wrong, checked};
+use super::request::{Arrival, Trace, TraceRequest, Wrong, checked, rows};
 
 /// A line of a latency log.
 struct Line {
@@ -13,8 +13,17 @@ struct Line {
     /// `None`: a trim.
     kind: Option<Kind>,
     bytes: u64,
-    offset: Option<u64>,
+    offset: Option<Offset>,
     number: usize,
+}
+
+/// The fifth number of a line.
+#[derive(Clone, Copy)]
+enum Offset {
+    /// A priority follows, as fio writes it since priorities are logged: this is the offset.
+    Sure(u64),
+    /// It is the last: an offset of an older fio, or the priority of a log without offsets.
+    Perhaps(u64),
 }
 
 /// Whether a line is one of a latency log: four numbers or more between commas.
@@ -24,13 +33,12 @@ pub(super) fn is_log(line: &str) -> bool {
 }
 
 fn lines(text: &str) -> Result<Vec<Line>, Wrong> {
-    let rows = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    rows.map(|(i, line)| {
-        log_line(line, i + 1).ok_or_else(|| {
-            Wrong::line(i + 1, "expected time in ms, latency in ns, direction, bytes, and the offset")
+    let parsed = rows(text).map(|(number, line)| {
+        log_line(line, number).ok_or_else(|| {
+            Wrong::line(number, "expected time in ms, latency in ns, direction, bytes, and the offset")
         })
-    })
-    .collect()
+    });
+    parsed.collect()
 }
 
 fn log_line(line: &str, number: usize) -> Option<Line> {
@@ -42,7 +50,13 @@ fn log_line(line: &str, number: usize) -> Option<Line> {
         "2" => None,
         _ => return None,
     };
-    let offset = more.first().map(|word| word.parse::<u64>()).transpose().ok()?;
+    let offset = match more {
+        // With log_prio it is written so.
+        [] => None,
+        [word] if word.starts_with("0x") => None,
+        [word] => Some(Offset::Perhaps(word.parse().ok()?)),
+        [word, ..] => Some(Offset::Sure(word.parse().ok()?)),
+    };
     Some(Line {
         time_ms: time.parse().ok()?,
         latency_ns: latency.parse().ok()?,
@@ -68,18 +82,21 @@ fn request(kind: Kind, offset: u64, bytes: u64, line: usize) -> Result<TraceRequ
 pub(super) fn log(text: &str) -> Result<Trace, Wrong> {
     let lines = lines(text)?;
     // Without log_offset the fifth number, if there is one, is a priority: it never is a place of many.
-    let places =
-        lines.iter().filter_map(|line| line.offset.filter(|offset| offset.is_multiple_of(BLOCK_BYTES)));
-    let is_anywhere = places.filter(|offset| *offset > 0).count() * 2 >= lines.len();
-    if !is_anywhere && lines.len() > 1 {
+    let is_place = |line: &&Line| match line.offset {
+        Some(Offset::Sure(_)) => true,
+        Some(Offset::Perhaps(offset)) => offset > 0 && offset.is_multiple_of(BLOCK_BYTES),
+        None => false,
+    };
+    if lines.iter().filter(is_place).count() * 2 < lines.len() {
         return Err(Wrong::whole(
-            "a latency log without offsets; run fio with log_offset=1, or give its iolog with this log as --latencies",
+            "a latency log without offsets, or with 0 for most of them; run fio with log_offset=1, or give its \
+             iolog with this log as --latencies",
         ));
     }
     let mut trace = Trace::default();
     for line in &lines {
         match (line.kind, line.offset) {
-            (Some(kind), Some(offset)) => {
+            (Some(kind), Some(Offset::Sure(offset) | Offset::Perhaps(offset))) => {
                 let request = request(kind, offset, line.bytes, line.number)?;
                 trace.requests.push(TraceRequest { response_ns: line.latency_ns, ..request });
             }
@@ -92,63 +109,99 @@ pub(super) fn log(text: &str) -> Result<Trace, Wrong> {
     Ok(trace)
 }
 
-/// The latencies of reads and writes of a log, in its order, with the times of their completion.
-pub(super) fn latencies(text: &str) -> Result<Vec<(Kind, u64, u64)>, Wrong> {
+/// How long a read or a write of a log took.
+pub(super) struct Latency {
+    kind: Kind,
+    bytes: u64,
+    latency_ns: u64,
+    /// When it was complete.
+    time_ms: u64,
+}
+
+/// The latencies of reads and writes of a log, in its order.
+pub(super) fn latencies(text: &str) -> Result<Vec<Latency>, Wrong> {
     let lines = lines(text)?;
-    Ok(lines.iter().filter_map(|line| Some((line.kind?, line.latency_ns, line.time_ms))).collect())
+    let latency = |line: &Line| {
+        let Line { kind, bytes, latency_ns, time_ms, .. } = *line;
+        Some(Latency { kind: kind?, bytes, latency_ns, time_ms })
+    };
+    Ok(lines.iter().filter_map(latency).collect())
+}
+
+/// A read or a write of an iolog.
+struct Action<'a> {
+    file: &'a str,
+    kind: Kind,
+    offset: u64,
+    bytes: u64,
+}
+
+/// The action of a line whose words begin with the file; `Ok(None)`: neither read nor write, which is counted
+/// in `left_out` if it takes time.
+fn action<'a>(words: &[&'a str], left_out: &mut u64) -> Option<Option<Action<'a>>> {
+    let kind = match *words.get(1)? {
+        "read" => Kind::Read,
+        "write" => Kind::Write,
+        "trim" | "sync" | "datasync" | "wait" => {
+            *left_out += 1;
+            return Some(None);
+        }
+        "add" | "open" | "close" => return Some(None),
+        _ => return None,
+    };
+    let (offset, bytes) = (words.get(2)?.parse().ok()?, words.get(3)?.parse().ok()?);
+    Some(Some(Action { file: words[0], kind, offset, bytes }))
 }
 
 /// An iolog, of version 2 or 3, with the latencies of its reads and writes in the same order.
-pub(super) fn iolog(text: &str, latencies: &[(Kind, u64, u64)]) -> Result<Trace, Wrong> {
-    let mut rows = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let version = rows.next().map_or("", |(_, line)| line.trim());
+pub(super) fn iolog(text: &str, latencies: &[Latency]) -> Result<Trace, Wrong> {
+    let mut rows = rows(text);
+    let (number, version) = rows.next().map_or((1, ""), |(number, line)| (number, line.trim()));
     let first_word = match version {
         "fio version 2 iolog" => 0,
         // A time stands before the file.
         "fio version 3 iolog" => 1,
         _ => {
             return Err(Wrong::line(
-                1,
+                number,
                 format!("{version:?} is not \"fio version 2 iolog\" or \"fio version 3 iolog\""),
             ));
         }
     };
     let mut trace = Trace::default();
     let mut times = Vec::new();
-    for (i, line) in rows {
+    let mut only_file = None;
+    for (number, line) in rows {
         let words: Vec<&str> = line.split_ascii_whitespace().skip(first_word).collect();
-        let number = i + 1;
-        let wrong = || {
+        let action = action(&words, &mut trace.left_out).ok_or_else(|| {
             Wrong::line(
                 number,
                 "expected a file and add, open, close, read, write, trim, sync, datasync or wait, with offset and length",
             )
-        };
-        let kind = match words.get(1).copied() {
-            Some("read") => Kind::Read,
-            Some("write") => Kind::Write,
-            Some("trim" | "sync" | "datasync" | "wait") => {
-                trace.left_out += 1;
-                continue;
-            }
-            Some("add" | "open" | "close") => continue,
-            _ => return Err(wrong()),
-        };
-        let number_at = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).ok_or_else(wrong);
-        let (offset, bytes) = (number_at(2)?, number_at(3)?);
-        let own = latencies.get(trace.requests.len());
-        let (measured, latency_ns, time_ms) = own.copied().ok_or_else(|| {
+        })?;
+        let Some(action) = action else { continue };
+        if *only_file.get_or_insert(action.file) != action.file {
+            return Err(Wrong::line(number, "a second file; offsets tell places on a drive only within one"));
+        }
+        let own = latencies.get(trace.requests.len()).ok_or_else(|| {
             Wrong::line(number, format!("the log of latencies has only {} reads and writes", latencies.len()))
         })?;
-        if measured != kind {
+        if (own.kind, own.bytes) != (action.kind, action.bytes) {
             return Err(Wrong::line(
                 number,
-                "the log of latencies has another direction here; both must be of one run with iodepth=1",
+                "the log of latencies has another direction or size here; both must be of one run with iodepth=1",
             ));
         }
-        let request = request(kind, offset, bytes, number)?;
-        trace.requests.push(TraceRequest { response_ns: latency_ns, ..request });
-        times.push(time_ms);
+        let request = request(action.kind, action.offset, action.bytes, number)?;
+        trace.requests.push(TraceRequest { response_ns: own.latency_ns, ..request });
+        times.push(own.time_ms);
+    }
+    if trace.requests.len() < latencies.len() {
+        return Err(Wrong::whole(format!(
+            "the log of latencies has {} reads and writes, and this iolog {}; both must be of one run",
+            latencies.len(),
+            trace.requests.len()
+        )));
     }
     timed(&mut trace, &times)?;
     Ok(trace)

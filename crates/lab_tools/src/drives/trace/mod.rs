@@ -10,7 +10,7 @@ mod validation;
 use std::io;
 use std::path::Path;
 
-use request::Wrong;
+use request::{Wrong, rows};
 
 pub use request::{Arrival, Trace, TraceRequest};
 
@@ -72,7 +72,8 @@ pub fn write(trace: &Trace) -> String {
 
 /// Reads the text of a trace in whichever format it is; `path` is for messages.
 pub fn parse(text: &str, path: &str, latencies: Option<(&str, &str)>) -> Result<Trace, TraceError> {
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    let (number, first) = rows(text).next().unwrap_or_default();
+    let first = first.trim();
     let is_iolog = first.starts_with("fio version");
     let trace = match (is_iolog, latencies) {
         (true, Some((log, log_path))) => {
@@ -85,11 +86,14 @@ pub fn parse(text: &str, path: &str, latencies: Option<(&str, &str)>) -> Result<
         (false, Some(_)) => {
             Err(Wrong::whole("--latencies belongs to an iolog, whose first line is \"fio version N iolog\""))
         }
-        (false, None) if first.starts_with("R ") || first.starts_with("W ") => validation::read(text),
+        (false, None) if first.is_empty() => {
+            Err(Wrong::whole("it is empty: a trace has a line for each request"))
+        }
+        (false, None) if validation::is_request(first) => validation::read(text),
         (false, None) if fio::is_log(first) => fio::log(text),
         (false, None) if blkparse::is_event(first) => blkparse::read(text),
         (false, None) => Err(Wrong::line(
-            1,
+            number,
             "not a trace: expected a line of a DiskSim validation trace, of blkparse, or of a latency log or an iolog of fio",
         )),
     };
@@ -100,6 +104,7 @@ pub fn parse(text: &str, path: &str, latencies: Option<(&str, &str)>) -> Result<
         all if all.iter().all(|request| request.response_ns == 0) => {
             Err(whole("all response times are 0: name a trace with those that were measured"))
         }
+        all if !request::is_short(all) => Err(whole("its times together are more than two years")),
         _ => Ok(trace),
     }
 }

@@ -62,10 +62,34 @@ impl Wrong {
     }
 }
 
+/// The lines of a trace with their numbers from 1, without those that say nothing: empty ones and comments
+/// (#).
+pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // Windows' programs begin a text with a mark of its byte order.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
+    lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+}
+
 /// The longest request that a trace may have: a GiB.
 const BLOCKS_MAX: u64 = 1 << 21;
 /// The last block and the longest time of any trace: what arithmetic with them cannot overflow.
 const LAST_MAX: u64 = 1 << 56;
+
+/// Whether arithmetic with all times of a trace together cannot overflow: pauses add up.
+pub(super) fn is_short(requests: &[TraceRequest]) -> bool {
+    let mut sum_ns: u64 = 0;
+    let adds_up = requests.iter().all(|request| {
+        let pause_ns = match request.arrival {
+            Arrival::After(ns) => ns,
+            Arrival::At(_) => 0,
+        };
+        sum_ns = sum_ns.saturating_add(pause_ns).saturating_add(request.response_ns);
+        sum_ns <= LAST_MAX
+    });
+    // Those that come at times of their own are under way together, and add up in no replay.
+    adds_up || requests.iter().all(|request| matches!(request.arrival, Arrival::At(_)))
+}
 
 /// A request whose numbers have been read; the error says which one is impossible.
 pub(super) fn checked(request: TraceRequest) -> Result<TraceRequest, Wrong> {

@@ -3,14 +3,19 @@
 
 use world_model::drives::Kind;
 
-use super::request::{Arrival, Trace, TraceRequest, Wrong, checked};
+use super::request::{Arrival, Trace, TraceRequest, Wrong, checked, rows};
+
+/// Whether a line begins like one of these.
+pub(super) fn is_request(line: &str) -> bool {
+    matches!(line.split_ascii_whitespace().next(), Some("R" | "W"))
+}
 
 pub(super) fn read(text: &str) -> Result<Trace, Wrong> {
     let mut requests = Vec::new();
     let mut pause_ns = 0;
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let (request, after_ns) = request(line, i + 1, pause_ns).ok_or_else(|| {
-            Wrong::line(i + 1, "expected R or W, block, blocks, response time and pause in µs")
+    for (number, line) in rows(text) {
+        let (request, after_ns) = request(line, number, pause_ns).ok_or_else(|| {
+            Wrong::line(number, "expected R or W, block, blocks, response time and pause in µs")
         })?;
         requests.push(checked(request)?);
         pause_ns = after_ns;

@@ -5,14 +5,18 @@
 //! it), so that a wrong seek does not hide behind a wrong cache. What a trace cannot tell is said with the
 //! result.
 
+mod zones;
+
 use world_model::drives::{
     BLOCK_BYTES, DriveParameters, HardDiskParameters, HeadOrder, Kind, Overheads, ReadAhead, Scheduling,
-    Seek, SegmentParameters, Spares, Zone,
+    Seek, SegmentParameters, Spares,
 };
 
 use super::closed_loop::{Load, measure};
 use super::replay::{Replay, ReplayError, demerit, replay};
 use super::trace::Trace;
+
+use zones::{Layout, layout, sectors_of_rate};
 
 /// A trace with fewer requests tells too little of a distribution.
 const REQUESTS_MIN: usize = 500;
@@ -20,14 +24,15 @@ const REQUESTS_MIN: usize = 500;
 const SEARCHED_MAX: usize = 4000;
 /// The share of the trace that is searched with; the rest is held out.
 const SEARCHED_PERCENT: usize = 60;
-/// Surfaces of the fitted drive: no trace of response times tells how many there are.
-const HEADS: u32 = 4;
 /// Factors by which a parameter is changed, the largest first.
 const STEPS: [f64; 4] = [1.6, 1.25, 1.1, 1.03];
 /// Requests of a stream that is held against a known rate.
 const STREAMED: u64 = 100;
 /// Rounds with each factor.
 const ROUNDS: usize = 3;
+/// A drive with a larger demerit, in percent of the mean, is no model of what was measured: one that answers
+/// at once has 100 % or more.
+const DEMERIT_MAX_PERCENT: f64 = 50.0;
 /// A request nearer than this share of the drive to the one before is near.
 const NEAR_SHARE: u64 = 50;
 
@@ -50,6 +55,21 @@ pub struct Fitted {
 pub enum FitError {
     #[error("a trace of {0} requests: at least 500 are needed")]
     Short(usize),
+    #[error("block {end_block} is the end of the last request: no drive is so large")]
+    Large {
+        /// One past the last block.
+        end_block: u64,
+    },
+    #[error(
+        "no drive with platters is like this trace: the demerit of the nearest is {percent:.0} % of the measured mean \
+         ({mean_ms:.3} ms)"
+    )]
+    Unlike {
+        /// Of the nearest one.
+        percent: f64,
+        /// Of the trace.
+        mean_ms: f64,
+    },
     #[error("{0}")]
     Replay(#[from] ReplayError),
 }
@@ -107,7 +127,7 @@ pub struct Known {
 ///
 /// # Errors
 ///
-/// If the trace is too short, or has a request beyond the drive.
+/// If the trace is too short, has a request beyond the drive or any drive, or no drive is like it.
 pub fn fit(trace: &Trace, known: &Known) -> Result<Fitted, FitError> {
     let count = trace.requests.len();
     if count < REQUESTS_MIN {
@@ -117,6 +137,9 @@ pub fn fit(trace: &Trace, known: &Known) -> Result<Fitted, FitError> {
     let part =
         |range: std::ops::Range<usize>| Trace { requests: trace.requests[range].to_vec(), left_out: 0 };
     let len_blocks = known.len_blocks.unwrap_or(trace.end_block());
+    if len_blocks > zones::LEN_BLOCKS_MAX {
+        return Err(FitError::Large { end_block: len_blocks });
+    }
     let search = Search { trace: part(0..seen), len_blocks, known };
     let mut best = search.scored(FIRST, Choice::of(&search.trace));
     for step in STEPS {
@@ -131,11 +154,17 @@ pub fn fit(trace: &Trace, known: &Known) -> Result<Fitted, FitError> {
     }
     let parameters = search.drive(best.guess, best.choice);
     let held_out = replay(&parameters, &part(seen..count))?;
+    let replay = replay(&parameters, trace)?;
+    let percent = replay.demerit_percent();
+    if percent > DEMERIT_MAX_PERCENT {
+        return Err(FitError::Unlike { percent, mean_ms: replay.measured_mean_ns / 1e6 });
+    }
+    let heads = search.layout(best.guess).heads;
     Ok(Fitted {
-        replay: replay(&parameters, trace)?,
+        replay,
         parameters,
         held_out_percent: held_out.demerit_percent(),
-        unknown: unknown(trace, known, best.choice),
+        unknown: unknown(trace, known, best.choice, heads),
     })
 }
 
@@ -241,41 +270,21 @@ impl Search<'_> {
     }
 
     /// Zones by the rates; without any, one zone, because short requests do not tell rates.
-    fn zones(&self, guess: Guess) -> Vec<Zone> {
+    fn layout(&self, guess: Guess) -> Layout {
         let Guess(times) = guess;
         // While it streams, a track takes a revolution and the switch to the next one.
-        let of_rate = |rate: &f64| rate * (times[REVOLUTION] + times[SINGLE]) / 1e9 / BLOCK_BYTES as f64;
-        let mut sectors: Vec<f64> = self.known.rates.iter().map(of_rate).collect();
+        let track_ns = times[REVOLUTION] + times[SINGLE];
+        let mut sectors: Vec<f64> =
+            self.known.rates.iter().map(|rate| sectors_of_rate(*rate, track_ns)).collect();
         if sectors.is_empty() {
             sectors.push(times[SECTORS]);
         }
-        let blocks = self.len_blocks.div_ceil(sectors.len() as u64);
-        let mut first_cylinder = 0;
-        let zone = |sectors: f64| {
-            let sectors_per_track = (sectors.round() as u32).clamp(16, 8192);
-            let tracks = blocks.div_ceil(u64::from(sectors_per_track) * u64::from(HEADS));
-            let cylinders = tracks.clamp(2, (1 << 21) / self.known.rates.len().max(1) as u64) as u32;
-            let skew = (f64::from(sectors_per_track) * times[SINGLE] / times[REVOLUTION]).ceil();
-            let skew = skew.clamp(0.0, 8192.0) as u32;
-            let zone = Zone {
-                first_cylinder,
-                last_cylinder: first_cylinder + cylinders - 1,
-                sectors_per_track,
-                track_skew_sectors: skew,
-                cylinder_skew_sectors: skew,
-                spare_sectors: 0,
-                offset_sectors: 0,
-                reserved_sectors: 0,
-            };
-            first_cylinder += cylinders;
-            zone
-        };
-        sectors.into_iter().map(zone).collect()
+        layout(self.len_blocks, &sectors, times[SINGLE] / times[REVOLUTION])
     }
 
     fn drive(&self, guess: Guess, choice: Choice) -> DriveParameters {
         let time = |i: usize| guess.0[i].clamp(0.0, 1e9) as u32;
-        let zones = self.zones(guess);
+        let Layout { heads, zones } = self.layout(guess);
         let fastest = self.known.rates.iter().copied().fold(1.0, f64::max);
         let bus_max_ns = (BLOCK_BYTES as f64 * 1e9 / fastest) as u32;
         let (single, average) = (time(SINGLE).max(1), time(AVERAGE).max(time(SINGLE)));
@@ -290,7 +299,7 @@ impl Search<'_> {
         DriveParameters::HardDisk(HardDiskParameters {
             name: self.known.name.clone().into(),
             revolution_ns: time(REVOLUTION).clamp(1_000_000, 60_000_000),
-            heads: HEADS,
+            heads,
             zones: zones.into(),
             spares: Spares::Zone,
             slips_use_spares: true,
@@ -334,12 +343,12 @@ fn unmoved(trace: &Trace, len_blocks: u64) -> Option<String> {
 }
 
 /// What the fitted file says without knowing it.
-fn unknown(trace: &Trace, known: &Known, choice: Choice) -> Vec<String> {
+fn unknown(trace: &Trace, known: &Known, choice: Choice, heads: u32) -> Vec<String> {
     let zones = match known.rates.len() {
         0 => "zones (one)".into(),
         count => format!("where zones begin ({count} equal parts)"),
     };
-    let mut out = vec![format!("heads (chosen: {HEADS}), {zones}, skews, spare and defective sectors")];
+    let mut out = vec![format!("heads (chosen: {heads}), {zones}, skews, spare and defective sectors")];
     if known.len_blocks.is_none() {
         let end = trace.end_block();
         out.push(format!("the capacity: at least {end} blocks, the end of the last request"));
