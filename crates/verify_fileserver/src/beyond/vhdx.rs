@@ -33,9 +33,9 @@ fn writes_of(course: &Course) -> Vec<(f64, f64)> {
 }
 
 /// How many writes of a LU per second a dynamic VHDX saves for the same bytes, of the windows (writes per
-/// second, MB/s) of both: files of hundreds of MB are written now in this window and now in that one, and their
-/// writes with them. The interval is that of a ratio estimator, for each of both, and of what is left in the
-/// windows of both in pairs. `None` where nothing was written.
+/// second, MB/s) of both: files of hundreds of MB are written now in this window and now in that one, and
+/// their writes with them. The interval is that of a ratio estimator, for each of both, and of what is left
+/// in the windows of both in pairs. `None` where nothing was written.
 fn fewer_writes(dynamic: &[(f64, f64)], vhdx: &[(f64, f64)]) -> Option<Estimate> {
     let of = |windows: &[(f64, f64)]| -> Option<(Vec<f64>, f64, f64)> {
         let mean = windows.iter().map(|(_, mb)| mb).sum::<f64>() / windows.len().max(1) as f64;

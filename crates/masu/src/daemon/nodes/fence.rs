@@ -63,8 +63,8 @@ impl fmt::Display for Fenced {
 /// Fences the drives against owners of earlier epochs, all at once: the lock of an RBD image is broken and
 /// its client blocklisted; the registration at a block device is preempted. Nothing is done to an image that
 /// nobody has. It is not left before it has ended: a fence that goes on after the hand-over would be one
-/// against the next owner. What is `done` is not fenced again: a pool that was on its way may have been opened
-/// in this process since.
+/// against the next owner. What is `done` is not fenced again: a pool that was on its way may have been
+/// opened in this process since.
 ///
 /// # Errors
 /// Nothing could be fenced.
