@@ -264,15 +264,12 @@ pub fn run_and_sweep<V: Verification>(
     let claims = judged(V::stated(&scenario), &course, measures, others.disturbed);
     let mut presentation = V::present(&setup, &recording, &claims)?;
     order_by_cost(&mut presentation.findings);
-    let sweep = match swept {
-        Some(Sweep { points, form }) if !stop.is_asked() => Some(sweep::<V>(request, form, points, &stop)),
-        _ => None,
+    let swept = match swept {
+        Some(Sweep { points, form }) if !stop.is_asked() => sweep::<V>(request, form, points, &stop).map(Some),
+        _ => Ok(None),
     };
     // What was measured is written, whatever became of the sweep.
-    let (sweep, failed) = match sweep.transpose() {
-        Ok(sweep) => (sweep, None),
-        Err(error) => (None, Some(error)),
-    };
+    let (sweep, failed) = swept.map_or_else(|error| (None, Some(error)), |sweep| (sweep, None));
     let record = RunRecord {
         schema: SCHEMA,
         verification: V::NAME.into(),
