@@ -183,8 +183,8 @@ pub(crate) fn run(serve: &Serve) -> Result<ExitCode> {
     match (&ended, serve.log_format) {
         (Ok(()), _) => {}
         // The reader of a JSON log gets why it ended as JSON, too.
-        (Err(error), LogFormat::Json) => tracing::error!("{}", causes(&error)),
-        (Err(error), LogFormat::Text) => stderr_queue::note(&format!("masu: {}", causes(&error))),
+        (Err(error), LogFormat::Json) => tracing::error!("{}", causes(error)),
+        (Err(error), LogFormat::Text) => stderr_queue::note(&format!("masu: {}", causes(error))),
     }
     stderr_queue::drain();
     Ok(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
@@ -427,7 +427,7 @@ async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
 fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Result<()> {
     events.tell(match &outcome {
         Ok(()) => Event::info("array", "stopped"),
-        Err(error) => Event::error("array", format!("ended: {}", causes(&error))),
+        Err(error) => Event::error("array", format!("ended: {}", causes(error))),
     });
     writer.finish();
     outcome

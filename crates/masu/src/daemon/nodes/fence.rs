@@ -170,7 +170,7 @@ pub(in crate::daemon) async fn wait_for_drives(
         let cause = match &claimed {
             Ok(unclaimed) if unclaimed.is_empty() => break,
             Ok(unclaimed) => text(unclaimed),
-            Err(error) => causes(&error),
+            Err(error) => causes(error),
         };
         let unclaimed = claimed.ok().filter(|_| begun.elapsed() >= PATIENCE);
         if let Some(withheld) = unclaimed.and_then(|left| Withheld::to_begin(config, was_made, &left)) {
