@@ -265,7 +265,9 @@ pub fn run_and_sweep<V: Verification>(
     let mut presentation = V::present(&setup, &recording, &claims)?;
     order_by_cost(&mut presentation.findings);
     let swept = match swept {
-        Some(Sweep { points, form }) if !stop.is_asked() => sweep::<V>(request, form, points, &stop).map(Some),
+        Some(Sweep { points, form }) if !stop.is_asked() => {
+            sweep::<V>(request, form, points, &stop).map(Some)
+        }
         _ => Ok(None),
     };
     // What was measured is written, whatever became of the sweep.
