@@ -86,13 +86,12 @@ release: tools web/dist/report.html ## the report viewer and the release binary
 build: tools web/dist/report.html ## the binaries that tests and judges use, with all assertions
 	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins $(addprefix --example ,$(EXAMPLES))
 
-# Packages are fetched and unpacked while the compiler works. Then three at a time: fuzzing (which builds) and the tests of the crates compute,
-# the judges wait for others' machines most of their time.
+# Packages are fetched and unpacked while the compiler works.
 .PHONY: test
-test: tools ## everything, as the continuous integration runs it: 25 minutes on two cores
+test: tools ## everything, as the continuous integration runs it: 27 minutes on two cores
 	@judges/side_by_side.sh 2 setup-ceph check-build
 	@$(MAKE) --no-print-directory check-scripts build-tests
-	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/side_by_side.sh 3 fuzz unit-crates $(JUDGES) unit-programs unit-examples sim
+	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/side_by_side.sh 2 unit-crates fuzz $(JUDGES) unit-programs unit-examples sim
 	@echo "make test: everything passed"
 
 .PHONY: check
