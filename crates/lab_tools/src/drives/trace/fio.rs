@@ -136,8 +136,8 @@ struct Action<'a> {
     bytes: u64,
 }
 
-/// The action of a line whose words begin with the file; `Ok(None)`: neither read nor write, which is counted
-/// in `left_out` if it takes time.
+/// The action of a line whose words begin with the file; `None`: it is none that fio writes. `Some(None)`:
+/// neither read nor write, which is counted in `left_out` if it takes time.
 fn action<'a>(words: &[&'a str], left_out: &mut u64) -> Option<Option<Action<'a>>> {
     let kind = match *words.get(1)? {
         "read" => Kind::Read,
