@@ -11,6 +11,8 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
 
+use crate::contents::is_zero;
+
 /// Read from the start of a drive: the label region, and the start of what a first partition would hold.
 const HEAD_LEN: u64 = 2 << 20;
 /// Read from the end of a drive, where partition tables have their second copy, and md, DDF, ZFS and NTFS
@@ -139,13 +141,21 @@ async fn first_data_in(drive: &Drive, ranges: Vec<Range<u64>>) -> Result<Option<
         for (at, read) in reads {
             let filled = read.await;
             filled.result?;
-            first = first.or_else(|| Some(at + filled.buf.iter().position(|b| *b != 0)? as u64));
+            first = first.or_else(|| Some(at + first_byte_of_data(&filled.buf)? as u64));
         }
         if first.is_some() {
             return Ok(first);
         }
     }
     Ok(None)
+}
+
+/// Almost all that is read are zeros, which are seen many at a time.
+fn first_byte_of_data(bytes: &[u8]) -> Option<usize> {
+    match is_zero(bytes) {
+        true => None,
+        false => bytes.iter().position(|byte| *byte != 0),
+    }
 }
 
 #[cfg(test)]

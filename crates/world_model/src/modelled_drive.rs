@@ -164,6 +164,15 @@ impl DriveBackend for ModelledDrive {
         self.write_content(at, Content::Bytes(data))
     }
 
+    /// A drive without content has nothing to join.
+    fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
+        let data = match self.disk.spec.keeps_content {
+            true => Data::joined(&list),
+            false => Buf::shared_zeros(list.iter().map(|data| data.len()).sum()).freeze(),
+        };
+        self.write(at, data)
+    }
+
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
         self.timeline.record("zero", self.disk.number, at);
         self.timeline.record("bytes", len, 0);

@@ -12,7 +12,7 @@ fn counts(pool: &Pool) -> Vec<DriveCounts> {
 
 fn pattern(len: usize, salt: u8) -> Pieces {
     let mut buf = Buf::new(len);
-    (0..len).for_each(|i| buf[i] = (i / 512) as u8 ^ salt);
+    buf.chunks_mut(512).enumerate().for_each(|(i, sector)| sector.fill(i as u8 ^ salt));
     buf.freeze().into()
 }
 

@@ -19,7 +19,7 @@ fn drive(world: &World, d: usize) -> Drive {
 
 fn filled(salt: u8, len: u64) -> Pieces {
     let mut buf = Buf::new(len as usize);
-    (0..len as usize).for_each(|i| buf[i] = (i / 512) as u8 ^ salt);
+    buf.chunks_mut(512).enumerate().for_each(|(i, sector)| sector.fill(i as u8 ^ salt));
     buf.freeze().into()
 }
 

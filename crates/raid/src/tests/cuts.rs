@@ -79,7 +79,7 @@ async fn live(world: World, rack: &Rack, spec: GroupSpec, width: usize, life: &L
 /// The bytes at `at..at + len` of `pattern(.., round)`.
 fn pattern_at(at: usize, len: usize, round: u8) -> Pieces {
     let mut buf = block::Buf::new(len);
-    (0..len).for_each(|i| buf[i] = byte(at + i, round));
+    buf.iter_mut().enumerate().for_each(|(i, to)| *to = byte(at + i, round));
     buf.freeze().into()
 }
 
