@@ -1,7 +1,8 @@
 //! Ctrl-C: a run stops at the next step and keeps what it has measured; a second one ends it at once.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -89,6 +90,42 @@ impl Stop {
     }
 }
 
+type Back = Box<dyn Fn() + Send>;
+
+/// What the system has of this process, and would keep: mounts and devices.
+static HELD: Mutex<BTreeMap<u64, Back>> = Mutex::new(BTreeMap::new());
+
+fn held() -> MutexGuard<'static, BTreeMap<u64, Back>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something of the system that its owner takes back when it ends. A process that ends at once drops nothing:
+/// there the function does it.
+#[derive(Debug)]
+pub struct Held(u64);
+
+impl Held {
+    /// `back`: does not wait for this process.
+    pub fn new(back: impl Fn() + Send + 'static) -> Held {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        held().insert(number, Box::new(back));
+        Held(number)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        held().remove(&self.0);
+    }
+}
+
+/// Takes everything back, the oldest first: what lies on a file system without a server waits for nothing.
+fn take_back() {
+    let all = std::mem::take(&mut *held());
+    all.into_values().for_each(|back| back());
+}
+
 async fn wait(asked: Stop, (mut interrupt, mut terminate): (Signal, Signal)) {
     loop {
         tokio::select! {
@@ -96,6 +133,7 @@ async fn wait(asked: Stop, (mut interrupt, mut terminate): (Signal, Signal)) {
             _ = terminate.recv() => {}
         }
         if asked.is_asked() {
+            take_back();
             std::process::exit(EXIT_INTERRUPTED);
         }
         asked.ask();
@@ -114,6 +152,22 @@ mod tests {
         assert_eq!(said(Ok(1)), Ok(Some(1)));
         assert_eq!(said(Err(Abandoned).context("the third point")), Ok(None));
         assert_eq!(said(Err(anyhow::anyhow!("a drive"))), Err("a drive".into()));
+    }
+
+    /// A second signal ended a process in the middle of its mounts: its FUSE file systems had no server any
+    /// more, and the process itself waited for one of them without an end.
+    #[test]
+    fn what_the_system_holds_is_taken_back_once_and_the_oldest_first() {
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let hold = |name: &'static str| {
+            let taken = taken.clone();
+            Held::new(move || taken.lock().expect("no panic").push(name))
+        };
+        let (_below, above, _beside) = (hold("below"), hold("above"), hold("beside"));
+        drop(above);
+        take_back();
+        take_back();
+        assert_eq!(*taken.lock().expect("no panic"), ["below", "beside"]);
     }
 
     #[test]

@@ -60,7 +60,13 @@ pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
 
 fn print(comparison: &Comparison, compare: &Compare) {
     println!("{}\n", visible(&comparison.answer()));
-    println!("A  {}\nB  {}\n", shown(&compare.a), shown(&compare.b));
+    for (letter, path, what) in
+        [("A", &compare.a, &comparison.runs()[0]), ("B", &compare.b, &comparison.runs()[1])]
+    {
+        let what = if what.is_empty() { String::new() } else { format!(" ({})", visible(what)) };
+        println!("{letter}  {}{what}", shown(path));
+    }
+    println!();
     let rows = if compare.all { comparison.both.len() } else { ROWS };
     let header = ["metric", "A", "B", "B / A", "95 % interval", ""];
     let shown = comparison.both.iter().take(rows).map(row);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use lab_core::interrupt::Stop;
 use lab_core::words::shown;
@@ -12,9 +12,11 @@ use lab_tools::drives::fit::{self, Known};
 use lab_tools::drives::measure::{self, Medium, Plan, Writing};
 use lab_tools::drives::{self, DriveFileError, Replayed, curve, disksim, trace};
 use lab_tools::load::target::existing_drive;
+use serde_json::{Value, json};
 use world::DriveSpec;
 
-use crate::table;
+use crate::stdout::print_data;
+use crate::table::{self, Output};
 
 /// Lines of the curve on a terminal.
 const CURVE_LINES: usize = 10;
@@ -99,16 +101,30 @@ impl DriveModel {
             DriveModel::Measure { .. } => "drive measure",
         }
     }
+
+    /// None of them lists objects with names, and only a replay is a table.
+    fn check_output(&self, output: Output) -> Result<()> {
+        let command = self.command();
+        match (self, output) {
+            (_, Output::Table | Output::Json) | (DriveModel::Replay { .. }, Output::Csv) => Ok(()),
+            (DriveModel::Replay { .. }, Output::Name) => {
+                bail!("masu {command} has no names to print: pass --output table, json or csv")
+            }
+            _ => bail!("masu {command} prints no list: pass --output table or json"),
+        }
+    }
 }
 
-pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
+pub(crate) fn run(what: &DriveModel, output: Output) -> Result<ExitCode> {
+    what.check_output(output)?;
     match what {
         DriveModel::Replay { model, trace, latencies, out } => {
-            replay(model, trace, latencies.as_deref(), out.as_deref())
+            replay(model, (trace, latencies.as_deref()), out.as_deref(), output)
         }
-        DriveModel::Fit { disksim: Some(path), out, .. } => convert(path, out),
+        DriveModel::Fit { disksim: Some(path), out, .. } => convert(path, out, output),
         DriveModel::Fit { trace, latencies, out, .. } => {
-            fitted(trace.as_deref().context("missing trace; see --help")?, latencies.as_deref(), out)
+            let trace = trace.as_deref().context("missing trace; see --help")?;
+            fitted((trace, latencies.as_deref()), out, output)
         }
         DriveModel::Measure { device, write, destroy_data, requests, out, trace } => {
             let writes = match (*write, *destroy_data) {
@@ -117,12 +133,17 @@ pub(crate) fn run(what: &DriveModel) -> Result<ExitCode> {
                 (true, true) => Writing::Any,
             };
             let plan = Plan { requests: *requests as usize, writes };
-            measured(device, plan, out, trace.as_deref())
+            measured(device, plan, (out, trace.as_deref()), output)
         }
     }
 }
 
-fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>) -> Result<ExitCode> {
+fn replay(
+    model: &str,
+    (path, latencies): (&Path, Option<&Path>),
+    out: Option<&Path>,
+    output: Output,
+) -> Result<ExitCode> {
     let out = out.map(outputs::folder).transpose()?;
     let drive = drives::load(model)?;
     let trace = trace::load(path, latencies)?;
@@ -130,15 +151,71 @@ fn replay(model: &str, path: &Path, latencies: Option<&Path>, out: Option<&Path>
     let typed = lab_core::command_line::of_process();
     let name = shown(path);
     let replayed = Replayed { replay: &replay, drive: drive.name(), trace: &name, typed: &typed };
-    println!("{}\n", replayed.answer());
-    print_curve(&replay);
-    if trace.left_out > 0 {
-        println!("left out: {} requests without a response, or neither read nor write", trace.left_out);
-    }
-    if let Some(out) = &out {
-        println!("\nreport: {}", shown(&replayed.write(out)?));
+    let page = out.as_ref().map(|out| replayed.write(out)).transpose()?;
+    match output {
+        Output::Json => {
+            let mut told = as_json(&replay);
+            told["drive"] = drive.name().into();
+            told["trace"] = name.as_str().into();
+            told["left_out"] = trace.left_out.into();
+            told["report"] = page.map(|page| shown(&page)).into();
+            print_json(&told)?;
+        }
+        Output::Csv => print_csv(&replay),
+        Output::Table | Output::Name => {
+            println!("{}\n", replayed.answer());
+            print_curve(&replay);
+            if trace.left_out > 0 {
+                println!(
+                    "left out: {} requests without a response, or neither read nor write",
+                    trace.left_out
+                );
+            }
+            if let Some(page) = &page {
+                println!("\nreport: {}", shown(page));
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The demerit figure and its curve.
+fn as_json(replay: &drives::Replay) -> Value {
+    let points = curve(replay, CURVE_LINES).into_iter().map(|[percent, measured, modelled]| {
+        json!({ "requests_percent": percent, "measured_ms": measured, "modelled_ms": modelled })
+    });
+    json!({
+        "requests": replay.measured_ns.len(),
+        "measured_mean_ms": replay.measured_mean_ns / 1e6,
+        "modelled_mean_ms": replay.mean_ns / 1e6,
+        "demerit_ms": replay.demerit_ns / 1e6,
+        "demerit_percent": replay.demerit_percent(),
+        "curve": points.collect::<Vec<_>>(),
+    })
+}
+
+fn print_json(told: &Value) -> Result<()> {
+    print_data(&(serde_json::to_string_pretty(told)? + "\n"));
+    Ok(())
+}
+
+/// A drive file that was written, and what is known of it.
+fn print_file(out: &Path, about: &[String], more: Value, output: Output) -> Result<()> {
+    if output == Output::Json {
+        let mut told = json!({ "drive_file": shown(out), "about": about });
+        if let (Some(told), Value::Object(mut more)) = (told.as_object_mut(), more) {
+            told.append(&mut more);
+        }
+        return print_json(&told);
+    }
+    println!("drive file: {}", shown(out));
+    Ok(())
+}
+
+fn print_csv(replay: &drives::Replay) {
+    let rows = curve(replay, CURVE_LINES).into_iter();
+    let rows = rows.map(|[percent, measured, modelled]| format!("{percent},{measured},{modelled}\r\n"));
+    print_data(&("requests_percent,measured_ms,modelled_ms\r\n".to_owned() + &rows.collect::<String>()));
 }
 
 fn print_curve(replay: &drives::Replay) {
@@ -149,7 +226,7 @@ fn print_curve(replay: &drives::Replay) {
     table::print_plain(&header, &header, rows.collect(), "");
 }
 
-fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
+fn convert(path: &Path, out: &Path, output: Output) -> Result<ExitCode> {
     check_drive_file(out)?;
     let converted = disksim::load(path)?;
     let mut about =
@@ -158,12 +235,14 @@ fn convert(path: &Path, out: &Path) -> Result<ExitCode> {
         about.push(format!("Not taken over: {}.", converted.notes.join(", ")));
     }
     write_drive(out, drives::checked_text(&converted.parameters, &about))?;
-    println!("{}", about.join("\n"));
-    println!("drive file: {}", shown(out));
+    if output == Output::Table {
+        println!("{}", about.join("\n"));
+    }
+    print_file(out, &about, json!({}), output)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode> {
+fn fitted((path, latencies): (&Path, Option<&Path>), out: &Path, output: Output) -> Result<ExitCode> {
     check_drive_file(out)?;
     let trace = trace::load(path, latencies)?;
     let name = path.file_stem().map_or("fitted".into(), |name| name.to_string_lossy().into_owned());
@@ -178,13 +257,23 @@ fn fitted(path: &Path, latencies: Option<&Path>, out: &Path) -> Result<ExitCode>
     )];
     about.extend(fitted.unknown.iter().map(|what| format!("Unknown: {what}.")));
     write_drive(out, drives::checked_text(&fitted.parameters, &about))?;
-    println!("{}", about.join("\n"));
-    print_curve(&fitted.replay);
-    println!("drive file: {}", shown(out));
+    if output == Output::Table {
+        println!("{}", about.join("\n"));
+        print_curve(&fitted.replay);
+    }
+    let mut more = as_json(&fitted.replay);
+    more["held_out_percent"] = fitted.held_out_percent.into();
+    more["unknown"] = json!(fitted.unknown);
+    print_file(out, &about, more, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Result<ExitCode> {
+fn measured(
+    device: &Path,
+    plan: Plan,
+    (out, trace): (&Path, Option<&Path>),
+    output: Output,
+) -> Result<ExitCode> {
     check_drive_file(out)?;
     trace.map(check_trace).transpose()?;
     let spec = match plan.writes {
@@ -199,9 +288,13 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
         let measured = measure::measure(&world, &drive, plan, &asked, &mut progress).await;
         measured.with_context(|| spec.name())
     })??;
+    let mut trace_file = None;
     if let (Some(path), Medium::HardDisk { trace, .. }) = (trace, &measurement.medium) {
         write(path, &trace::write(trace))?;
-        println!("trace: {}", shown(path));
+        if output == Output::Table {
+            println!("trace: {}", shown(path));
+        }
+        trace_file = Some(shown(path));
     }
     if let (Some(path), Medium::Flash(_)) = (trace, &measurement.medium) {
         eprintln!("{}: not written: a drive without an arm has no trace", shown(path));
@@ -209,8 +302,11 @@ fn measured(device: &Path, plan: Plan, out: &Path, trace: Option<&Path>) -> Resu
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let modelled = measurement.model(&name).with_context(|| shown(device))?;
     write_drive(out, drives::checked_text(&modelled.parameters, &modelled.about))?;
-    println!("{}", modelled.about.join("\n"));
-    println!("drive file: {}", shown(out));
+    if output == Output::Table {
+        println!("{}", modelled.about.join("\n"));
+    }
+    let more = json!({ "trace_file": trace_file, "stopped": stop.is_asked() });
+    print_file(out, &modelled.about, more, output)?;
     Ok(if stop.is_asked() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
 }
 

@@ -140,3 +140,31 @@ fn a_forecast_from_more_or_fewer_servers_than_a_run_has_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("invalid --from 9: the run measured 0 servers at most"), "{said}");
 }
+
+/// `--output` was taken and a table printed, so that a program that asked for JSON had text.
+#[test]
+fn a_replay_is_printed_in_the_format_asked_for() {
+    use std::fmt::Write;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut log = String::new();
+    for n in 0..20_u64 {
+        let at = n * 7_919 % 1_000_000 * 4096;
+        writeln!(log, "{}, {}, 0, 4096, {at}", n * 20, 3_000_000 + n * 100_000).expect("text");
+    }
+    fs::write(folder.path().join("trace.log"), log).expect("a trace");
+    let replay = |output: &str| {
+        let args = ["drive", "replay", "savvio-10k1", "trace.log", "--output", output];
+        let done = masu(folder.path()).args(args).output().expect("masu runs");
+        (done.status.code(), String::from_utf8(done.stdout).expect("text"))
+    };
+    let (status, text) = replay("json");
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert_eq!((status, &told["requests"], &told["trace"]), (Some(0), &20.into(), &"trace.log".into()));
+    assert!(told["demerit_percent"].as_f64().is_some_and(|percent| percent > 0.0), "{told}");
+    assert_eq!(told["curve"].as_array().map(Vec::len), Some(11), "{told}");
+    let (status, text) = replay("csv");
+    assert!(status == Some(0) && text.starts_with("requests_percent,measured_ms,modelled_ms\r\n"), "{text}");
+    assert_eq!(text.lines().count(), 12, "{text}");
+    assert_eq!(replay("name"), (Some(2), String::new()), "it has no names");
+    assert!(replay("table").1.starts_with("The demerit of"));
+}

@@ -26,7 +26,7 @@ use futures::future::try_join_all;
 use lab_core::interrupt::{Abandoned, Stop};
 use lab_tools::drives;
 use lab_tools::testbed::embedded::ArrayReading;
-use lab_tools::testbed::{Started, Testbed, flush, modelled_drive, notice_attentions, read, write};
+use lab_tools::testbed::{Started, Testbed, answer, flush, modelled_drive, notice_attentions, read, write};
 use scsi::Status;
 use world::{Buf, Rng, World};
 use world_model::{DiskSpec, Model, Outcome};
@@ -102,14 +102,15 @@ fn declaration(cache: CacheSettings, lu_bytes: u64) -> Config {
 
 async fn session(started: &Started) -> Result<LocalSession> {
     let opened = started.port().open(INITIATOR, [0; 6]);
-    let session = opened.map_err(|refused| anyhow::anyhow!("the server is refused: {refused:?}"))?;
+    let session = opened.map_err(|refused| anyhow::anyhow!("the server is refused: {refused}"))?;
     notice_attentions(&session, LUN).await;
     Ok(session)
 }
 
 async fn execute(session: &LocalSession, request: scsi::Request) -> Result<Pieces> {
     let response = session.execute(LUN, request).await;
-    ensure!(response.status == Status::Good, "{:?}, sense {:02x?}", response.status, response.sense);
+    let said = || answer(response.status, &response.sense);
+    ensure!(response.status == Status::Good, "the array answered {}", said());
     Ok(response.data_in)
 }
 

@@ -92,7 +92,7 @@ pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Testbed> {
 pub(super) fn session(started: &Started, vm: usize) -> Result<LocalSession> {
     let isid = [0, 0, 0, 0, 0, (vm % LUS_PER_HOST) as u8];
     let opened = started.port().open(&initiator(vm / LUS_PER_HOST), isid);
-    opened.map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e:?}"))
+    opened.map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e}"))
 }
 
 /// The array with these policies, one for each VM that is promised anything.

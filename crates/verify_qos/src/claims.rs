@@ -82,23 +82,32 @@ fn minimums(qos: &Qos, views: &[View<'_>], form: Form) -> Vec<Measure> {
                 out.push(measure.published(published(qos, view, phase)));
             }
             let Some(worst) = phase.worst_of_minimum() else { continue };
-            let with: Vec<f64> =
-                phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0).map(|vm| vm.mean / 1e6).collect();
-            let promised = phase.vms.iter().map(|vm| vm.rates.minimum).fold(0.0, f64::max) / 1e6;
-            let note = match with[..] {
-                [own] => format!("promised {promised:.2} MB/s, it gets {own:.2} on average"),
-                _ => format!(
-                    "{} VMs promised {promised:.2} MB/s each get {:.2} on average, {:.1} together",
-                    with.len(),
-                    with.iter().sum::<f64>() / with.len() as f64,
-                    with.iter().sum::<f64>()
-                ),
-            };
             let measure = of_phase("minimum", exact(100.0 * worst), view, phase);
-            out.push(measure.note(note).published(published(qos, view, phase)));
+            out.push(measure.note(promised(phase)).published(published(qos, view, phase)));
         }
     }
     out
+}
+
+/// What was promised to VMs with a minimum, and what they get.
+fn promised(phase: &PhaseView) -> String {
+    let with = || phase.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
+    let got: Vec<f64> = with().map(|vm| vm.mean / 1e6).collect();
+    let ends = |minimums: (f64, f64), vm: &VmView| {
+        (minimums.0.min(vm.rates.minimum / 1e6), minimums.1.max(vm.rates.minimum / 1e6))
+    };
+    let (least, most) = with().fold((f64::INFINITY, 0.0), ends);
+    let (count, together) = (got.len(), got.iter().sum::<f64>());
+    let each = together / count as f64;
+    match got[..] {
+        [own] => format!("promised {most:.2} MB/s, it gets {own:.2} on average"),
+        _ if least < most => {
+            format!("{count} VMs promised {least:.2} to {most:.2} MB/s get {together:.1} together")
+        }
+        _ => format!(
+            "{count} VMs promised {most:.2} MB/s each get {each:.2} on average, {together:.1} together"
+        ),
+    }
 }
 
 /// The longest that minimums took after a change.
@@ -203,7 +212,12 @@ fn maximums(views: &[View<'_>]) -> Vec<Measure> {
         let all = phases(views, form).filter_map(|(v, p)| Some((v, p, p.over_maximum()?)));
         let Some((view, phase, over)) = all.max_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
         let measure = Measure::new("maximum", exact(over)).at(form_words(form)).figure(figure_id(view));
-        out.push(measure.note(format!("the fullest of all: {}", place(view, phase))));
+        let in_force = phases(views, form).any(|(_, phase)| phase.has_maximum_in_force());
+        out.push(if in_force || over > 0.0 {
+            measure.note(format!("the fullest of all: {}", place(view, phase)))
+        } else {
+            measure.not_judged("no VM has as much as its maximum by the formula: none is in force")
+        });
     }
     out
 }

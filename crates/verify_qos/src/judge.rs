@@ -13,6 +13,9 @@ use lab_core::stats::{Estimate, farthest, mean_of_windows};
 
 const SECOND_NS: f64 = 1e9;
 
+/// A maximum limits a VM that has so much of it: windows are not all alike.
+const IN_FORCE: f64 = 0.95;
+
 /// A VM in a phase. Bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VmView {
@@ -93,6 +96,12 @@ impl PhaseView {
     pub(super) fn over_maximum(&self) -> Option<f64> {
         let with = self.vms.iter().filter(|vm| vm.rates.maximum.is_finite());
         with.filter_map(|vm| vm.over_ios).max_by(f64::total_cmp)
+    }
+
+    /// Whether the formula gives a VM as much as its maximum: one that is out of reach limits nothing, and is
+    /// kept by a scheduler that knows of none.
+    pub(super) fn has_maximum_in_force(&self) -> bool {
+        self.vms.iter().any(|vm| vm.expected >= IN_FORCE * vm.rates.maximum)
     }
 
     /// How far the farthest VM is from its rate by water-filling, as a share of it, with the interval in

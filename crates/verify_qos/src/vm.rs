@@ -42,7 +42,7 @@ impl Route {
             Route::Local(session, lun) => {
                 let response = session.execute(*lun, request(op, zeros, tag)).await;
                 if response.status != Status::Good {
-                    bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
+                    bail!("{op}: the array answered {}", testbed::answer(response.status, &response.sense));
                 }
             }
         }

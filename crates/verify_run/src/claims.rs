@@ -135,6 +135,9 @@ pub(super) fn fault(ran: &Ran, quantity: Quantity, at: At) -> Option<Outcome> {
     if quantity.is_response() {
         return played().find_map(|played| played.fault(at.load));
     }
+    if quantity == Quantity::Failed && ran.courses.iter().any(|course| course.is_unended(at.load, at.phase)) {
+        return Some(Outcome::Missing("I/Os in flight at the end were never answered".into()));
+    }
     let mut windows = played().flat_map(|played| played.windows(at.load).iter().skip(played.first));
     let nothing = quantity == Quantity::Failed && windows.all(|window| window.ios + window.failed == 0);
     nothing.then(|| Outcome::Missing("no I/O ended in a window that counts".into()))

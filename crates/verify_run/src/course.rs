@@ -71,8 +71,26 @@ pub(super) struct Course {
     pub(super) is_cut: bool,
     /// What ended it: a LU of `--target` that went away.
     pub(super) failure: Option<String>,
+    pub(super) unended: Option<Unended>,
     /// From the pulling of drives until all groups were optimal; not a number where that did not come.
     pub(super) rebuild_s: Option<f64>,
+}
+
+/// What was in flight at the end of a run and was never answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unended {
+    pub(super) loads: Vec<usize>,
+    pub(super) why: String,
+}
+
+impl Course {
+    /// Whether I/Os of a load, or of any, that were sent in this phase were never answered: they neither
+    /// ended nor failed in it.
+    pub(super) fn is_unended(&self, load: Option<usize>, phase: usize) -> bool {
+        let last = |load| self.phases.iter().rposition(|played| !played.windows(Some(load)).is_empty());
+        let mut loads = self.unended.iter().flat_map(|unended| &unended.loads);
+        loads.any(|one| load.is_none_or(|asked| asked == *one) && last(*one) == Some(phase))
+    }
 }
 
 impl Window {
@@ -207,6 +225,12 @@ impl Recorder {
     /// An I/O of a load is sent; it was due then.
     pub(super) fn begun(&self, load: usize, due: Instant) {
         *self.in_flight.borrow_mut()[load].entry(due).or_default() += 1;
+    }
+
+    /// The loads with I/Os in flight.
+    pub(super) fn waiting(&self) -> Vec<usize> {
+        let in_flight = self.in_flight.borrow();
+        (0..self.loads).filter(|load| !in_flight[*load].is_empty()).collect()
     }
 
     /// A window of the phase is over. What is in flight counts in it with its age, where that is more than

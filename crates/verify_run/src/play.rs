@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use array::Array;
 use array::status::{ControllerStatus, PartitionStatus};
+use lab_core::console::causes;
 use lab_core::interrupt::Stop;
 use world::{Buf, Data, Instant, World};
 
-use super::course::{Course, Played, Recorder};
+use super::course::{Course, Played, Recorder, Unended};
 use super::plan::{PhasePlan, Plan};
 use super::testbed::with_policies;
 use lab_tools::load::access::{Op, Walk};
@@ -189,6 +190,9 @@ impl Stage<'_> {
         while recorder.running.get() > 0 && course.failure.is_none() && self.world.now() < given_up {
             self.world.sleep(END_LOOK).await;
         }
+        if course.failure.is_none() {
+            course.unended = unended(&recorder);
+        }
         course.rebuild_s = looked.rebuilds.seconds();
         course.is_cut =
             course.phases.len() < plan.phases.len() || course.phases.iter().any(|played| played.is_cut);
@@ -220,7 +224,7 @@ impl Stage<'_> {
                 let own = Own { arrivals, verify: None, data };
                 let ran = workers::run(&world, &target, &job, own, (walk, counter)).await;
                 if let Err(error) = ran {
-                    recorder.failure.borrow_mut().get_or_insert(format!("{name}: {error:#}"));
+                    recorder.failure.borrow_mut().get_or_insert(format!("{name}: {}", causes(&error)));
                 }
                 recorder.running.set(recorder.running.get() - 1);
             });
@@ -307,6 +311,15 @@ impl Stage<'_> {
         looked.rebuilds.look(self.world.now(), tolerates(&parts));
         Ok(if new > 0 { 100.0 * new_hit as f64 / new as f64 } else { f64::NAN })
     }
+}
+
+/// What is in flight after all phases, and neither ended nor was given up in time.
+fn unended(recorder: &Recorder) -> Option<Unended> {
+    let waiting = recorder.running.get();
+    let waited = || format!("{waiting} workers waited for {} s", END_MAX.as_secs());
+    let failure = recorder.failure.take();
+    let why = failure.or_else(|| (waiting > 0).then(waited))?;
+    Some(Unended { loads: recorder.waiting(), why })
 }
 
 /// How many more drives all groups together can lose, each whichever they are.

@@ -75,7 +75,12 @@ impl Verification for Run {
             }
             None => recording.stopped.then(|| Doubt::stopped(effect)),
         };
-        let doubts = ended.into_iter().collect();
+        let mut doubts: Vec<Doubt> = ended.into_iter().collect();
+        let unended = recording.ran.iter().flat_map(|ran| &ran.courses).find_map(|of| of.unended.as_ref());
+        doubts.extend(unended.map(|unended| {
+            let text = format!("I/Os in flight at the end were never answered: {}.", unended.why);
+            Doubt::new(text, Some("They count with their age until the end, and as no I/O in a rate.".into()))
+        }));
         let repeats = recording.ran.iter().map(|ran| ran.courses.len()).min().unwrap_or(0);
         let (world, stopped) = (*setup.own, recording.stopped);
         Course { world, quick: false, scale: None, repeats, stopped, doubts }

@@ -1,9 +1,11 @@
 //! All runs of a scenario: each array, each repeat, and each count that a search tries.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lab_core::command_line::without_secret;
+use lab_core::console::causes;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
@@ -206,14 +208,15 @@ fn modelled(plan: &Plan, made: &[Testbed], seed: u64, stop: &Stop) -> Result<Vec
 }
 
 /// Plays with several counts, and gives what was recorded with the largest that holds; with one volume where
-/// none does. If it is stopped, nothing is found, and there is what was recorded with the smallest count.
+/// none does. If it is stopped or fails, nothing is found, and there is what was recorded with the smallest
+/// count.
 fn searched(
     plan: &Plan,
     once: impl Fn(usize, Option<usize>) -> Result<Course>,
     stop: &Stop,
 ) -> Result<(Vec<Course>, Option<Found>)> {
     let search = plan.search.as_ref().context("missing [search] in the scenario")?;
-    let tried = RefCell::new(std::collections::BTreeMap::new());
+    let tried = RefCell::new(BTreeMap::new());
     let measure = |count: usize| -> Result<(Estimate, Verdict)> {
         ensure!(!stop.is_asked(), "the search was stopped");
         let courses =
@@ -225,18 +228,26 @@ fn searched(
         ensure!(!stop.is_asked(), "the search was stopped");
         let estimate = level(&ran, search.quantity, search.at);
         let outcome = fault(&ran, search.quantity, search.at).unwrap_or(estimate.into());
-        tried.borrow_mut().insert(count, ran.courses);
         let Some(estimate) = estimate else {
             bail!("with {count} volumes no I/O ended in a window that counts");
         };
+        tried.borrow_mut().insert(count, ran.courses);
         Ok((estimate, verdict(Some(&search.bound), &outcome, false).0))
     };
     let found = search::largest(plan.loads[search.load].volumes.len(), measure);
     let mut tried = tried.into_inner();
+    let smallest = |mut tried: BTreeMap<usize, Vec<Course>>| tried.pop_first().map(|(_, courses)| courses);
     if stop.is_asked() {
-        return Ok((tried.pop_first().map(|(_, courses)| courses).unwrap_or_default(), None));
+        return Ok((smallest(tried).unwrap_or_default(), None));
     }
-    let found = found?;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let mut courses = smallest(tried).unwrap_or_default();
+            kept(&mut courses, error, "search")?;
+            return Ok((courses, None));
+        }
+    };
     let courses = tried.remove(&found.largest.max(1)).context("every count was tried")?;
     Ok((courses, Some(found)))
 }
@@ -283,7 +294,14 @@ fn real(plan: &Plan, seed: u64, stop: &Stop) -> Result<Vec<Ran>> {
             let paths = Paths::to_array(plan, timed.listen());
             over_sessions(plan, &array.name, paths, Some(timed), count, (seed_of(seed, repeat), stop))
         };
-        out.extend(repeated(plan, &array.name, once, stop)?);
+        match repeated(plan, &array.name, once, stop) {
+            Ok(ran) => out.extend(ran),
+            Err(error) => {
+                let before = out.last_mut().map_or(&mut [][..], |ran: &mut Ran| &mut ran.courses[..]);
+                kept(before, error, &format!("array {:?}", array.name))?;
+                break;
+            }
+        }
     }
     progress.end();
     Ok(out)
@@ -319,10 +337,24 @@ fn repeated(
     for repeat in 0..plan.run.repeats {
         let is_over = ran.courses.iter().any(|course: &Course| course.failure.is_some());
         if !is_over && !stop.is_asked() {
-            ran.courses.push(once(repeat, None)?);
+            match once(repeat, None) {
+                Ok(course) => ran.courses.push(course),
+                Err(error) => kept(&mut ran.courses, error, &format!("repeat {}", repeat + 1))?,
+            }
         }
     }
     Ok((!ran.courses.is_empty()).then_some(ran))
+}
+
+/// A failure ends a run; what was measured before it is kept, and says it.
+///
+/// # Errors
+///
+/// The failure, where nothing was measured.
+fn kept(measured: &mut [Course], error: anyhow::Error, at: &str) -> Result<()> {
+    let Some(last) = measured.last_mut() else { return Err(error) };
+    last.failure = Some(format!("{at}: {}", causes(&error)));
+    Ok(())
 }
 
 /// One run in real time: hosts on a thread of their own.
@@ -353,4 +385,67 @@ fn over_sessions(
     let course = hosts.join().map_err(|_| anyhow!("the hosts have panicked"))?;
     drop(timed);
     course?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::course::Played;
+    use crate::scenario::Quantity;
+
+    fn plan(name: &str) -> Plan {
+        let request = Request {
+            scenario: Some(format!("../../scenarios/examples/{name}.toml").into()),
+            ..Request::default()
+        };
+        crate::report::load(&request).expect("reads").0
+    }
+
+    /// A LU that went away in the warm-up of a second repeat, or could not be opened for it, lost the first
+    /// one: exit status 2, and no folder.
+    #[test]
+    fn a_repeat_that_fails_does_not_lose_those_before_it() {
+        let mut plan = plan("my_fio_file");
+        plan.run.repeats = 3;
+        let once = |good: usize| {
+            move |repeat: usize, _: Option<usize>| {
+                ensure!(repeat < good, "connection closed");
+                Ok(Course { array: "a".into(), ..Course::default() })
+            }
+        };
+        for good in 1..3 {
+            let ran = repeated(&plan, "a", once(good), &Stop::default()).expect("kept").expect("measured");
+            assert_eq!(ran.courses.len(), good);
+            let said = format!("repeat {}: connection closed", good + 1);
+            assert_eq!(ran.courses[good - 1].failure.as_deref(), Some(&said[..]));
+        }
+        let nothing = repeated(&plan, "a", once(0), &Stop::default()).map(drop).map_err(|e| e.to_string());
+        assert_eq!(nothing, Err("connection closed".into()), "nothing was measured");
+    }
+
+    /// A search whose LU went away with the fifth count lost the four before it.
+    #[test]
+    fn a_search_that_fails_does_not_lose_what_it_tried() {
+        let plan = plan("how_many_more_vms");
+        let search = plan.search.as_ref().expect("it searches");
+        let once = |fails_from: usize| {
+            let window = super::super::course::Window { ios: 9, bytes: 9, ..Default::default() };
+            let loads = plan.loads.len();
+            let windows = move || vec![vec![window; 5]; loads];
+            let played = move || Played { loads: windows(), all: vec![window; 5], ..Played::default() };
+            let phases = search.at.phase + 1;
+            move |_: usize, count: Option<usize>| {
+                ensure!(count.is_some_and(|count| count < fails_from), "connection closed");
+                let phases = (0..phases).map(|_| played()).collect();
+                Ok(Course { phases, window_s: 1.0, count, ..Course::default() })
+            }
+        };
+        let most = plan.loads[search.load].volumes.len();
+        let mut plan = plan.clone();
+        plan.search.as_mut().expect("it searches").quantity = Quantity::Rate;
+        let (courses, found) = searched(&plan, once(most), &Stop::default()).expect("kept");
+        assert!(found.is_none() && !courses.is_empty() && most > 2, "{courses:?}");
+        assert_eq!(courses.last().and_then(|of| of.failure.as_deref()), Some("search: connection closed"));
+        assert!(searched(&plan, once(1), &Stop::default()).is_err(), "nothing was measured");
+    }
 }

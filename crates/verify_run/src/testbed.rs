@@ -18,6 +18,7 @@ use world_model::DiskSpec;
 use world_model::drives::Prepared;
 
 use super::plan::{ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, Plan, PoolPlan};
+use lab_core::console::causes;
 use lab_tools::drives;
 use lab_tools::load::target::{Facts, Place, Target, existing_drive};
 use lab_tools::testbed::timed_drive::Drives;
@@ -191,7 +192,7 @@ pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedAr
         }
     }
     TimedArray::start_on(&[config], Drives { prepared, takes_time: Arc::default() }, seed)
-        .map_err(|error| anyhow!("array {:?}: {}", array.name, own_advice(&format!("{error:#}"))))
+        .map_err(|error| anyhow!("array {:?}: {}", array.name, own_advice(&causes(&error))))
 }
 
 /// What an array says of a drive that is not blank, with what a user of `masu run` can do: a run erases
@@ -266,7 +267,7 @@ pub(super) fn open_local(
     let number = (number as u32 + 1).to_be_bytes();
     let isid = [0x80, 0, 0, number[1], number[2], number[3]];
     let session = started.port().open(&initiator(host), isid);
-    let session = session.map_err(|e| anyhow!("host {:?} is refused: {e:?}", plan.hosts[host].name))?;
+    let session = session.map_err(|e| anyhow!("host {:?} is refused: {e}", plan.hosts[host].name))?;
     Ok(Target::local(session, Lun(lun as u16), plan.volumes[volume].len_bytes))
 }
 

@@ -439,6 +439,30 @@ fn a_run_ends_though_what_is_in_flight_does_not() {
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict != Verdict::Held), "{judged:?}");
 }
 
+/// A target that became silent in the last phase, and stayed so, was not told: "I/Os that failed: 0" was held,
+/// and nothing said why there was no rate.
+#[test]
+fn what_is_never_answered_is_told_and_has_not_ended_without_a_failure() {
+    let text = ALL_FAILS
+        .replace("read=100", "read=0")
+        .replace("name = \"a\"\n", "name = \"a\"\ncache = \"8MiB\"\n")
+        + "[[claim]]\nid = \"none\"\nname = \"none\"\nmetric = \"failed\"\nload = \"l\"\nphase = \"after\"\n\
+           source = \"chosen\"\nat_most = 1e9\n";
+    let plan = read(&text, "my.toml", Path::new("")).expect("reads");
+    let request = Request { seed: 1, ..Request::default() };
+    let recording = runs::run(&plan, World::Model, &request, &Stop::default()).expect("it ends");
+    let course = &recording.ran[0].courses[0];
+    assert!(course.is_unended(Some(0), 1) && !course.is_unended(Some(0), 0), "{:?}", course.unended);
+    let setup = Setup::<Run> { request: &request, own: &World::Model, scenario: &plan, text: &text };
+    let own = Run::course(&setup, &recording);
+    let said = "I/Os in flight at the end were never answered: ";
+    assert!(!own.stopped && own.doubts[0].text.starts_with(said), "{:?}", own.doubts);
+    let measures = super::claims::measures(&plan, World::Model, &recording);
+    let judged = plan.claims.judge(World::Model, &measures, false);
+    let claim = judged.iter().find(|claim| claim.id == "none").expect("judged");
+    assert_eq!(claim.verdict, Verdict::Undecided, "{claim:?}");
+}
+
 /// A run that was stopped while a group was rebuilt had its time not held, and exit status 1; so had whatever
 /// is waited for, or counted, to the end of a phase.
 #[test]

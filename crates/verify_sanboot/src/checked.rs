@@ -1,6 +1,8 @@
 //! What `points.json` may say: what a run writes, and nothing that contradicts itself. A forecast from points
 //! that somebody changed would be no forecast of what was measured.
 
+use std::collections::BTreeSet;
+
 use lab_core::digest;
 
 use super::results::{Load, Point, Results, Storm, Takeover, Window};
@@ -37,7 +39,9 @@ impl Results {
             read.points.iter().chain(&read.packed).chain(&read.lost).chain(&read.held_out).find_map(fault);
         let of_storms = || read.storms.iter().find_map(fault_of_storm);
         let of_takeovers = || read.takeovers.iter().find_map(fault_of_takeover);
-        if let Some(fault) = of_points.or_else(of_storms).or_else(of_takeovers) {
+        if let Some(fault) =
+            of_points.or_else(|| twice(&read.points)).or_else(of_storms).or_else(of_takeovers)
+        {
             return Err(format!("{fault}; it is not as a run wrote it: take it from a copy, or run again"));
         }
         let Some(is) = read.digest.take() else { return Ok(read) };
@@ -47,6 +51,16 @@ impl Results {
             false => Err("was changed after the run wrote it: take it from a copy, or run again".into()),
         }
     }
+}
+
+/// A point that is counted twice makes an interval narrower than what was measured.
+fn twice(points: &[Point]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let key =
+        |point: &Point| (point.pattern.name(), point.layout.name(), point.servers, point.repeat, point.seed);
+    let again = points.iter().find(|point| !seen.insert(key(point)))?;
+    let (pattern, layout, servers, repeat, _) = key(again);
+    Some(format!("the point {pattern}, {layout}, {servers} servers stands there twice (repeat {repeat})"))
 }
 
 /// What no run gives of a boot storm.

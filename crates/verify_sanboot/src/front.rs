@@ -5,6 +5,7 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 
 use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
@@ -27,6 +28,12 @@ const COMMAND_BYTES: u64 = 48;
 pub(super) struct Op {
     pub(super) at: u64,
     pub(super) reads: bool,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", if self.reads { "READ" } else { "WRITE" }, self.at)
+    }
 }
 
 /// What each thing costs the controller, in nanoseconds.
@@ -154,7 +161,10 @@ impl Front {
         self.count();
         let response = session.execute(Lun(0), request).await;
         if response.status != Status::Good || (op.reads && response.data_in.len() as u64 != bytes) {
-            bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
+            bail!(
+                "{op} of {bytes} bytes: the array answered {}",
+                testbed::answer(response.status, &response.sense)
+            );
         }
         Ok(())
     }

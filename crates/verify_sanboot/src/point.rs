@@ -42,7 +42,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64, stop: &
                             started
                                 .port()
                                 .open(&initiator(which.lu_of(server)), [0; 6])
-                                .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
+                                .map_err(|e| anyhow::anyhow!("server {server} is refused: {e}"))?,
                         ),
                         None => {
                             Target::Disk(world.open_now(&DriveSpec::Modelled { name: INTERNAL.to_owned() })?)

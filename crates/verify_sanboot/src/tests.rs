@@ -243,7 +243,9 @@ fn points_that_were_changed_or_contradict_themselves_are_refused() {
     changed.storms.push(Storm { up_s: vec![-1.0], ..storm(Layout::Raid1x8, Form::Copies, 1, (1.0, 1)) });
     let refused = Results::read(&json(&changed)).expect_err("a time below nothing");
     assert!(refused.contains("boot storm"), "{refused}");
-    let changes: [(Change, &str); 10] = [
+    let changes: [(Change, &str); 11] = [
+        // Its interval became narrower with each copy.
+        (|r| r.points.push(r.points[0].clone()), "stands there twice"),
         (|r| r.points[0].hit_share = 2.0, "share of hits"),
         (|r| r.points[0].hit_share = -1.0, "share of hits"),
         (|r| r.points[0].per_server[1].iops = 1e308, "is not in its range"),

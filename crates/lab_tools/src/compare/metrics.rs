@@ -58,6 +58,8 @@ pub(super) struct Run {
     /// Its properties: scenario, world, seed, …
     facts: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Vec<f64>>,
+    /// Of a verification.
+    units: BTreeMap<String, String>,
     /// Of a verification, the values of its scenario; those of tables of one name stand together.
     inputs: Option<BTreeMap<String, Vec<String>>>,
     /// Whether it was stopped before its end.
@@ -112,7 +114,15 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     walk("", &whole, &mut metrics);
     match metrics.is_empty() {
         true => Err(CompareError::Empty { path: path.display().to_string() }),
-        false => Ok(Run { path, facts, metrics, inputs: None, stopped: is_stopped(&whole), doubts: vec![] }),
+        false => Ok(Run {
+            path,
+            facts,
+            metrics,
+            units: BTreeMap::new(),
+            inputs: None,
+            stopped: is_stopped(&whole),
+            doubts: vec![],
+        }),
     }
 }
 
@@ -134,6 +144,7 @@ fn of_record(path: PathBuf, record: &RunRecord) -> Run {
     let facts = facts.into_iter().chain(scale).map(|(name, value)| (name.to_owned(), value)).collect();
     let metrics = record.metrics.iter().filter(|metric| !metric.samples.is_empty());
     let metrics = metrics.map(|metric| (metric.name(), metric.samples.clone())).collect();
+    let units = record.metrics.iter().map(|metric| (metric.name(), metric.unit.clone())).collect();
     let mut inputs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for input in &record.inputs {
         inputs.entry(input.name.clone()).or_default().push(input.value.clone());
@@ -141,7 +152,7 @@ fn of_record(path: PathBuf, record: &RunRecord) -> Run {
     // What a run says of itself when it was stopped is said of it here, too.
     let is_other = |doubt: &&Doubt| doubt.kind != DoubtKind::Stopped;
     let doubts = record.environment.doubts.iter().filter(is_other).cloned().collect();
-    Run { path, facts, metrics, inputs: Some(inputs), stopped: record.environment.stopped, doubts }
+    Run { path, facts, metrics, units, inputs: Some(inputs), stopped: record.environment.stopped, doubts }
 }
 
 /// What a load or an outcome says of itself.
@@ -173,6 +184,27 @@ impl Run {
             format!("{name}: {} in A, {} in B", of(self), of(other))
         };
         KINDS.iter().filter(named).map(words).collect()
+    }
+
+    /// The unit of a metric in both runs, where it is not the same: such numbers have no ratio.
+    pub(super) fn units_apart(&self, other: &Run, metric: &str) -> Option<String> {
+        let (a, b) = (self.units.get(metric)?, other.units.get(metric)?);
+        (a != b).then(|| format!("unit of {metric}: {a} in A, {b} in B"))
+    }
+
+    /// What it is: "run, model, seed 1, version 0.1.0".
+    pub(super) fn words(&self) -> String {
+        let fact = |name: &str| {
+            let value = self.fact(name)?;
+            Some(if matches!(name, "seed" | "version") {
+                format!("{name} {value}")
+            } else {
+                value.to_owned()
+            })
+        };
+        let facts: Vec<String> =
+            ["scenario", "world", "seed", "version"].into_iter().filter_map(fact).collect();
+        facts.join(", ")
     }
 
     /// The inputs in which the runs differ, where both have some: "array.cache: 256MiB in A, 32MiB in B".

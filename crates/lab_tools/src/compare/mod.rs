@@ -28,7 +28,8 @@ pub struct Comparison {
     pub only_a: Vec<String>,
     /// Metrics that only the second has.
     pub only_b: Vec<String>,
-    /// The properties in which the runs differ: scenario, world, form, scale.
+    /// The properties in which the runs differ: scenario, world, form, scale; and units, whose metrics are not
+    /// compared.
     pub apart: Vec<String>,
     /// The values of their scenarios in which they differ.
     pub inputs: Vec<String>,
@@ -44,6 +45,7 @@ impl Comparison {
         let (ma, mb) = if a.is_like(&b) { (&a.metrics, &b.metrics) } else { (&empty, &empty) };
         let mut both: Vec<Compared> = ma
             .iter()
+            .filter(|(name, _)| a.units_apart(&b, name).is_none())
             .filter_map(|(name, samples)| Some(judge::compared(name, samples, mb.get(name)?)))
             .collect();
         both.sort_by(judge::most_first);
@@ -54,13 +56,19 @@ impl Comparison {
             of.metrics.keys().filter(|name| !other.metrics.contains_key(*name)).cloned().collect()
         };
         let (only_a, only_b) = (only(&a, &b), only(&b, &a));
-        let (apart, inputs) = (a.apart(&b), a.inputs_apart(&b));
+        let (mut apart, inputs) = (a.apart(&b), a.inputs_apart(&b));
+        apart.extend(ma.keys().filter_map(|name| a.units_apart(&b, name)));
         Ok(Comparison { both, only_a, only_b, apart, inputs, a, b })
     }
 
     /// The number of metrics with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.both.iter().filter(|one| one.verdict == verdict).count()
+    }
+
+    /// What both runs are, as far as known.
+    pub fn runs(&self) -> [String; 2] {
+        [self.a.words(), self.b.words()]
     }
 
     /// One sentence.

@@ -407,6 +407,31 @@ mod tests {
         .to_string()
     }
 
+    /// Milliseconds in one run and seconds in the other had a ratio, and nothing said which versions they were.
+    #[test]
+    fn metrics_with_other_units_have_no_ratio_and_the_versions_are_told() {
+        let a = record(&[], false, "");
+        let b = a.replace("\"version\":\"0\"", "\"version\":\"1\"");
+        let dir = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        };
+        let comparison = Comparison::of(&put("a.json", &a), &put("b.json", &b)).expect("comparable");
+        assert_eq!(comparison.runs(), ["run, model, seed 1, version 0", "run, model, seed 1, version 1"]);
+        assert!(comparison.both.len() == 1 && comparison.apart.is_empty());
+        let more = a.replace(
+            "\"metrics\":[",
+            "\"metrics\":[{\"id\":\"time\",\"unit\":\"ms\",\"dimensions\":{},\"samples\":[1.0]},",
+        );
+        let other = more.replace("IOPS", "kIOPS");
+        assert!(more != a && other != more);
+        let comparison = Comparison::of(&put("a.json", &more), &put("b.json", &other)).expect("comparable");
+        assert_eq!(comparison.both.len(), 1, "the time alone");
+        assert_eq!(comparison.apart, ["unit of rate: IOPS in A, kIOPS in B"]);
+    }
+
     /// The difference of a run that was stopped and one with another cache stood there without a word.
     #[test]
     fn inputs_that_differ_a_stop_and_the_doubts_of_both_runs_are_said() {

@@ -1,6 +1,7 @@
 //! What a load does, in the terms of Iometer's access specification, and where it goes next.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -49,6 +50,13 @@ pub struct Op {
     pub reads: bool,
     /// What follows it if it is the last of a burst.
     pub pause: Option<Duration>,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.reads { "READ" } else { "WRITE" };
+        write!(f, "{name} of {} bytes at byte {}", self.len, self.at)
+    }
 }
 
 /// Addresses are at least such multiples.
@@ -286,6 +294,14 @@ mod tests {
     fn walk(text: &[&str], len: u64, place: (usize, usize)) -> Walk {
         let kinds = text.iter().map(|t| t.parse().expect("reads")).collect();
         Walk::new(Mix::new(kinds).expect("a whole"), 0, len, place, Rng::with_seed(1))
+    }
+
+    /// An error of an I/O printed Rust's form of it: "Op { at: 8192, len: 4096, reads: true, pause: None }".
+    #[test]
+    fn an_io_is_named_by_its_command_and_place() {
+        let op = Op { at: 8192, len: 4096, reads: true, pause: None };
+        assert_eq!(op.to_string(), "READ of 4096 bytes at byte 8192");
+        assert_eq!(Op { reads: false, ..op }.to_string(), "WRITE of 4096 bytes at byte 8192");
     }
 
     #[test]

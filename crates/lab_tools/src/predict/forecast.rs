@@ -221,7 +221,12 @@ fn demands(ramp: &Ramp, plan: &Plan, states: &States, drawn: &[Vec<f64>]) -> Vec
         rejected: match &plan.forms[k] {
             Ok(_) => None,
             Err(Rejected::Idle) => Some(format!("it never works more than {:.0} %", IDLE * 100.0)),
-            Err(Rejected::NoLine { refusal, .. }) => Some(refusal.to_string()),
+            // The resource stands beside it.
+            Err(Rejected::NoLine { refusal, .. }) => {
+                let why = refusal.to_string();
+                let own = format!("{}: ", ramp.resources[k].name);
+                Some(why.strip_prefix(&own).map_or(why.clone(), str::to_owned))
+            }
         },
     };
     let mut all: Vec<Demand> = (0..ramp.resources.len()).map(demand).collect();

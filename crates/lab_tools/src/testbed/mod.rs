@@ -161,6 +161,30 @@ pub fn flush(tag: u64) -> Request {
     request(cdb::synchronize_cache(), Pieces::new(), 0, tag)
 }
 
+/// What an array answered, in the words of SAM-5 and SPC-5: "CHECK CONDITION, sense 3h/11h/00h".
+pub fn answer(status: Status, sense: &[u8]) -> String {
+    let name = match status {
+        Status::Good => "GOOD",
+        Status::CheckCondition => "CHECK CONDITION",
+        Status::Busy => "BUSY",
+        Status::ReservationConflict => "RESERVATION CONFLICT",
+        Status::TaskSetFull => "TASK SET FULL",
+        Status::TaskAborted => "TASK ABORTED",
+    };
+    match sense_codes(sense) {
+        Some((key, code, qualifier)) => format!("{name}, sense {key:x}h/{code:02x}h/{qualifier:02x}h"),
+        None => name.to_owned(),
+    }
+}
+
+/// Key, additional sense code and qualifier of fixed or descriptor format (SPC-5 4.4).
+pub fn sense_codes(sense: &[u8]) -> Option<(u8, u8, u8)> {
+    match sense.first()? & 0x7f {
+        0x72 | 0x73 => Some((sense.get(1)? & 0xf, *sense.get(2)?, *sense.get(3)?)),
+        _ => Some((sense.get(2)? & 0xf, *sense.get(12)?, *sense.get(13)?)),
+    }
+}
+
 /// The power-on attention of a LU is taken notice of (SPC-5 5.14): after it commands are executed.
 pub async fn notice_attentions(session: &LocalSession, lun: Lun) {
     /// A LU has a few things to say at first, and then no more.
@@ -169,6 +193,27 @@ pub async fn notice_attentions(session: &LocalSession, lun: Lun) {
         let ready = request(cdb::test_unit_ready(), Pieces::new(), 0, u64::MAX);
         if session.execute(lun, ready).await.status == Status::Good {
             break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Errors had "CheckCondition, sense [70, 00, 03, …]".
+    #[test]
+    fn an_answer_is_in_the_words_of_the_standards() {
+        let fixed = [0x70, 0, 3, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0];
+        let descriptor = [0x72, 5, 0x25, 0];
+        for (status, sense, said) in [
+            (Status::CheckCondition, &fixed[..], "CHECK CONDITION, sense 3h/11h/00h"),
+            (Status::CheckCondition, &descriptor, "CHECK CONDITION, sense 5h/25h/00h"),
+            (Status::CheckCondition, &fixed[..5], "CHECK CONDITION"),
+            (Status::Busy, &[], "BUSY"),
+            (Status::ReservationConflict, &[], "RESERVATION CONFLICT"),
+        ] {
+            assert_eq!(answer(status, sense), said);
         }
     }
 }

@@ -291,7 +291,7 @@ pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
     match what {
         DriveCommand::Model(model) => {
             at.refuse_dry_run(model.command())?;
-            crate::drive::run(model)
+            crate::drive::run(model, at.form.look().output)
         }
         DriveCommand::List { args } => list(at, &DRIVE, args, drives),
         DriveCommand::Show { name } => show_one(at, &DRIVE, name, drives, |_, _| ()),

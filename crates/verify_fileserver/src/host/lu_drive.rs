@@ -16,7 +16,7 @@ use array::{LocalSession, Lun};
 use block::Pieces;
 use futures::channel::oneshot;
 use lab_tools::hosts::cdb;
-use lab_tools::testbed;
+use lab_tools::testbed::{self, answer, sense_codes};
 use scsi::{Request, Response, Status};
 use world::io::{Completer, Completions};
 use world::{BUF_LEN_MAX, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, World};
@@ -80,14 +80,6 @@ pub(in super::super) fn mode_select_wce(on: bool) -> Request {
     // MODE SELECT(6), PF = 1, SP = 1.
     (cdb[0], cdb[1], cdb[4]) = (0x15, 0x11, PARAMETER_BYTES as u8);
     request(cdb, Pieces::copy_of(&list))
-}
-
-/// Key, additional sense code and qualifier of fixed or descriptor format (SPC-5 4.4).
-fn sense_codes(sense: &[u8]) -> Option<(u8, u8, u8)> {
-    match sense.first()? & 0x7f {
-        0x72 => Some((sense.get(1)? & 0xf, *sense.get(2)?, *sense.get(3)?)),
-        _ => Some((sense.get(2)? & 0xf, *sense.get(12)?, *sense.get(13)?)),
-    }
 }
 
 struct Shared {
@@ -162,7 +154,7 @@ impl Shared {
                     self.heed(code);
                 }
                 (_, Some(NO_SPACE)) => return Err(DriveError::NoRoom { drive: NAME.into(), at: 0 }),
-                (status, codes) => return Err(gone(&format!("{status:?}, sense {codes:02x?}"))),
+                (status, _) => return Err(gone(&answer(status, &response.sense))),
             }
         }
     }

@@ -151,7 +151,7 @@ impl Bed {
 /// A server's way to its LUs, at the controller that owns its data.
 pub(super) fn session(started: &Started, shape: &Shape, server: u32) -> Result<LocalSession> {
     let opened = started.ports[shape.owner(server)].open(&initiator(server), [0; 6]);
-    opened.map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))
+    opened.map_err(|e| anyhow::anyhow!("server {server} is refused: {e}"))
 }
 
 /// A page is in the pool once something of it was written.

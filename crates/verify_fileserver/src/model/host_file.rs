@@ -105,7 +105,7 @@ impl Shared {
 }
 
 fn failed(error: &anyhow::Error) -> DriveError {
-    DriveError::Gone { drive: NAME.into(), cause: format!("{error:#}") }
+    DriveError::Gone { drive: NAME.into(), cause: lab_core::console::causes(error) }
 }
 
 impl Backend {

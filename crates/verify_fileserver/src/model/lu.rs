@@ -150,8 +150,8 @@ impl Lu {
         let data = response.data_in.joined();
         ensure!(
             response.status == Status::Good && data.len() >= 8,
-            "READ CAPACITY(16): {:?}",
-            response.status
+            "READ CAPACITY(16): the array answered {}",
+            testbed::answer(response.status, &response.sense)
         );
         let last = u64::from_be_bytes(std::array::from_fn(|n| data[n]));
         Ok((last + 1) * BLOCK_BYTES)
@@ -174,7 +174,13 @@ impl Lu {
         let ended = match (response.status, codes(&response.sense)) {
             (Status::Good, _) => Ended::Done,
             (_, Some((_, NO_SPACE))) if is_write => Ended::NoSpace,
-            (status, _) => bail!("{cdb:02x?}: the array answered {status:?}, sense {:02x?}", response.sense),
+            (status, _) => {
+                bail!(
+                    "command {:02x}h: the array answered {}",
+                    cdb[0],
+                    testbed::answer(status, &response.sense)
+                )
+            }
         };
         fabric.cross(&controller.outbound, COMMAND_BYTES + from).await;
         Ok(ended)

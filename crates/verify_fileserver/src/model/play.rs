@@ -21,6 +21,7 @@ use super::layout::Layout;
 use super::lu::Lu;
 use super::path::{DiskTally, GuestDisk};
 use super::server::{Server, ServerTally};
+use lab_core::console::causes;
 use lab_core::interrupt::Stop;
 use lab_tools::files::Plan;
 use lab_tools::testbed::notice_attentions;
@@ -85,7 +86,7 @@ impl Failure {
         let failure = self.clone();
         world.spawn(async move {
             if let Err(error) = task.await {
-                failure.0.borrow_mut().get_or_insert(format!("{error:#}"));
+                failure.0.borrow_mut().get_or_insert(causes(&error));
             }
         });
     }

@@ -10,7 +10,10 @@ use anyhow::{Context, Result, anyhow};
 use futures::channel::oneshot;
 use world::World;
 
+use lab_core::interrupt::Held;
 use lab_tools::attached::{Attached, Disk};
+
+use super::system::held_mount;
 
 /// How often the thread looks whether it is to end.
 const POLL: Duration = Duration::from_millis(20);
@@ -21,6 +24,7 @@ pub(super) struct Attachment {
     file: PathBuf,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Result<()>, world_real::RunError>>>,
+    _held: Held,
 }
 
 impl Attachment {
@@ -32,6 +36,7 @@ impl Attachment {
     {
         let stop = Arc::new(AtomicBool::new(false));
         let (there, outcome) = oneshot::channel();
+        let held = held_mount(point)?;
         let (asked, shown, point) = (stop.clone(), name.to_owned(), point.to_owned());
         let options = world_real::Options { seed, ..world_real::Options::default() };
         let thread = world_real::start(name, options, move |world| async move {
@@ -40,7 +45,7 @@ impl Attachment {
             let closed = disk.close().await;
             served.and(closed)
         })?;
-        let mut attachment = Attachment { file: PathBuf::new(), stop, thread: Some(thread) };
+        let mut attachment = Attachment { file: PathBuf::new(), stop, thread: Some(thread), _held: held };
         match futures::executor::block_on(outcome) {
             Ok(file) => attachment.file = file,
             // It has ended: what it says is why.
@@ -94,7 +99,7 @@ async fn serve(
 impl Drop for Attachment {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            lab_core::console::note(&format!("{error:#}"));
+            lab_core::console::note(&lab_core::console::causes(&error));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use lab_core::interrupt::Held;
 
 /// Where Debian has mkfs, losetup and mount, whatever the user's PATH says.
 const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -89,17 +90,24 @@ impl Drop for Scratch {
 }
 
 /// A loop device over a file.
-pub(super) struct LoopDevice(String);
+pub(super) struct LoopDevice {
+    path: String,
+    _held: Held,
+}
 
 impl LoopDevice {
     /// One without pages of its own, and with many operations in flight.
     pub(super) fn over(file: &Path) -> Result<LoopDevice> {
-        run("losetup", &["--find", "--show", "--direct-io=on", text(file)?]).map(LoopDevice)
+        let device = run("losetup", &["--find", "--show", "--direct-io=on", text(file)?])?;
+        let name = device.clone();
+        // A device that is mounted is detached when its mount ends.
+        let held = Held::new(move || drop(run("losetup", &["--detach", &name])));
+        Ok(LoopDevice { path: device, _held: held })
     }
 
     /// Its name without a path: as /proc/diskstats has it.
     pub(super) fn name(&self) -> &str {
-        self.0.rsplit('/').next().unwrap_or(&self.0)
+        self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
     /// A new ext4 on it, whose tables are written now and not in the background. What is not in use is not
@@ -107,7 +115,7 @@ impl LoopDevice {
     pub(super) fn make_ext4(&self) -> Result<()> {
         run(
             "mkfs.ext4",
-            &["-q", "-F", "-m", "0", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", &self.0],
+            &["-q", "-F", "-m", "0", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", &self.path],
         )
         .map(drop)
     }
@@ -115,7 +123,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        told(run("losetup", &["--detach", &self.0]));
+        told(run("losetup", &["--detach", &self.path]));
     }
 }
 
@@ -123,12 +131,13 @@ impl Drop for LoopDevice {
 pub(super) struct MountedOn {
     device: String,
     point: PathBuf,
+    _held: Held,
 }
 
 impl MountedOn {
     pub(super) fn mount(device: &LoopDevice, point: PathBuf) -> Result<MountedOn> {
-        run("mount", &["-t", "ext4", "-o", "noatime", &device.0, text(&point)?])?;
-        Ok(MountedOn { device: device.0.clone(), point })
+        run("mount", &["-t", "ext4", "-o", "noatime", &device.path, text(&point)?])?;
+        Ok(MountedOn { device: device.path.clone(), _held: held_mount(&point)?, point })
     }
 
     pub(super) fn point(&self) -> &Path {
@@ -148,6 +157,12 @@ impl Drop for MountedOn {
     }
 }
 
+/// A mount that is taken away whoever uses it; of FUSE, what waits for its server ends with an error.
+pub(super) fn held_mount(point: &Path) -> Result<Held> {
+    let point = text(point)?.to_owned();
+    Ok(Held::new(move || drop(run("umount", &["--force", "--lazy", &point]))))
+}
+
 fn unmount(point: &Path) -> Result<()> {
     let point = text(point)?;
     let mut tried = run("umount", &[point]);
@@ -164,6 +179,6 @@ fn unmount(point: &Path) -> Result<()> {
 /// On the way out: the next thing is taken back all the same.
 fn told<T>(result: Result<T>) {
     if let Err(error) = result {
-        lab_core::console::note(&format!("{error:#}"));
+        lab_core::console::note(&lab_core::console::causes(&error));
     }
 }

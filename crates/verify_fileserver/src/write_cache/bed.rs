@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use array::config::{ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, VolumeConfig};
 use array::{Config, LocalSession};
 use lab_tools::drives;
-use lab_tools::testbed::{Started, Testbed, modelled_drive, notice_attentions};
+use lab_tools::testbed::{Started, Testbed, answer, modelled_drive, notice_attentions};
 use scsi::Status;
 use vdisk::vhd::{self, Kind, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
@@ -141,7 +141,7 @@ impl Bed {
 
 fn reached_session(started: &Started) -> Result<LocalSession> {
     let opened = started.port().open(INITIATOR, [0; 6]);
-    opened.map_err(|refusal| anyhow::anyhow!("the host is refused: {refusal:?}"))
+    opened.map_err(|refusal| anyhow::anyhow!("the host is refused: {refusal}"))
 }
 
 async fn reach(machine: &Machine, started: &Started) -> Result<Reach> {
@@ -155,7 +155,7 @@ async fn wce(session: &LocalSession, on: bool) -> Result<()> {
     let response = session.execute(LUN, lu_drive::mode_select_wce(on)).await;
     match response.status {
         Status::Good => Ok(()),
-        status => bail!("MODE SELECT: {status:?}, sense {:02x?}", response.sense),
+        status => bail!("MODE SELECT(6): the array answered {}", answer(status, &response.sense)),
     }
 }
 

@@ -116,7 +116,7 @@ impl Way {
         let isid = [0, 0, 0, 0, 0, bed::lun(vm).0 as u8];
         let open = |port: usize| {
             let opened = nodes.port(port).open(&bed::initiator(node), isid);
-            opened.map(Rc::new).map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e:?}"))
+            opened.map(Rc::new).map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e}"))
         };
         let own = open(node)?;
         let other = if node == 0 { own.clone() } else { open(0)? };

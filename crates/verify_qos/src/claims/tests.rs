@@ -114,6 +114,36 @@ fn a_maximum_without_a_window_is_not_judged() {
     assert_eq!((judge(Some(0.5)), judge(Some(1.5))), (Verdict::Held, Verdict::NotHeld));
 }
 
+/// A maximum of three times what its VM could get was held, "-2242 I/Os over it": no scheduler would have
+/// missed it.
+#[test]
+fn a_maximum_that_no_vm_reaches_is_not_judged() {
+    let judge = |maximum: f64, over_ios: f64| {
+        let own = vm(8e6, Estimate::exact(8e6));
+        let own = VmView { rates: Rates { maximum, ..own.rates }, over_ios: Some(over_ios), ..own };
+        let all = judged(Form::Array, vec![of_vms("VM01-05 max 1000", vec![own])], "maximum");
+        let [claim] = &all[..] else { panic!("{all:?}") };
+        claim.verdict
+    };
+    assert_eq!(judge(24e6, -240.0), Verdict::NotJudged);
+    assert_eq!(judge(24e6, 2.0), Verdict::NotHeld, "it had more than the formula gives it");
+    assert_eq!(judge(8e6, -0.5), Verdict::Held);
+}
+
+/// "6 VMs promised 73.73 MB/s each" were one of them, and five with 1.64 and 0.41.
+#[test]
+fn minimums_that_differ_are_not_told_as_one() {
+    let note = |minimums: &[f64]| {
+        let vms = minimums.iter().map(|minimum| promised(*minimum, 14.0)).collect();
+        let all = judged(Form::Array, vec![of_vms("VM01-05 min 2000", vms)], "minimum");
+        let [claim] = &all[..] else { panic!("{all:?}") };
+        claim.reason.clone().unwrap_or_default()
+    };
+    assert_eq!(note(&[10.0]), "promised 10.00 MB/s, it gets 14.00 on average");
+    assert_eq!(note(&[10.0, 10.0]), "2 VMs promised 10.00 MB/s each get 14.00 on average, 28.0 together");
+    assert_eq!(note(&[10.0, 2.0]), "2 VMs promised 2.00 to 10.00 MB/s get 28.0 together");
+}
+
 /// Hosts that share: phases with minimums that no scheduler can keep are not judged, with a host killed, too.
 #[test]
 fn a_phase_out_of_reach_is_not_judged_with_a_host_killed_either() {

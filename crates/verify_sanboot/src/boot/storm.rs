@@ -135,8 +135,7 @@ pub(super) fn run(
                 let mut sessions = Vec::new();
                 for server in 0..which.servers {
                     let session = started.port().open(&initiator(server), [0; 6]);
-                    let session =
-                        session.map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?;
+                    let session = session.map_err(|e| anyhow::anyhow!("server {server} is refused: {e}"))?;
                     notice_attentions(&session, Lun(0)).await;
                     sessions.push(session);
                 }

@@ -71,7 +71,7 @@ impl Paths {
     ) -> Result<Paths> {
         let open = |side: usize| {
             let opened = nodes.port(side).open(&initiator(server), [0, 0, 0, 0, 0, side as u8]);
-            let session = opened.map_err(|e| anyhow!("server {server} is refused: {e:?}"))?;
+            let session = opened.map_err(|e| anyhow!("server {server} is refused: {e}"))?;
             anyhow::Ok(Path { session, heard: Cell::new(world.now()) })
         };
         let paths = Paths {
@@ -128,7 +128,10 @@ impl Paths {
                         self.look(disks, side).await?;
                     }
                 }
-                (status, _) => bail!("{op:?}: the array answered {status:?}, sense {:02x?}", response.sense),
+                (status, _) => bail!(
+                    "{op} of {bytes} bytes: the array answered {}",
+                    testbed::answer(status, &response.sense)
+                ),
             }
         }
     }

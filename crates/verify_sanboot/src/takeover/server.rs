@@ -88,7 +88,7 @@ impl Server {
                 self.running.set(self.running.get() + 1);
                 self.world.spawn(async move {
                     if let Err(error) = server.go_on(disks, number).await {
-                        server.failure.borrow_mut().get_or_insert(format!("{error:#}"));
+                        server.failure.borrow_mut().get_or_insert(lab_core::console::causes(&error));
                     }
                     server.running.set(server.running.get() - 1);
                 });

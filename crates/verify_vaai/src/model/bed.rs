@@ -106,7 +106,7 @@ impl Bed {
 /// A session of the host of that number.
 pub(super) fn session(started: &Started, host: u8) -> Result<array::LocalSession> {
     let opened = started.port().open(INITIATOR, [0x80, 0, 0, host + 1, 0, 0]);
-    opened.map_err(|refused| anyhow!("host {host} is refused: {refused:?}"))
+    opened.map_err(|refused| anyhow!("host {host} is refused: {refused}"))
 }
 
 /// What a host mounts, and how it works.

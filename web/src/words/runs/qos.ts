@@ -83,6 +83,8 @@ export const qos: Record<string, string> = {
   "the array schedules": "アレイのスケジューラ",
   "hosts with shares": "配分を受けるホスト",
   "promised {} MB/s, it gets {} on average": "下限値 {1} MB/s に対し、平均 {2} MB/s",
+  "{} VMs promised {} to {} MB/s get {} together": "下限値 {2} ～ {3} MB/s の VM {1} 台の合計は {4} MB/s",
+  "no VM has as much as its maximum by the formula: none is in force": "計算式では上限値に達する VM がない。上限は働いていない",
   "{} VMs promised {} MB/s each get {} on average, {} together": "下限値 {2} MB/s の VM {1} 台の平均は各 {3} MB/s、合計 {4} MB/s",
   "a minimum is not kept to the end of its phase": "フェーズの終わりまで下限値を満たさない",
   "the slowest of all: {}": "最も遅いもの: {1}",
