@@ -439,8 +439,8 @@ fn a_run_ends_though_what_is_in_flight_does_not() {
     assert!(judged.len() == 2 && judged.iter().all(|c| c.verdict != Verdict::Held), "{judged:?}");
 }
 
-/// A target that became silent in the last phase, and stayed so, was not told: "I/Os that failed: 0" was held,
-/// and nothing said why there was no rate.
+/// A target that became silent in the last phase, and stayed so, was not told: "I/Os that failed: 0" was
+/// held, and nothing said why there was no rate.
 #[test]
 fn what_is_never_answered_is_told_and_has_not_ended_without_a_failure() {
     let text = ALL_FAILS

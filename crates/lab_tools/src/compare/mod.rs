@@ -28,8 +28,8 @@ pub struct Comparison {
     pub only_a: Vec<String>,
     /// Metrics that only the second has.
     pub only_b: Vec<String>,
-    /// The properties in which the runs differ: scenario, world, form, scale; and units, whose metrics are not
-    /// compared.
+    /// The properties in which the runs differ: scenario, world, form, scale; and units, whose metrics are
+    /// not compared.
     pub apart: Vec<String>,
     /// The values of their scenarios in which they differ.
     pub inputs: Vec<String>,

@@ -407,7 +407,7 @@ mod tests {
         .to_string()
     }
 
-    /// Milliseconds in one run and seconds in the other had a ratio, and nothing said which versions they were.
+    /// Milliseconds in one run and seconds in the other had a ratio, and nothing told the versions.
     #[test]
     fn metrics_with_other_units_have_no_ratio_and_the_versions_are_told() {
         let a = record(&[], false, "");
