@@ -88,7 +88,7 @@ build: tools web/dist/report.html ## the binaries that tests and judges use, wit
 
 # Packages are fetched and unpacked while the compiler works. Then two lanes that compute, and one of judges that wait for most of their time.
 .PHONY: test
-test: tools ## everything, as the continuous integration runs it: 24 minutes on two cores
+test: tools ## everything, as the continuous integration runs it: 36 minutes on two slow cores
 	@judges/side_by_side.sh 2 setup-ceph check-build
 	@$(MAKE) --no-print-directory check-scripts build-tests
 	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "tests, judges, fuzzing, simulation" judges/side_by_side.sh 3 judges-that-wait unit-crates fuzz $(filter-out $(WAITING),$(JUDGES)) unit-programs unit-examples sim

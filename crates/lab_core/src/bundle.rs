@@ -499,4 +499,21 @@ mod tests {
             assert!(refused.contains(expected), "{refused}");
         }
     }
+
+    /// Figures of one run stood under the claims of another, and `masu report` ended with 0.
+    #[test]
+    fn a_presentation_of_another_run_makes_no_page() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let run = run(dir.path());
+        let own = fs::read_to_string(run.join(PRESENTATION)).expect("a presentation");
+        let digest = record().digest.expect("it is sealed");
+        assert!(own.contains(&digest), "{own}");
+        fs::write(run.join(PRESENTATION), own.replace(&digest, "another")).expect("written");
+        let refused = page_again(&run).expect_err("of another run").to_string();
+        assert!(refused.contains("presentation.json: it was written with another results.json"), "{refused}");
+        // Versions before did not name the record.
+        let unnamed = own.replace(&format!("\"{digest}\""), "null");
+        fs::write(run.join(PRESENTATION), unnamed).expect("written");
+        page_again(&run).expect("a page");
+    }
 }

@@ -58,6 +58,9 @@ pub struct HowItWasDone {
 /// Beside `results.json`: what [`page`] needs to make the page again.
 pub const PRESENTATION: &str = "presentation.json";
 
+/// Its key for the digest of the record that it was written with.
+const RECORD: &str = "record";
+
 /// Writes `results.json`, `presentation.json` and the page of both.
 ///
 /// # Errors
@@ -65,7 +68,8 @@ pub const PRESENTATION: &str = "presentation.json";
 /// [`WriteError::NoViewer`] when the program was built without the viewer; the two other files are there
 /// then.
 pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Result<(), WriteError> {
-    let presentation = serde_json::to_value(presentation)?;
+    let mut presentation = serde_json::to_value(presentation)?;
+    presentation[RECORD] = json!(record.digest);
     if cfg!(debug_assertions) {
         let faults = schema::faults(&serde_json::to_value(record)?);
         assert!(faults.is_empty(), "the record of {} breaks its schema: {faults:?}", record.verification);
@@ -111,12 +115,24 @@ fn data_again(out: &Path) -> Result<Value> {
                     path.display()
                 );
             }
+            if is_of_another(&record, &shown) {
+                bail!(
+                    "{}: it was written with another results.json: take both from one run, or remove it",
+                    path.display()
+                );
+            }
             shown
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
     Ok(page(&record, &presentation))
+}
+
+/// Whether a presentation names another record. One of an older version names none.
+fn is_of_another(record: &RunRecord, presentation: &Value) -> bool {
+    let (own, named) = (record.digest.as_deref(), presentation[RECORD].as_str());
+    own.zip(named).is_some_and(|(own, named)| own != named)
 }
 
 /// The data of the page. The first screen is the record's alone; where there is no presentation the page has
@@ -155,6 +171,7 @@ pub fn page(record: &RunRecord, presentation: &Value) -> Value {
     }
     if let (Some(page), Some(shown)) = (page.as_object_mut(), shown.as_object_mut()) {
         shown.remove("method");
+        shown.remove(RECORD);
         page.append(shown);
     }
     if let Some(sweep) = &record.sweep {

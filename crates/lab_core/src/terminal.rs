@@ -13,8 +13,8 @@ use crate::words::{shown, value};
 /// The report has the others.
 const FINDINGS_MAX: usize = 3;
 
-/// What is printed of a run that lies in `out`; `findings` are in their order by cost.
-pub fn answer(record: &RunRecord, findings: &[Finding], out: &Path) -> String {
+/// What is printed of a run; `findings` are in their order by cost, `page` is the report, if it was written.
+pub fn answer(record: &RunRecord, findings: &[Finding], page: Option<&Path>) -> String {
     let mut text = format!("{}\n\n{}\n", record.verdict.answer, record.verdict.tally.words());
     for claim in &record.claims {
         let _ = writeln!(text, "  {}", line(claim));
@@ -26,12 +26,10 @@ pub fn answer(record: &RunRecord, findings: &[Finding], out: &Path) -> String {
     for (finding, cost) in costly.take(FINDINGS_MAX) {
         let _ = writeln!(text, "finding: {}: {} ({})", finding.resource, finding.consequence, cost.words());
     }
-    let _ = write!(
-        text,
-        "\nverdict: {}\nreport: {}",
-        record.verdict.standing.words(),
-        shown(&out.join("report.html"))
-    );
+    let _ = write!(text, "\nverdict: {}", record.verdict.standing.words());
+    if let Some(page) = page {
+        let _ = write!(text, "\nreport: {}", shown(page));
+    }
     text
 }
 

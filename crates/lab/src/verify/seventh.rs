@@ -135,7 +135,7 @@ fn one_row_is_enough_for_terminal_page_and_index() {
 
     let counts = "promises: 1 of 1 held; published: 0 reproduced, 1 not";
     assert_eq!(record.verdict.tally.words(), counts);
-    assert!(terminal::answer(&record, &[], Path::new("out")).contains(counts));
+    assert!(terminal::answer(&record, &[], None).contains(counts));
     assert_eq!(presentation::page(&record, &serde_json::Value::Null)["counts"], counts);
     let entries = index::read_all(dir.path(), &[(ROW.name, ROW.question)], &[], &[]);
     assert_eq!(index::tally(&entries).words(), counts);
@@ -156,10 +156,10 @@ fn findings_are_shown_by_what_they_cost() {
 
     let record = RunRecord::read(&dir.path().join("results.json")).expect("a record");
     let all = [0.9, 0.8, 0.7, 0.6].map(|lost| finding(&format!("{lost}"), Some(lost)));
-    let text = terminal::answer(&record, &all, Path::new("out"));
+    let text = terminal::answer(&record, &all, Some(Path::new("out/report.html")));
     assert!(text.contains("finding: 0.7: It slows the fall. (70 % of throughput)"), "{text}");
     assert_eq!(text.matches("finding: ").count(), 3, "{text}");
-    assert!(!terminal::answer(&record, &[finding("air", None)], Path::new("out")).contains("finding: "));
+    assert!(!terminal::answer(&record, &[finding("air", None)], None).contains("finding: "));
 }
 
 /// Nothing of a sweep is the verification's own: its ranges are enough. Half a second at 1.25 m, a second and

@@ -100,6 +100,7 @@ const METHOD: Shape = Object(&[
 ]);
 
 const PRESENTATION: Shape = Object(&[
+    ("record", Maybe(&Text)),
     ("title", Text),
     ("figures", List(&FIGURE)),
     ("findings", List(&FINDING)),

@@ -62,7 +62,9 @@ fn text(path: &Path) -> Result<&str> {
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
+    /// Empty folders of a run that was killed, in which nothing is mounted any more, are used again.
     pub(super) fn make(path: PathBuf) -> Result<Scratch> {
+        remove_empty(&path);
         std::fs::create_dir(&path).with_context(|| {
             format!("{}: is left of a run that was killed, or of one that goes on: unmount what is in it, and remove it", path.display())
         })?;
@@ -81,12 +83,16 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Something may be mounted in it still, if taking it back failed: its content is not removed. Then
         // folders stay, and were named.
-        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
-        for entry in entries {
-            let _ = std::fs::remove_dir(entry.path());
-        }
-        let _ = std::fs::remove_dir(&self.0);
+        remove_empty(&self.0);
     }
+}
+
+/// Removes a folder of folders, as far as they are empty.
+fn remove_empty(path: &Path) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let _ = std::fs::remove_dir(entry.path());
+    }
+    let _ = std::fs::remove_dir(path);
 }
 
 /// A loop device over a file.
@@ -180,5 +186,23 @@ fn unmount(point: &Path) -> Result<()> {
 fn told<T>(result: Result<T>) {
     if let Err(error) = result {
         lab_core::console::note(&lab_core::console::causes(&error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next run into the folder was refused until somebody had removed them.
+    #[test]
+    fn empty_folders_of_a_killed_run_are_used_again_and_content_stays() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mounts = dir.path().join("mounts");
+        std::fs::create_dir_all(mounts.join("disk0")).expect("folders");
+        drop(Scratch::make(mounts.clone()).expect("made"));
+        assert!(!mounts.exists());
+        std::fs::create_dir_all(mounts.join("disk0/data")).expect("folders");
+        assert!(Scratch::make(mounts.clone()).is_err());
+        assert!(mounts.join("disk0/data").exists());
     }
 }
