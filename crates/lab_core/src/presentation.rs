@@ -61,13 +61,13 @@ pub const PRESENTATION: &str = "presentation.json";
 /// Its key for the digest of the record that it was written with.
 const RECORD: &str = "record";
 
-/// Writes `results.json`, `presentation.json` and the page of both.
+/// Writes `results.json`, `presentation.json` and the page of both; gives where that is.
 ///
 /// # Errors
 ///
 /// [`WriteError::NoViewer`] when the program was built without the viewer; the two other files are there
 /// then.
-pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Result<(), WriteError> {
+pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Result<PathBuf, WriteError> {
     let mut presentation = serde_json::to_value(presentation)?;
     presentation[RECORD] = json!(record.digest);
     if cfg!(debug_assertions) {
@@ -78,7 +78,8 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
     }
     write_json(&out.join("results.json"), record)?;
     write_json(&out.join(PRESENTATION), &presentation)?;
-    write_page(out, &page(record, &presentation))
+    write_page(out, &page(record, &presentation))?;
+    Ok(out.join("report.html"))
 }
 
 /// Makes the page of a run again, from its record; without `presentation.json` it has the first screen and

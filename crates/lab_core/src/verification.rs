@@ -305,8 +305,7 @@ pub fn run_and_sweep<V: Verification>(
     debug_assert_eq!(record.contradiction(), None, "a record that no command reads again");
     let written = presentation::write(&request.out, &record, &presentation);
     // What a full disk does not take is on the terminal at least.
-    let page = written.is_ok().then(|| request.out.join("report.html"));
-    let answer = terminal::answer(&record, &presentation.findings, page.as_deref());
+    let answer = terminal::answer(&record, &presentation.findings, written.as_deref().ok());
     console::print(&format!("{answer}\ntook {:.0} s", from.elapsed().as_secs_f64()));
     if let Some(sweep) = &record.sweep {
         console::print(&format!("\n{}", sweep::terminal(sweep, &request.out)));
