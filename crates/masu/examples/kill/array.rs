@@ -1,8 +1,7 @@
 //! The array under judgement: a process, its directory, its end.
 
 use std::fs;
-use std::io;
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +10,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) const TARGET: &str = "iqn.2026-11.net.example:kill";
 const START_TIME: Duration = Duration::from_secs(30);
+/// How long an answer of the API is waited for before it is asked again.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 const STOP_TIME: Duration = Duration::from_secs(20);
 /// Bytes of each file drive, and of each volume.
 const DRIVE: &str = "192MiB";
@@ -114,11 +115,7 @@ impl Array {
         let _ = fs::remove_file(self.data().join("api.sock"));
         let mut process = command.spawn()?;
         let begun = Instant::now();
-        let serves = || {
-            UnixStream::connect(self.data().join("api.sock")).is_ok()
-                && TcpStream::connect(("127.0.0.1", self.port)).is_ok()
-        };
-        while !serves() {
+        while !self.answers() {
             if let Some(status) = process.try_wait()? {
                 return Err(io::Error::other(format!("the array ended with {status}: {}", self.last_line())));
             }
@@ -130,6 +127,18 @@ impl Array {
         }
         self.process = Some(process);
         Ok(())
+    }
+
+    /// Whether the API answers, which it does when all portals are open. That a portal can be connected to
+    /// says less: it may still be the one of the killed process.
+    fn answers(&self) -> bool {
+        let ask = || -> io::Result<()> {
+            let mut api = UnixStream::connect(self.data().join("api.sock"))?;
+            api.set_read_timeout(Some(ANSWER_TIME))?;
+            api.write_all(b"GET /v1/status HTTP/1.0\r\n\r\n")?;
+            api.read_exact(&mut [0; 5])
+        };
+        ask().is_ok()
     }
 
     fn last_line(&self) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::one_socket;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep};
 
 /// The kernel closes the sockets of an io_uring for a moment after their process has ended: whoever starts
@@ -46,14 +46,26 @@ impl OwnPorts {
 pub(super) async fn until_free(address: SocketAddr) -> io::Result<()> {
     let end = Instant::now() + TIME_MAX;
     loop {
-        match TcpListener::bind(address).await {
-            Ok(_) => return Ok(()),
+        match is_free(address) {
+            Ok(()) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::AddrInUse || Instant::now() >= end => {
                 return Err(error);
             }
             Err(_) => sleep(PAUSE).await,
         }
     }
+}
+
+/// Binds without listening: the kernel would take connections of hosts for a listener, and reset them when
+/// it is closed again.
+fn is_free(address: SocketAddr) -> io::Result<()> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port in TIME_WAIT is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)
 }
 
 /// The same of several. What listens there next says what is wrong.
@@ -67,6 +79,8 @@ pub(super) async fn until_all_free(addresses: impl IntoIterator<Item = SocketAdd
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -109,6 +123,25 @@ mod tests {
         });
         until_free(address).await.expect("free after a moment");
         freed.await.expect("freed");
+    }
+
+    /// A host that connected while a start looked at the port was reset.
+    #[tokio::test]
+    async fn nobody_is_connected_to_a_port_that_is_looked_at() {
+        // Not an ephemeral port, from which a connection could be made to itself.
+        let address: SocketAddr = ([127, 0, 0, 1], test_ports::claim()).into();
+        let looking = tokio::task::spawn_blocking(move || {
+            for _ in 0..20_000 {
+                is_free(address).expect("free");
+            }
+        });
+        let mut attempts = 0;
+        while !looking.is_finished() {
+            std::net::TcpStream::connect(address).expect_err("nobody listens");
+            attempts += 1;
+        }
+        looking.await.expect("looked at");
+        assert!(attempts > 0);
     }
 
     #[tokio::test]
