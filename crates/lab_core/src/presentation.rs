@@ -78,8 +78,7 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
     }
     write_json(&out.join("results.json"), record)?;
     write_json(&out.join(PRESENTATION), &presentation)?;
-    write_page(out, &page(record, &presentation))?;
-    Ok(out.join("report.html"))
+    write_page(out, &page(record, &presentation))
 }
 
 /// Makes the page of a run again, from its record; without `presentation.json` it has the first screen and
@@ -91,8 +90,7 @@ pub fn write(out: &Path, record: &RunRecord, presentation: &Presentation) -> Res
 pub fn write_again(out: &Path) -> Result<PathBuf> {
     let data = data_again(out)?;
     outputs::page_again(out)?;
-    write_page(out, &data)?;
-    Ok(out.join("report.html"))
+    Ok(write_page(out, &data)?)
 }
 
 /// The text of that page.

@@ -172,6 +172,19 @@ mod tests {
         ranges.iter().map(|range| range.end - range.start).sum()
     }
 
+    /// The start names the place where somebody's data begin.
+    #[test]
+    fn the_first_byte_of_data_is_found_where_it_is() {
+        for len in [1, 63, 4096, 4608] {
+            assert_eq!(first_byte_of_data(&vec![0; len]), None);
+            for at in [0, 1, 62, 64, 511, 4095, 4607].into_iter().filter(|at| *at < len) {
+                let mut bytes = vec![0; len];
+                bytes[at..].fill(0xa5);
+                assert_eq!(first_byte_of_data(&bytes), Some(at), "of {len}");
+            }
+        }
+    }
+
     /// A file with 12 MiB of somebody's data, none of it where samples were taken, was erased.
     #[test]
     fn data_that_a_medium_tells_of_are_read_completely() {

@@ -1,5 +1,7 @@
 //! The values that cross between a transport and a logical unit; they can be sent to another thread.
 
+use std::fmt;
+
 use block::Pieces;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +81,20 @@ pub enum Status {
     TaskSetFull = 0x28,
     /// 40h.
     TaskAborted = 0x40,
+}
+
+/// As SAM-5 5.3.1 writes it.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Good => "GOOD",
+            Status::CheckCondition => "CHECK CONDITION",
+            Status::Busy => "BUSY",
+            Status::ReservationConflict => "RESERVATION CONFLICT",
+            Status::TaskSetFull => "TASK SET FULL",
+            Status::TaskAborted => "TASK ABORTED",
+        })
+    }
 }
 
 /// The response to a command.

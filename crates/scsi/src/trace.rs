@@ -11,6 +11,7 @@ use crate::cdb::Cdb;
 use crate::counters::OpClass;
 use crate::opcode::{self, DataOut};
 use crate::request::{Lun, Response, Status};
+use crate::sense_codes::sense_codes;
 
 /// The share of all commands, in millionths.
 pub const WHOLE_MILLIONTHS: u32 = 1_000_000;
@@ -155,20 +156,10 @@ impl Tracer {
     pub(crate) fn end(&self, mut trace: CommandTrace, response: &Response) {
         trace.ended = self.world.now();
         trace.status = response.status;
-        trace.sense = sense_of(&response.sense);
+        trace.sense = sense_codes(&response.sense);
         if let Some(sink) = self.sink.get() {
             sink.take(trace);
         }
-    }
-}
-
-/// Key, code and qualifier of sense data in either format.
-fn sense_of(sense: &[u8]) -> Option<(u8, u8, u8)> {
-    let at = |index: usize| sense.get(index).copied();
-    match at(0)? & 0x7f {
-        0x70 | 0x71 => Some((at(2)? & 0x0f, at(12)?, at(13)?)),
-        0x72 | 0x73 => Some((at(1)? & 0x0f, at(2)?, at(3)?)),
-        _ => None,
     }
 }
 

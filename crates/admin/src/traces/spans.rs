@@ -107,7 +107,7 @@ fn attributes_of(traced: &Traced) -> Vec<KeyValue> {
         text("masu.initiator", &command.initiator),
         text("masu.port", &command.port),
         number("masu.controller", traced.controller as u64),
-        text("masu.scsi.status", status_name(command.status)),
+        text("masu.scsi.status", &command.status.to_string()),
     ];
     let host = config.host_of(&command.initiator);
     all.extend(host.map(|host| text("masu.host", &host.name)));
@@ -130,25 +130,11 @@ fn attributes_of(traced: &Traced) -> Vec<KeyValue> {
 
 /// Why a command failed: its status, and its sense data as the standards list them.
 fn error_of(command: &CommandTrace) -> Option<String> {
-    let name = match command.status {
-        ScsiStatus::Good => return None,
-        status => status_name(status),
-    };
-    Some(match command.sense {
-        Some((key, code, qualifier)) => format!("{name} {key:X}h/{code:02X}h/{qualifier:02X}h"),
-        None => name.to_owned(),
+    let status = command.status;
+    (status != ScsiStatus::Good).then(|| match command.sense {
+        Some((key, code, qualifier)) => format!("{status} {key:X}h/{code:02X}h/{qualifier:02X}h"),
+        None => status.to_string(),
     })
-}
-
-fn status_name(status: ScsiStatus) -> &'static str {
-    match status {
-        ScsiStatus::Good => "GOOD",
-        ScsiStatus::CheckCondition => "CHECK CONDITION",
-        ScsiStatus::Busy => "BUSY",
-        ScsiStatus::ReservationConflict => "RESERVATION CONFLICT",
-        ScsiStatus::TaskSetFull => "TASK SET FULL",
-        ScsiStatus::TaskAborted => "TASK ABORTED",
-    }
 }
 
 fn text(key: &str, value: &str) -> KeyValue {

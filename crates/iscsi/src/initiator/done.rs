@@ -33,14 +33,8 @@ impl Done {
         self.status == scsi::Status::Good as u8
     }
 
-    /// Sense key, additional sense code and qualifier, if there is sense data in fixed or descriptor format
-    /// (SPC-5 4.4).
+    /// Sense key, additional sense code and qualifier, if there is sense data ([`scsi::sense_codes`]).
     pub fn sense_codes(&self) -> Option<(u8, u8, u8)> {
-        let s = &self.sense;
-        match s.first()? & 0x7f {
-            0x70 | 0x71 => Some((s.get(2)? & 15, *s.get(12)?, *s.get(13)?)),
-            0x72 | 0x73 => Some((s.get(1)? & 15, *s.get(2)?, *s.get(3)?)),
-            _ => None,
-        }
+        scsi::sense_codes(&self.sense)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rust_embed::RustEmbed;
 use serde::Serialize;
@@ -50,12 +50,14 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
 
 /// Writes `report.html` of a report.
 pub fn write_report(dir: &Path, report: &Report) -> Result<(), WriteError> {
-    write_page(dir, &serde_json::to_value(report)?)
+    write_page(dir, &serde_json::to_value(report)?).map(drop)
 }
 
-/// Writes `report.html`: viewer and data in one file that needs no network.
-pub fn write_page(dir: &Path, data: &serde_json::Value) -> Result<(), WriteError> {
-    put(&dir.join("report.html"), page_text(data)?)
+/// Writes `report.html`: viewer and data in one file that needs no network. Gives where it is.
+pub fn write_page(dir: &Path, data: &serde_json::Value) -> Result<PathBuf, WriteError> {
+    let path = dir.join("report.html");
+    put(&path, page_text(data)?)?;
+    Ok(path)
 }
 
 /// The text of `report.html`.

@@ -163,25 +163,9 @@ pub fn flush(tag: u64) -> Request {
 
 /// What an array answered, in the words of SAM-5 and SPC-5: "CHECK CONDITION, sense 3h/11h/00h".
 pub fn answer(status: Status, sense: &[u8]) -> String {
-    let name = match status {
-        Status::Good => "GOOD",
-        Status::CheckCondition => "CHECK CONDITION",
-        Status::Busy => "BUSY",
-        Status::ReservationConflict => "RESERVATION CONFLICT",
-        Status::TaskSetFull => "TASK SET FULL",
-        Status::TaskAborted => "TASK ABORTED",
-    };
-    match sense_codes(sense) {
-        Some((key, code, qualifier)) => format!("{name}, sense {key:x}h/{code:02x}h/{qualifier:02x}h"),
-        None => name.to_owned(),
-    }
-}
-
-/// Key, additional sense code and qualifier of fixed or descriptor format (SPC-5 4.4).
-pub fn sense_codes(sense: &[u8]) -> Option<(u8, u8, u8)> {
-    match sense.first()? & 0x7f {
-        0x72 | 0x73 => Some((sense.get(1)? & 0xf, *sense.get(2)?, *sense.get(3)?)),
-        _ => Some((sense.get(2)? & 0xf, *sense.get(12)?, *sense.get(13)?)),
+    match scsi::sense_codes(sense) {
+        Some((key, code, qualifier)) => format!("{status}, sense {key:x}h/{code:02x}h/{qualifier:02x}h"),
+        None => status.to_string(),
     }
 }
 

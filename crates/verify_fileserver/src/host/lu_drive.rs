@@ -16,7 +16,7 @@ use array::{LocalSession, Lun};
 use block::Pieces;
 use futures::channel::oneshot;
 use lab_tools::hosts::cdb;
-use lab_tools::testbed::{self, answer, sense_codes};
+use lab_tools::testbed::{self, answer};
 use scsi::{Request, Response, Status};
 use world::io::{Completer, Completions};
 use world::{BUF_LEN_MAX, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, World};
@@ -145,7 +145,7 @@ impl Shared {
                 self.world.sleep(RETRY).await;
                 continue;
             };
-            match (response.status, sense_codes(&response.sense)) {
+            match (response.status, scsi::sense_codes(&response.sense)) {
                 // Another command may have heard that the cache is gone: then this one promises nothing.
                 (Status::Good, _) if self.failed.get() => {}
                 (Status::Good, _) => return Ok(response),
