@@ -20,11 +20,18 @@ const COST_BYTES_MAX: u64 = 64 << 20;
 /// Time that a share of a common array may catch up.
 const PART_LATE_NS: u64 = 25_000_000;
 
+/// The largest weight of the flows that have requests.
+fn largest_weight(flows: &[Flow]) -> u32 {
+    let at_work = flows.iter().filter(|flow| flow.outstanding() > 0);
+    at_work.map(|flow| flow.policy.weight).max().unwrap_or(1)
+}
+
 impl Scheduler {
     /// The next action. Call it again until it returns no dispatch.
     pub fn next(&mut self, now: u64) -> Next {
         self.meter.elapse(now);
-        self.turn.look(now);
+        let flows = &self.flows;
+        self.turn.look(now, || largest_weight(flows));
         self.adapt_depth(now);
         self.let_in(now);
         self.hold_clock(now);

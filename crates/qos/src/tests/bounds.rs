@@ -71,6 +71,33 @@ fn an_aggregated_policy_is_shared_by_its_clients() {
     (4..8).for_each(|load| check_near("another", rate(load), (17_090 - own) / 4, 20));
 }
 
+/// Nobody waited, and each request of a small weight moved the turn as far as a thousand of a large one. When
+/// requests began to wait, all were behind by that, and kept it for minutes: who had been idle for a moment
+/// was not served until the others had caught up.
+#[test]
+fn what_a_small_weight_took_while_nobody_waited_is_no_debt_to_the_others() {
+    const WEIGHTS: [u32; 13] = [100, 100, 100, 100, 100, 100, 100, 1, 1, 1, 1, 1, 1000];
+    let load = Load { bytes: 64 << 10, outstanding: 16, ..Load::of(Policy::none()) };
+    for (seconds, depth) in [(1, 256), (2, 256), (5, 256), (5, 200)] {
+        let settings = Settings { depth_adapts: false, depth_max: depth, ..Settings::default() };
+        let mut array = Array::with(settings, 115_000_000, 1, 1, &[load; 13]);
+        (0..13).for_each(|i| array.set_policy(i, Policy { weight: WEIGHTS[i], ..Policy::none() }));
+        array.run(seconds * SECOND_NS);
+        array.schedulers[0].set_settings(array.now, Settings { depth_max: 1, ..settings });
+        array.run(SECOND_NS);
+        array.set_outstanding(12, 0);
+        array.run(SECOND_NS);
+        array.set_outstanding(12, 16);
+        array.run(2 * SECOND_NS);
+        let begin = array.now;
+        array.run(2 * SECOND_NS);
+        let due = |load: usize| 14_038 * u64::from(WEIGHTS[load]) / 1705;
+        let rate = |load: usize| array.rate(load, begin, begin + 2 * SECOND_NS);
+        (0..7).for_each(|load| check_near("weight 100", rate(load), due(load), 50));
+        check_near("weight 1000", rate(12), due(12), 50);
+    }
+}
+
 /// A client that was served a lot more than it asked for pays for it.
 #[test]
 fn work_that_turns_out_to_be_more_is_charged() {
