@@ -19,8 +19,8 @@ pub(crate) struct Turn {
     /// The largest request of late, of all flows.
     pub(crate) peak_bytes: u64,
     /// Points by which it advances in a second, on average, but no more than if what is served in that time
-    /// were of the largest weight at work: with requests of a small one it jumps a thousand times as far, when
-    /// no other waits, and those who begin to wait then lack nothing.
+    /// were of the largest weight at work. With requests of a small one it jumps a thousand times as far,
+    /// when no other waits, and those who begin to wait then lack nothing.
     pub(crate) second: u64,
     looked_at: u64,
     looked: u64,
