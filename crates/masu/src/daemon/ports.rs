@@ -79,7 +79,7 @@ pub(super) async fn until_all_free(addresses: impl IntoIterator<Item = SocketAdd
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
         });
         let mut attempts = 0;
         while !looking.is_finished() {
-            std::net::TcpStream::connect(address).expect_err("nobody listens");
+            TcpStream::connect(address).await.expect_err("nobody listens");
             attempts += 1;
         }
         looking.await.expect("looked at");
