@@ -302,7 +302,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
             // Journals are retired between turns; a unit that was attached meanwhile is in the next turn.
             let goes_on =
                 !has_journal && under_way.outcome.is_ok() && self.is_pressed() && self.are_all(&units);
-            let (mut began, mut finishing) = (0, 0);
+            let mut began = 0;
             for (state, from) in &mut sweeps {
                 let next = match self.begin_free(state, from) {
                     None if goes_on => {
@@ -315,11 +315,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
                     }
                     next => next,
                 };
-                let Some(begun) = next else {
-                    // It is written seldom: what was dirty is in progress already.
-                    finishing += usize::from(self.frames.borrow().any_destaging(state.id, 0..SWEPT));
-                    continue;
-                };
+                let Some(begun) = next else { continue };
                 began += 1;
                 under_way.begin(begun.run, self.finish(begun));
                 while under_way.runs.len() >= self.width(active) || under_way.bytes > memory {
@@ -327,7 +323,7 @@ impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
                 }
             }
             any |= began > 0;
-            active = began + finishing;
+            active = began;
             let is_over = began == 0 && !(goes_on && under_way.end_one().await);
             // Who detached a unit closes its store, which this turn keeps open: on a busy cache for minutes.
             if is_over || self.is_one_detached(&units) {
