@@ -1,8 +1,7 @@
 //! The array under judgement: a process, its directory, its end.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -10,8 +9,6 @@ use std::time::{Duration, Instant};
 
 pub(crate) const TARGET: &str = "iqn.2026-11.net.example:kill";
 const START_TIME: Duration = Duration::from_secs(30);
-/// How long an answer of the API is waited for before it is asked again.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
 const STOP_TIME: Duration = Duration::from_secs(20);
 /// Bytes of each file drive, and of each volume.
 const DRIVE: &str = "192MiB";
@@ -132,13 +129,7 @@ impl Array {
     /// Whether the API answers, which it does when all portals are open. That a portal can be connected to
     /// says less: it may still be the one of the killed process.
     fn answers(&self) -> bool {
-        let ask = || -> io::Result<()> {
-            let mut api = UnixStream::connect(self.data().join("api.sock"))?;
-            api.set_read_timeout(Some(ANSWER_TIME))?;
-            api.write_all(b"GET /v1/status HTTP/1.0\r\n\r\n")?;
-            api.read_exact(&mut [0; 5])
-        };
-        ask().is_ok()
+        self.masu(&["status"]).is_ok_and(|output| output.status.success())
     }
 
     fn last_line(&self) -> String {
